@@ -1,4 +1,5 @@
-"""Print what triage costs next to its peers, on small inputs: `python -m benchmarks`, about five minutes.
+"""Print what triage costs next to its peers, on small inputs: `python -m benchmarks`,
+about five minutes.
 
 The modules take arguments for more: `python -m benchmarks.reduce --help`.
 """

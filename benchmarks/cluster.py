@@ -1,8 +1,10 @@
-"""What a Dask cluster costs: next to the local pool on this machine, and how many workers one client and scheduler keep busy.
+"""What a Dask cluster costs: next to the local pool on this machine, and how many
+workers one client and scheduler keep busy.
 
-Run: `python -m benchmarks.cluster [--cases N] [--scale]`. `--scale` takes the CPU time that client and scheduler need for a job
-that does nothing: whichever needs more limits the jobs a second. The figures are in docs/scaling.md.
-Exit code 1 means that 1,000 workers with jobs of 2 s would not be busy enough.
+Run: `python -m benchmarks.cluster [--cases N] [--scale]`. `--scale` takes the CPU time
+that client and scheduler need for a job that does nothing: whichever needs more limits
+the jobs a second. The figures are in docs/scaling.md. Exit code 1 means that 1,000
+workers with jobs of 2 s would not be busy enough.
 """
 
 from __future__ import annotations
@@ -24,23 +26,32 @@ _FIRST = 8  # cases that start all workers
 
 
 def dask_costs(count: int = 2000) -> tuple[float, float]:
-    """Return the CPU seconds of client and scheduler for each of `count` jobs that do nothing."""
+    """Return the CPU seconds of client and scheduler for each of `count` jobs that do
+    nothing.
+    """
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=1, threads_per_worker=4, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(
+            n_workers=1, threads_per_worker=4, processes=True, dashboard_address=None
+        ) as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         client.gather([client.submit(str, number, pure=False) for number in range(50)])
         before = time.process_time()
         for _ in range(count // 100):
-            client.gather([client.submit(str, number, pure=False) for number in range(100)])
-        both = (time.process_time() - before) / count  # client and scheduler share this process
+            client.gather(
+                [client.submit(str, number, pure=False) for number in range(100)]
+            )
+        # client and scheduler share this process
+        both = (time.process_time() - before) / count
     return both / 3, both * 2 / 3  # measured apart, the scheduler takes two thirds
 
 
 def own_cost(cases: int) -> float:
-    """Return the CPU seconds that this program needs for each job whose result is known."""
+    """Return the CPU seconds that this program needs for each job whose result is
+    known.
+    """
     with TemporaryDirectory() as folder:
         env = new_home(Path(folder, "home"))
         spent = []
@@ -56,7 +67,9 @@ def scale(cases: int) -> bool:
     """Print how busy workers can be; return whether 1,000 are busy enough."""
     own, (dask_client, scheduler) = own_cost(cases), dask_costs()
     client = own + dask_client
-    print(f"each job: client {1e3 * client:.2f} ms of CPU (Dask {1e3 * dask_client:.2f}), scheduler {1e3 * scheduler:.2f} ms")
+    print(
+        f"each job: client {1e3 * client:.2f} ms of CPU (Dask {1e3 * dask_client:.2f}), scheduler {1e3 * scheduler:.2f} ms"
+    )
     rate = 1 / max(client, scheduler)
     good = True
     for seconds in (0.5, 2.0, 20.0):
@@ -68,9 +81,11 @@ def scale(cases: int) -> bool:
 
 
 def ratios(cases: int = 24, rounds: int = 3) -> Iterator[Ratio]:
-    """Compile equal cases with the local pool and on Dask workers, in turn; the medians of all rounds count.
+    """Compile equal cases with the local pool and on Dask workers, in turn; the medians
+    of all rounds count.
 
-    A run of some cases, which give each worker its first one, is subtracted: starting workers is not a cost of a job.
+    A run of some cases, which give each worker its first one, is subtracted: starting
+    workers is not a cost of a job.
     """
     with TemporaryDirectory() as folder:
         env = new_home(Path(folder, "home"))
@@ -80,15 +95,22 @@ def ratios(cases: int = 24, rounds: int = 3) -> Iterator[Ratio]:
         for _ in range(rounds):
             for executor, seconds in spent.items():
                 words = ["--fresh", "--jobs", "2", "--executor", executor]
-                few, many = (cost_of([*TRIAGE, "run", str(Path(folder, name)), *words], env=env) for name in ("few", "many"))
+                few, many = (
+                    cost_of([*TRIAGE, "run", str(Path(folder, name)), *words], env=env)
+                    for name in ("few", "many")
+                )
                 seconds.append(1000 * (many.wall - few.wall) / (cases - _FIRST))
     ours, local = (statistics.median(spent[executor]) for executor in ("dask", "local"))
-    yield Ratio("one compile on 2 Dask workers, wall time", ours, "2 local jobs", local, "ms")
+    yield Ratio(
+        "one compile on 2 Dask workers, wall time", ours, "2 local jobs", local, "ms"
+    )
 
 
 def main() -> int:
     """Print the comparison, or how far it scales."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=48)
     parser.add_argument("--scale", action="store_true")
     options = parser.parse_args()

@@ -1,4 +1,6 @@
-"""What the benchmarks share: run a command and say what it cost, and print a figure of triage next to that of a peer."""
+"""What the benchmarks share: run a command and say what it cost, and print a figure of
+triage next to that of a peer.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,17 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()", "--quiet"]
-TOOLCHAINS = Path(os.environ.get("TRIAGE_HOME") or Path.home() / ".cache" / "triage") / "toolchains"
+TOOLCHAINS = (
+    Path(os.environ.get("TRIAGE_HOME") or Path.home() / ".cache" / "triage")
+    / "toolchains"
+)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """One run of a command: wall and CPU seconds (child processes included), the largest process in MiB, and its output."""
+    """One run of a command: wall and CPU seconds (child processes included), the
+    largest process in MiB, and its output.
+    """
 
     wall: float
     cpu: float
@@ -27,23 +34,50 @@ class Cost:
 
 
 def cost_of(
-    command: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, codes: tuple[int, ...] = (0,)
+    command: Sequence[str],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    codes: tuple[int, ...] = (0,),
 ) -> Cost:
     """Run a command; end the benchmark if its exit code is not one of `codes`."""
-    with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as errors:
+    with (
+        TemporaryFile("w+", errors="replace") as out,
+        TemporaryFile("w+", errors="replace") as errors,
+    ):
         started = time.perf_counter()
-        process = subprocess.Popen(command, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=errors)
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+        )
         _, status, used = os.wait4(process.pid, 0)
-        wall, process.returncode = time.perf_counter() - started, os.waitstatus_to_exitcode(status)
+        wall, process.returncode = (
+            time.perf_counter() - started,
+            os.waitstatus_to_exitcode(status),
+        )
         out.seek(0)
         errors.seek(0)
         if process.returncode not in codes:
-            sys.exit(f"{' '.join(command)[:300]} ended with exit code {process.returncode}\n{errors.read()[-3000:]}")
-        return Cost(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, process.returncode, out.read())
+            sys.exit(
+                f"{' '.join(command)[:300]} ended with exit code {process.returncode}\n{errors.read()[-3000:]}"
+            )
+        return Cost(
+            wall,
+            used.ru_utime + used.ru_stime,
+            used.ru_maxrss / 1024,
+            process.returncode,
+            out.read(),
+        )
 
 
 def new_home(folder: Path) -> dict[str, str]:
-    """Make a TRIAGE_HOME with the user's toolchains and no results; return the environment that uses it."""
+    """Make a TRIAGE_HOME with the user's toolchains and no results; return the
+    environment that uses it.
+    """
     folder.mkdir(parents=True)
     (folder / "toolchains").symlink_to(TOOLCHAINS)
     if (TOOLCHAINS.parent / "state").exists():

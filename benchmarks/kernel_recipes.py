@@ -1,10 +1,13 @@
-"""Measure how many kernels of a package compile with the recipe that `triage recipe new` writes, without any edit.
+"""Measure how many kernels of a package compile with the recipe that `triage recipe
+new` writes, without any edit.
 
-    python -m benchmarks.kernel_recipes mlstm-kernels==2.0.6 conch-triton-kernels==1.3 [--sample 20] [--seed 7]
+    python -m benchmarks.kernel_recipes mlstm-kernels==2.0.6 conch-triton-kernels==1.3
+        [--sample 20] [--seed 7]
 
-Each package is downloaded as a wheel, and never installed. Counted are the `@triton.jit` functions that its host code
-launches, a random sample of them. A kernel counts as right if its new recipe passed on an installed release. TRIAGE_HOME
-decides which releases are installed.
+Each package is downloaded as a wheel, and never installed. Counted are the
+`@triton.jit` functions that its host code launches, a random sample of them. A kernel
+counts as right if its new recipe passed on an installed release. TRIAGE_HOME decides
+which releases are installed.
 """
 
 from __future__ import annotations
@@ -32,24 +35,51 @@ def kernels_of(root: Path, skip: list[str]) -> list[tuple[Path, str]]:
         except SyntaxError:
             continue
         launches = [
-            node.func.value for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+            node.func.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
         ]
         names |= {ast.unparse(launched).rpartition(".")[2] for launched in launches}
-        defined += [(path, node.name) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and _is_kernel(node)]
+        defined += [
+            (path, node.name)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef) and _is_kernel(node)
+        ]
     return [(path, name) for path, name in dict.fromkeys(defined) if name in names]
 
 
 def _is_kernel(function: ast.FunctionDef) -> bool:
-    return any(ast.unparse(each).partition("(")[0] in ("triton.jit", "jit", "tl.jit") for each in function.decorator_list)
+    return any(
+        ast.unparse(each).partition("(")[0] in ("triton.jit", "jit", "tl.jit")
+        for each in function.decorator_list
+    )
 
 
-def recipes_of(kernels: list[tuple[Path, str]], root: Path) -> Iterator[tuple[str, str, str]]:
-    """Yield each kernel's file, its name and how its new recipe compiled: `passed`, or the reason."""
+def recipes_of(
+    kernels: list[tuple[Path, str]], root: Path
+) -> Iterator[tuple[str, str, str]]:
+    """Yield each kernel's file, its name and how its new recipe compiled: `passed`, or
+    the reason.
+    """
     for path, name in kernels:
         with TemporaryDirectory() as folder:
-            words = ["recipe", "new", str(Path(folder, "kernel.yaml")), "--input", f"{path}:{name}", "--format", "json"]
+            words = [
+                "recipe",
+                "new",
+                str(Path(folder, "kernel.yaml")),
+                "--input",
+                f"{path}:{name}",
+                "--format",
+                "json",
+            ]
             answer = subprocess.run(
-                [sys.executable, "-c", "from triage.cli import main; main()", *words, "--quiet"],
+                [
+                    sys.executable,
+                    "-c",
+                    "from triage.cli import main; main()",
+                    *words,
+                    "--quiet",
+                ],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -57,19 +87,31 @@ def recipes_of(kernels: list[tuple[Path, str]], root: Path) -> Iterator[tuple[st
         try:
             tried = json.loads(answer.stdout)["tried"]
         except (ValueError, KeyError):
-            yield str(path.relative_to(root)), name, (answer.stderr.strip().splitlines() or ["no answer"])[-1]
+            yield (
+                str(path.relative_to(root)),
+                name,
+                (answer.stderr.strip().splitlines() or ["no answer"])[-1],
+            )
             continue
         passed = any(each["status"] == "passed" for each in tried)
-        reasons = [f"{each['toolchain']} {each['status']}: {each['reason']}" for each in tried] or ["not tried"]
+        reasons = [
+            f"{each['toolchain']} {each['status']}: {each['reason']}" for each in tried
+        ] or ["not tried"]
         yield str(path.relative_to(root)), name, "passed" if passed else reasons[0]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("packages", nargs="+")
-    parser.add_argument("--sample", type=int, default=20, help="kernels of each package")
+    parser.add_argument(
+        "--sample", type=int, default=20, help="kernels of each package"
+    )
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--skip", nargs="*", default=[], help="leave out files whose path contains this")
+    parser.add_argument(
+        "--skip", nargs="*", default=[], help="leave out files whose path contains this"
+    )
     options = parser.parse_args()
     right = total = 0
     for package in options.packages:
@@ -89,14 +131,22 @@ def main() -> None:
                 "--quiet",
                 "--no-deps",
             ]
-            subprocess.run([*download, "--only-binary", ":all:", "--dest", folder, package], check=True)
+            subprocess.run(
+                [*download, "--only-binary", ":all:", "--dest", folder, package],
+                check=True,
+            )
             [wheel] = Path(folder).glob("*.whl")
             root = Path(folder, "package")
             with ZipFile(wheel) as archive:
                 archive.extractall(root)
             kernels = kernels_of(root, options.skip)
-            sample = random.Random(options.seed).sample(kernels, min(options.sample, len(kernels)))
-            print(f"{package}: {len(sample)} of {len(kernels)} launched kernels", flush=True)
+            sample = random.Random(options.seed).sample(
+                kernels, min(options.sample, len(kernels))
+            )
+            print(
+                f"{package}: {len(sample)} of {len(kernels)} launched kernels",
+                flush=True,
+            )
             answers = []
             for path, name, answer in recipes_of(sample, root):
                 print(f"  {path} {name}: {answer}", flush=True)

@@ -1,7 +1,9 @@
-"""What triage costs beyond the compiler: next to `xargs -P` with the same command lines, and `grep` on the same logs.
+"""What triage costs beyond the compiler: next to `xargs -P` with the same command
+lines, and `grep` on the same logs.
 
-Run: `python -m benchmarks.overhead [--cases N] [--megabytes N] [--nights N]`. `--nights` also writes the site of 10,000
-simulated cases in so many nights. CPU times count all child processes, so that other work on the machine changes them little.
+Run: `python -m benchmarks.overhead [--cases N] [--megabytes N] [--nights N]`.
+`--nights` also writes the site of 10,000 simulated cases in so many nights. CPU times
+count all child processes, so that other work on the machine changes them little.
 """
 
 from __future__ import annotations
@@ -36,43 +38,97 @@ def write_cases(folder: Path, count: int) -> None:
 
 
 def compile_ratios(cases: int, rounds: int = 3) -> Iterator[Ratio]:
-    """Compile small programs with triage and with xargs, in turn; the best round of each counts."""
+    """Compile small programs with triage and with xargs, in turn; the best round of
+    each counts.
+    """
     jobs = str(os.cpu_count() or 1)
     with TemporaryDirectory() as place:
         env = new_home(Path(place, "home"))
         best: dict[tuple[str, int], tuple[float, float]] = {}
         for count in (1, cases):
             write_cases(Path(place, str(count)), count)
-        cost_of([*TRIAGE, "run", str(Path(place, "1"))], env=env)  # the toolchain is asked what it can do, once
+        # the toolchain is asked what it can do, once
+        cost_of([*TRIAGE, "run", str(Path(place, "1"))], env=env)
         for _ in range(rounds):
             for count in (1, cases):
                 folder = Path(place, str(count))
-                ours = cost_of([*TRIAGE, "run", str(folder), "--fresh", "--jobs", jobs], env=env)
-                lines = cost_of([*TRIAGE, "run", str(folder), "--dry-run"], env=env).stdout
+                ours = cost_of(
+                    [*TRIAGE, "run", str(folder), "--fresh", "--jobs", jobs], env=env
+                )
+                lines = cost_of(
+                    [*TRIAGE, "run", str(folder), "--dry-run"], env=env
+                ).stdout
                 script = Path(place, "lines")
                 script.write_text(lines.replace(os.devnull, str(Path(place, "out"))))
-                words = ["xargs", "-P", jobs, "-d", "\n", "-a", str(script), "-I", "{}", "sh", "-c", "{}"]
+                words = [
+                    "xargs",
+                    "-P",
+                    jobs,
+                    "-d",
+                    "\n",
+                    "-a",
+                    str(script),
+                    "-I",
+                    "{}",
+                    "sh",
+                    "-c",
+                    "{}",
+                ]
                 for who, cost in (("triage", ours), ("xargs", cost_of(words))):
                     wall, cpu = best.get((who, count), (cost.wall, cost.cpu))
                     best[who, count] = min(wall, cost.wall), min(cpu, cost.cpu)
-        known = min(cost_of([*TRIAGE, "run", str(folder)], env=env).cpu for _ in range(rounds))
-    each = {who: 1000 * (best[who, cases][1] - best[who, 1][1]) / (cases - 1) for who in ("triage", "xargs")}
-    yield Ratio(f"{cases} small compiles, wall time", best["triage", cases][0], "xargs -P", best["xargs", cases][0], "s")
-    yield Ratio("the same, CPU time of each beyond the first", each["triage"], "xargs -P", each["xargs"], "ms")
-    yield Ratio(f"{cases} known results, CPU time", known, "xargs -P", best["xargs", cases][1], "s")
+        known = min(
+            cost_of([*TRIAGE, "run", str(folder)], env=env).cpu for _ in range(rounds)
+        )
+    each = {
+        who: 1000 * (best[who, cases][1] - best[who, 1][1]) / (cases - 1)
+        for who in ("triage", "xargs")
+    }
+    yield Ratio(
+        f"{cases} small compiles, wall time",
+        best["triage", cases][0],
+        "xargs -P",
+        best["xargs", cases][0],
+        "s",
+    )
+    yield Ratio(
+        "the same, CPU time of each beyond the first",
+        each["triage"],
+        "xargs -P",
+        each["xargs"],
+        "ms",
+    )
+    yield Ratio(
+        f"{cases} known results, CPU time",
+        known,
+        "xargs -P",
+        best["xargs", cases][1],
+        "s",
+    )
     start = min(cost_of([*TRIAGE, "--help"]).cpu for _ in range(rounds))
     python = min(cost_of([sys.executable, "-c", ""]).cpu for _ in range(rounds))
     yield Ratio("--help, CPU time", start, "python -c ''", python, "s")
 
 
 def write_log(path: Path, size: int, dense: bool) -> None:
-    """Write a log with an error in each line, or with four errors, each followed by IR on short lines and one long line."""
+    """Write a log with an error in each line, or with four errors, each followed by IR
+    on short lines and one long line.
+    """
     with path.open("wb") as log:
         if dense:
-            log.writelines(DENSE % (number, number % 977, number % 31) for number in range(size // 72))
+            log.writelines(
+                DENSE % (number, number % 977, number % 31)
+                for number in range(size // 72)
+            )
             return
         for part in range(4):
-            log.write(ERROR % part + NOTE % part + b'dense<"0x' + b"0123456789ABCDEF" * (size // 128) + b'">\n')
+            log.write(
+                ERROR % part
+                + NOTE % part
+                + b'dense<"0x'
+                + b"0123456789ABCDEF" * (size // 128)
+                + b'">\n'
+            )
             for _ in range(size // 8 // len(SHORT)):
                 log.write(SHORT)
 
@@ -80,16 +136,29 @@ def write_log(path: Path, size: int, dense: bool) -> None:
 def classify_ratios(megabytes: int) -> Iterator[Ratio]:
     """Classify two logs and let grep count the errors in them."""
     with TemporaryDirectory() as place:
-        for dense, size, what in ((False, megabytes, "4 errors"), (True, megabytes / 10, "an error in each line")):
+        for dense, size, what in (
+            (False, megabytes, "4 errors"),
+            (True, megabytes / 10, "an error in each line"),
+        ):
             log = Path(place, "huge.log")
             write_log(log, int(size * 1e6), dense)
-            ours = cost_of([*TRIAGE, "classify", str(log), "--format", "json"], codes=(0, 1))
+            ours = cost_of(
+                [*TRIAGE, "classify", str(log), "--format", "json"], codes=(0, 1)
+            )
             grep = cost_of(["grep", "-c", "-a", "error:", str(log)])
-            yield Ratio(f"classify {size:g} MB, {what}, CPU time", ours.cpu, "grep -c error:", grep.cpu, "s")
+            yield Ratio(
+                f"classify {size:g} MB, {what}, CPU time",
+                ours.cpu,
+                "grep -c error:",
+                grep.cpu,
+                "s",
+            )
 
 
 def site(cases: int, nights: int) -> bool:
-    """Write the site of simulated nights; return whether it took no more time and space than allowed."""
+    """Write the site of simulated nights; return whether it took no more time and space
+    than allowed.
+    """
     from benchmarks.simulated_nights import simulated_nights
     from triage.nightly.store import NightStore
     from triage.report.site import Site
@@ -101,7 +170,9 @@ def site(cases: int, nights: int) -> bool:
         started = time.process_time()
         made = Site(store, Path(scratch, "public")).write()
         seconds = time.process_time() - started
-    print(f"site of {cases} cases and {nights} nights: {seconds:.1f} s of CPU time, {made['bytes'] / 1e6:.1f} MB")
+    print(
+        f"site of {cases} cases and {nights} nights: {seconds:.1f} s of CPU time, {made['bytes'] / 1e6:.1f} MB"
+    )
     return seconds <= SITE_SECONDS and made["bytes"] <= SITE_MEGABYTES * 1e6
 
 
@@ -113,7 +184,9 @@ def ratios(cases: int = 40, megabytes: int = 100) -> Iterator[Ratio]:
 
 def main() -> int:
     """Print the figures; exit code 1 means that the site exceeded its limits."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--megabytes", type=int, default=200)
     parser.add_argument("--nights", type=int, default=0)

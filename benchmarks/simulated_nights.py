@@ -1,4 +1,6 @@
-"""Simulated nights: cases with failures that come and go, flaky ones, and measured times with steps. Nothing is compiled."""
+"""Simulated nights: cases with failures that come and go, flaky ones, and measured
+times with steps. Nothing is compiled.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,18 @@ from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, Pro
 from triage.nightly.run import clusters_of
 
 BACKENDS = ("llvm-cpu", "vulkan-spirv", "cuda", "rocm")
-_OPERATORS = ("conv", "matmul", "softmax", "layer_norm", "attention", "gather", "reduce_max", "resize", "quantize", "pad")
+_OPERATORS = (
+    "conv",
+    "matmul",
+    "softmax",
+    "layer_norm",
+    "attention",
+    "gather",
+    "reduce_max",
+    "resize",
+    "quantize",
+    "pad",
+)
 _CLASSES = {
     "legalize": "failed to legalize operation 'torch.operator' that was explicitly marked illegal",
     "segfault": "ended by SIGSEGV",
@@ -25,13 +38,19 @@ _CLASSES = {
 
 
 def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[Night]:
-    """Yield nights from the oldest to the newest. About 4 % of the cases fail at some time, 0.5 % are flaky."""
+    """Yield nights from the oldest to the newest. About 4 % of the cases fail at some
+    time, 0.5 % are flaky.
+    """
     source = random.Random(seed)
-    names = [f"onnx_ops/{source.choice(_OPERATORS)}_{number:05d}" for number in range(cases)]
+    names = [
+        f"onnx_ops/{source.choice(_OPERATORS)}_{number:05d}" for number in range(cases)
+    ]
     backends = [source.choice(BACKENDS) for _ in names]
     episodes = [_episodes(source, nights) for _ in names]
     levels = [source.lognormvariate(0, 1) for _ in names]
-    steps = [source.randrange(nights) if source.random() < 0.02 else nights for _ in names]
+    steps = [
+        source.randrange(nights) if source.random() < 0.02 else nights for _ in names
+    ]
     flaky = [source.random() < 0.005 for _ in names]
     start = date(2026, 11, 21) - timedelta(days=nights - 1)
     passed = ProbeResult(status=Status.PASSED)
@@ -39,10 +58,21 @@ def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[Night]:
         day = start + timedelta(days=night)
         results = []
         for number, name in enumerate(names):
-            failure = next((kind for first, last, kind in episodes[number] if first <= night < last), None)
+            failure = next(
+                (
+                    kind
+                    for first, last, kind in episodes[number]
+                    if first <= night < last
+                ),
+                None,
+            )
             if failure is None and flaky[number] and source.random() < 0.1:
                 failure = _failure("timeout", 0)
-            level = levels[number] * (1.3 if night >= steps[number] else 1.0) * source.gauss(1, 0.02)
+            level = (
+                levels[number]
+                * (1.3 if night >= steps[number] else 1.0)
+                * source.gauss(1, 0.02)
+            )
             results.append(
                 CaseResult(
                     case=name,
@@ -51,7 +81,9 @@ def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[Night]:
                     compiler="iree",
                     target=Target(backends[number]),
                     stages=[Stage.COMPILE],
-                    change=CaseChangeKind.REGRESSED if failure else CaseChangeKind.PASSING,
+                    change=CaseChangeKind.REGRESSED
+                    if failure
+                    else CaseChangeKind.PASSING,
                     status=Status.FAILED if failure else Status.PASSED,
                     stage=failure.stage if failure else Stage.COMPILE,
                     failure=failure,
@@ -63,7 +95,11 @@ def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[Night]:
             schema=SCHEMA,
             started=f"{day}T02:00:00+00:00",
             compiler="iree",
-            toolchain=Revision(f"nightly:{day}", f"{random.Random(night // 2).getrandbits(160):040x}", str(day)),
+            toolchain=Revision(
+                f"nightly:{day}",
+                f"{random.Random(night // 2).getrandbits(160):040x}",
+                str(day),
+            ),
             baseline=Revision("3.9.0", "e" * 40, "2025-11-20"),
             seconds=3600.0 + source.gauss(0, 60),
             cases=results,

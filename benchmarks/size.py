@@ -1,6 +1,8 @@
-"""Print how large the Python code in folders is, and how dense: tokens, lines, conditional expressions, widths.
+"""Print how large the Python code in folders is, and how dense: tokens, lines,
+conditional expressions, widths.
 
-Tokens do not count comments and layout. Lines are those with code: no blank lines, comments or docstrings.
+Tokens do not count comments and layout. Lines are those with code: no blank lines,
+comments or docstrings.
 """
 
 from __future__ import annotations
@@ -48,10 +50,16 @@ class Size:
     def add(self, text: str) -> None:
         """Count a file."""
         tree = ast.parse(text)
-        docstrings = {number for node in ast.walk(tree) for number in docstring_lines(node)}
+        docstrings = {
+            number for node in ast.walk(tree) for number in docstring_lines(node)
+        }
         tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
         code = [token for token in tokens if token.type not in LAYOUT]
-        numbers = {number for token in code for number in range(token.start[0], token.end[0] + 1)}
+        numbers = {
+            number
+            for token in code
+            for number in range(token.start[0], token.end[0] + 1)
+        }
         lines = text.splitlines()
         self.files += 1
         self.tokens += len(code)
@@ -66,7 +74,9 @@ class Size:
             "tokens": self.tokens,
             "files": self.files,
             "tokens a code line": self.tokens / len(widths),
-            "conditional expressions for 1,000 tokens": 1000 * self.conditions / self.tokens,
+            "conditional expressions for 1,000 tokens": 1000
+            * self.conditions
+            / self.tokens,
             "walruses for 1,000 tokens": 1000 * self.walruses / self.tokens,
             "columns of 90 % of code lines": widths[int(0.9 * len(widths))],
         }
@@ -74,7 +84,11 @@ class Size:
 
 def docstring_lines(node: ast.AST) -> Iterator[int]:
     """Yield the numbers of lines that a bare text in a body fills."""
-    for statement in getattr(node, "body", ()) if not isinstance(node, ast.Lambda | ast.IfExp) else ():
+    for statement in (
+        getattr(node, "body", ())
+        if not isinstance(node, ast.Lambda | ast.IfExp)
+        else ()
+    ):
         value = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             yield from range(statement.lineno, (statement.end_lineno or 0) + 1)
@@ -85,21 +99,31 @@ def names_defined_twice(folder: Path) -> list[str]:
     places = defaultdict(set)
     for path in folder.rglob("*.py"):
         for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            if isinstance(
+                node, ast.ClassDef | ast.FunctionDef
+            ) and not node.name.startswith("_"):
                 places[node.name].add(path)
     return sorted(name for name, paths in places.items() if len(paths) > 1)
 
 
 def main() -> None:
-    """Print a row for each folder, for each package in the first one, and the limits of the first one."""
+    """Print a row for each folder, for each package in the first one, and the limits of
+    the first one.
+    """
     first, *others = map(Path, sys.argv[1:])
     figures: dict[str, float] = {}
-    for folder in (*(path for path in sorted(first.iterdir()) if path.is_dir()), first, *others):
+    for folder in (
+        *(path for path in sorted(first.iterdir()) if path.is_dir()),
+        first,
+        *others,
+    ):
         size = Size()
         for path in sorted(folder.rglob("*.py")):
             size.add(path.read_text("utf-8"))
         if size.files:
-            print(f"{folder!s:24} {len(size.widths):7,} lines {size.tokens:8,} tokens {size.files:4} files")
+            print(
+                f"{folder!s:24} {len(size.widths):7,} lines {size.tokens:8,} tokens {size.files:4} files"
+            )
         if folder == first:
             figures = size.figures()
     twice = names_defined_twice(first)

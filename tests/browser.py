@@ -21,11 +21,15 @@ FLAGS = (
 
 @contextmanager
 def launched() -> Iterator[Any]:
-    """Start Chromium; one at a time, because Playwright allows no second one in a thread."""
+    """Start Chromium; one at a time, because Playwright allows no second one in a
+    thread.
+    """
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=list(FLAGS))
+        browser = playwright.chromium.launch(
+            executable_path=str(CHROMIUM), args=list(FLAGS)
+        )
         yield browser
         browser.close()
 
@@ -35,4 +39,8 @@ def faults(page: Any) -> list[str]:
     from axe_playwright_python.sync_playwright import Axe
 
     found = Axe().run(page, options={"preload": False}).response["violations"]
-    return [f"{fault['id']}: {fault['nodes'][0]['html']}" for fault in found if fault["impact"] in ("serious", "critical")]
+    return [
+        f"{fault['id']}: {fault['nodes'][0]['html']}"
+        for fault in found
+        if fault["impact"] in ("serious", "critical")
+    ]

@@ -1,4 +1,6 @@
-"""Homes for tests: an empty one each, or one that shares its toolchains so that releases are downloaded once."""
+"""Homes for tests: an empty one each, or one that shares its toolchains so that
+releases are downloaded once.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,18 @@ from tests.browser import CHROMIUM, launched
 from triage.cli.app import app
 
 # How long an example takes says nothing on a machine that does other work.
-settings.register_profile("triage", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "triage", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("triage")
 
-# What a shell starts in the background inherits a deaf ear for Ctrl-C, which the tests send to what they start.
+# What a shell starts in the background inherits a deaf ear for Ctrl-C, which the tests
+# send to what they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
-# The first ones are set by git hooks and `git bisect run`, but tests make repositories of their own.
+# The first ones are set by git hooks and `git bisect run`, but tests make repositories
+# of their own.
 for _name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "COLUMNS"):
     os.environ.pop(_name, None)
 Triage = Callable[..., subprocess.CompletedProcess[str]]
@@ -43,8 +49,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def shared_home(home: Path) -> Path:
-    """A TRIAGE_HOME with evidence of its own and the user's toolchains. Tests share what is known of these."""
-    cache = Path(os.environ.get("TRIAGE_TEST_TOOLCHAINS") or Path(platformdirs.user_cache_dir("triage", appauthor=False)))
+    """A TRIAGE_HOME with evidence of its own and the user's toolchains. Tests share
+    what is known of these.
+    """
+    cache = Path(
+        os.environ.get("TRIAGE_TEST_TOOLCHAINS")
+        or Path(platformdirs.user_cache_dir("triage", appauthor=False))
+    )
     home.mkdir()
     (cache / "toolchains").mkdir(parents=True, exist_ok=True)
     (home / "toolchains").symlink_to(cache / "toolchains")
@@ -60,7 +71,11 @@ def installed(shared_home: Path, triage: Triage) -> Callable[[str], Path]:
     def folder(rev: str) -> Path:
         done = triage("toolchains", "install", rev)
         assert done.returncode == 0, done.stderr
-        return Path(json.loads(triage("toolchains", "info", rev, "--format", "json").stdout)["root"])
+        return Path(
+            json.loads(triage("toolchains", "info", rev, "--format", "json").stdout)[
+                "root"
+            ]
+        )
 
     return folder
 
@@ -75,12 +90,24 @@ def workplace(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def triage(workplace: Path) -> Triage:
-    """Runs a command in this process, with streams, environment, folder and exit code of its own."""
+    """Runs a command in this process, with streams, environment, folder and exit code
+    of its own.
+    """
 
-    def call(*words: object, env: Mapping[str, str] | None = None, cwd: Path = workplace, **options: object) -> Any:
+    def call(
+        *words: object,
+        env: Mapping[str, str] | None = None,
+        cwd: Path = workplace,
+        **options: object,
+    ) -> Any:
         arguments = list(map(str, words))
-        stdin = io.TextIOWrapper(io.BytesIO(str(options.get("input", "")).encode()), encoding="utf-8")
-        stdout, stderr = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+        stdin = io.TextIOWrapper(
+            io.BytesIO(str(options.get("input", "")).encode()), encoding="utf-8"
+        )
+        stdout, stderr = (
+            io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+            for _ in range(2)
+        )
         with pytest.MonkeyPatch.context() as patch:
             if env is not None:
                 for name in [name for name in os.environ if name not in env]:
@@ -89,14 +116,21 @@ def triage(workplace: Path) -> Triage:
                     patch.setenv(name, value)
             patch.chdir(cwd)
             patch.setattr(sys, "argv", ["triage", *arguments])
-            for name, stream in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)):
+            for name, stream in (
+                ("stdin", stdin),
+                ("stdout", stdout),
+                ("stderr", stderr),
+            ):
                 patch.setattr(sys, name, stream)
             try:
                 app(arguments, prog_name="triage")
                 code = 0
             except SystemExit as ended:
                 code = ended.code if isinstance(ended.code, int) else 1
-        printed = [stream.buffer.getvalue().decode(errors="replace") for stream in (stdout, stderr)]
+        printed = [
+            stream.buffer.getvalue().decode(errors="replace")
+            for stream in (stdout, stderr)
+        ]
         return subprocess.CompletedProcess(["triage", *arguments], code, *printed)
 
     return call
@@ -104,11 +138,23 @@ def triage(workplace: Path) -> Triage:
 
 @pytest.fixture
 def triage_process(workplace: Path) -> Triage:
-    """Runs the program as a user does, for what needs a process: signals, pipes, what a start costs."""
+    """Runs the program as a user does, for what needs a process: signals, pipes, what a
+    start costs.
+    """
 
     def call(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", "from triage.cli import main; main()", *map(str, words)]
-        given = {"capture_output": True, "text": True, "timeout": 600, "cwd": workplace} | options
+        command = [
+            sys.executable,
+            "-c",
+            "from triage.cli import main; main()",
+            *map(str, words),
+        ]
+        given = {
+            "capture_output": True,
+            "text": True,
+            "timeout": 600,
+            "cwd": workplace,
+        } | options
         return subprocess.run(command, check=False, **given)  # type: ignore[call-overload,no-any-return]
 
     return call

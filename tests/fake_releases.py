@@ -1,7 +1,8 @@
 """A compiler of a few lines: as releases on a loopback index, and in a git repository.
 
-The words of a program decide: `breaks-N` fails from revision N on, `fixed-N` no longer from N on, `differs-N` fails in another
-way from N on, `unreadable` is a syntax error, `hangs` opens the pipe that the next word may name and sleeps until it is killed,
+The words of a program decide: `breaks-N` fails from revision N on, `fixed-N` no longer
+from N on, `differs-N` fails in another way from N on, `unreadable` is a syntax error,
+`hangs` opens the pipe that the next word may name and sleeps until it is killed,
 `stubborn` ignores SIGTERM.
 """
 
@@ -20,19 +21,32 @@ from tempfile import TemporaryDirectory
 
 from tests.toolchains.loopback import make_wheel, serve
 
-_PEOPLE = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL"), "x@example.org")
+_PEOPLE = dict.fromkeys(
+    (
+        "GIT_AUTHOR_NAME",
+        "GIT_AUTHOR_EMAIL",
+        "GIT_COMMITTER_NAME",
+        "GIT_COMMITTER_EMAIL",
+    ),
+    "x@example.org",
+)
 
 
 @cache
 def _program() -> bytes:
     with TemporaryDirectory() as folder:
         made = Path(folder, "made")
-        subprocess.run(["cc", "-w", "-o", made, Path(__file__).with_name("fake_compiler.c")], check=True)
+        subprocess.run(
+            ["cc", "-w", "-o", made, Path(__file__).with_name("fake_compiler.c")],
+            check=True,
+        )
         return made.read_bytes()
 
 
 def compiler(number: int, version: str = "", log: str = "") -> bytes:
-    """Return the program of one revision. With a log it takes 50 to 150 ms for a compile."""
+    """Return the program of one revision. With a log it takes 50 to 150 ms for a
+    compile.
+    """
     data = _program().replace(b"REVISION=000", b"REVISION=%03d" % number)
     for text in (f"VERSION={version}", f"LOG={log}"):
         mark = text.partition("=")[0].encode() + b"="
@@ -43,7 +57,9 @@ def compiler(number: int, version: str = "", log: str = "") -> bytes:
 
 @dataclass(frozen=True)
 class FakeReleases:
-    """Releases that are served. `versions` begins with the oldest; the compilers write `log`."""
+    """Releases that are served. `versions` begins with the oldest; the compilers write
+    `log`.
+    """
 
     url: str
     log: Path
@@ -51,29 +67,56 @@ class FakeReleases:
 
     def events(self, event: str, what: str = "main") -> list[tuple[str, str]]:
         """Return version and hash of the input of each such event, in order."""
-        lines = [line.split() for line in self.log.read_text().splitlines()] if self.log.exists() else []
-        return [(version, digest) for kind, version, digest, kind_of_run, _ in lines if (kind, kind_of_run) == (event, what)]
+        lines = (
+            [line.split() for line in self.log.read_text().splitlines()]
+            if self.log.exists()
+            else []
+        )
+        return [
+            (version, digest)
+            for kind, version, digest, kind_of_run, _ in lines
+            if (kind, kind_of_run) == (event, what)
+        ]
 
 
 @contextmanager
 def fake_releases(
-    folder: Path, count: int = 8, nightlies: int = 0, *, then_released: bool = False, logged: bool = True
+    folder: Path,
+    count: int = 8,
+    nightlies: int = 0,
+    *,
+    then_released: bool = False,
+    logged: bool = True,
 ) -> Iterator[FakeReleases]:
     """Serve `count` releases of IREE's compiler, 1.0.0 and on, until the block ends.
 
-    nightlies: number of those of January 2026 that lead to the next release; in inputs, their numbers go on. then_released:
-    make that release, too.
+    nightlies: number of those of January 2026 that lead to the next release; in inputs,
+    their numbers go on. then_released: make that release, too.
     """
-    log, index, versions = folder / "compiles.log", folder / "index", [f"1.{minor}.0" for minor in range(count)]
+    log, index, versions = (
+        folder / "compiles.log",
+        folder / "index",
+        [f"1.{minor}.0" for minor in range(count)],
+    )
     versions += [f"1.{count}.0rc202601{day:02}" for day in range(1, nightlies + 1)]
     versions += [f"1.{count}.0"] if then_released else []
     index.mkdir(parents=True)
     for minor, version in enumerate(versions):
-        make_wheel(index, version, payload=compiler(minor, version, str(log) if logged else ""))
-    links = "".join(f"<a href={path.name}>{path.name}</a><br>" for path in sorted(index.glob("*rc*.whl")))
-    (index / "links.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+        make_wheel(
+            index, version, payload=compiler(minor, version, str(log) if logged else "")
+        )
+    links = "".join(
+        f"<a href={path.name}>{path.name}</a><br>"
+        for path in sorted(index.glob("*rc*.whl"))
+    )
+    (index / "links.html").write_text(
+        f"<!DOCTYPE html><html><body>{links}</body></html>"
+    )
     with serve(index) as served:
-        served.publish_dated("iree-base-compiler", {name: f"2025-01-{day:02}" for day, name in enumerate(versions, 1)})
+        served.publish_dated(
+            "iree-base-compiler",
+            {name: f"2025-01-{day:02}" for day, name in enumerate(versions, 1)},
+        )
         yield FakeReleases(served.url, log, tuple(versions))
 
 
@@ -87,7 +130,8 @@ def install(folder: Path, number: int, version: str = "") -> Path:
 
 
 def repository(folder: Path, count: int, base: Path) -> str:
-    """Make a repository with one commit for each revision, with the same hashes every time, and return its project file.
+    """Make a repository with one commit for each revision, with the same hashes every
+    time, and return its project file.
 
     base: an installation of revision 0, which a build copies and marks.
     """
@@ -98,7 +142,12 @@ def repository(folder: Path, count: int, base: Path) -> str:
         day = f"2025-02-{number + 1:02}T12:00:00+0000"
         env = os.environ | _PEOPLE | {"GIT_AUTHOR_DATE": day, "GIT_COMMITTER_DATE": day}
         subprocess.run(["git", "add", "."], cwd=folder, check=True)
-        subprocess.run(["git", "commit", "-q", "-m", f"Change {number} (#{100 + number})"], cwd=folder, env=env, check=True)
+        subprocess.run(
+            ["git", "commit", "-q", "-m", f"Change {number} (#{100 + number})"],
+            cwd=folder,
+            env=env,
+            check=True,
+        )
     commands = [
         f'cp -r "{base}/tools" "$TRIAGE_OUT/"',
         'sed -i "s/REVISION=000/REVISION=$(cat "$TRIAGE_SOURCE/REVISION")/" "$TRIAGE_OUT/tools/iree-compile"',
@@ -108,11 +157,15 @@ def repository(folder: Path, count: int, base: Path) -> str:
 
 
 def recipe(folder: Path, name: str, program: str, more: str = "") -> Path:
-    """Write a recipe whose program has these words. `more`: further lines of the recipe."""
+    """Write a recipe whose program has these words. `more`: further lines of the
+    recipe.
+    """
     folder.mkdir(exist_ok=True)
     (folder / f"{name}.mlir").write_text(f"// {program}\n")
     path = folder / f"{name}.yaml"
-    path.write_text(f"name: {name}\ninput: {name}.mlir\ntarget: {{backend: llvm-cpu}}\n{more}\n")
+    path.write_text(
+        f"name: {name}\ninput: {name}.mlir\ntarget: {{backend: llvm-cpu}}\n{more}\n"
+    )
     return path
 
 
@@ -121,7 +174,9 @@ def command_recipe(folder: Path, name: str, program: str) -> Path:
     (folder / f"{name}.txt").write_text(f"{program}\n")
     path = folder / f"{name}.yaml"
     command = '["{toolchain}/tools/iree-compile", "{input}", "-o", "{output}"]'
-    path.write_text(f"name: {name}\ncompiler: command\ncommand: {command}\ninput: {name}.txt\n")
+    path.write_text(
+        f"name: {name}\ncompiler: command\ncommand: {command}\ninput: {name}.txt\n"
+    )
     return path
 
 
@@ -129,7 +184,10 @@ def write_case(folder: Path, name: str, *words: str) -> Path:
     """Write a recipe whose input has these words, a function each, and return its path."""
     more = "phase: executable-targets\nlimits: {timeout: 60s, memory: 1GiB}"
     path = recipe(folder, name, "", more)
-    body = "".join(f"func.func @f{number}() {{ // {word}\n  return\n}}\n" for number, word in enumerate((name, *words)))
+    body = "".join(
+        f"func.func @f{number}() {{ // {word}\n  return\n}}\n"
+        for number, word in enumerate((name, *words))
+    )
     path.with_suffix(".mlir").write_text(body)
     return path
 
@@ -142,7 +200,9 @@ def write_project(folder: Path, releases: FakeReleases) -> None:
 
 
 def environment(releases: FakeReleases, home: Path) -> dict[str, str]:
-    """Return the environment for triage: the index, a home, and the program `triage` on the PATH."""
+    """Return the environment for triage: the index, a home, and the program `triage` on
+    the PATH.
+    """
     return os.environ | {
         "TRIAGE_HOME": str(home),
         "TRIAGE_INDEX_URL": releases.url,

@@ -22,16 +22,35 @@ SIZES = {"iree-base-compiler": (80, 320), "triton": (200, 600), "jaxlib": (150, 
 
 
 def main() -> None:
-    """Print one sentence on what is needed and, if something is missing, one on how much is downloaded."""
+    """Print one sentence on what is needed and, if something is missing, one on how
+    much is downloaded.
+    """
     needed = CORE if sys.argv[1:] == ["core"] else ALL
-    cache = Path(os.environ.get("TRIAGE_TEST_TOOLCHAINS") or platformdirs.user_cache_dir("triage", appauthor=False))
-    names = [(package, version) for package, versions in needed.items() for version in versions]
-    missing = [(package, version) for package, version in names if not any(cache.glob(f"toolchains/*{package}*-{version}-*"))]
-    download, unpacked = (sum(SIZES[package][column] for package, _ in missing) for column in (0, 1))
-    counts = " and ".join(f"{len(versions)} of {package}" for package, versions in needed.items())
+    cache = Path(
+        os.environ.get("TRIAGE_TEST_TOOLCHAINS")
+        or platformdirs.user_cache_dir("triage", appauthor=False)
+    )
+    names = [
+        (package, version)
+        for package, versions in needed.items()
+        for version in versions
+    ]
+    missing = [
+        (package, version)
+        for package, version in names
+        if not any(cache.glob(f"toolchains/*{package}*-{version}-*"))
+    ]
+    download, unpacked = (
+        sum(SIZES[package][column] for package, _ in missing) for column in (0, 1)
+    )
+    counts = " and ".join(
+        f"{len(versions)} of {package}" for package, versions in needed.items()
+    )
     print(f"The tests use releases in {cache}: {counts}.")
     if missing:
-        print(f"{len(missing)} are missing: about {download} MB will be downloaded and take {unpacked} MB of disk.")
+        print(
+            f"{len(missing)} are missing: about {download} MB will be downloaded and take {unpacked} MB of disk."
+        )
         print("`pytest -m 'not real'` runs the tests that need none.")
 
 

@@ -1,1 +1,3 @@
-"""Triage of compiler regressions: compile, classify, bisect and report on real released compilers."""
+"""Triage of compiler regressions: compile, classify, bisect and report on real released
+compilers.
+"""

@@ -1,6 +1,8 @@
-"""Record real sessions of triage as SVG for the documentation: `python docs/build/record.py` writes docs/assets/.
+"""Record real sessions of triage as SVG for the documentation: `python
+docs/build/record.py` writes docs/assets/.
 
-Runs the program with the toolchains of TRIAGE_HOME and results of its own, so that the recording shows real compiles.
+Runs the program with the toolchains of TRIAGE_HOME and results of its own, so that the
+recording shows real compiles.
 """
 
 from __future__ import annotations
@@ -27,29 +29,58 @@ ASSETS = ROOT / "docs" / "assets"
 WIDTH = 110
 PROMPT = "> "
 CASE = ["recipes/llama-attention-aggressive-fusion.yaml", "--case", "dtype=f16"]
-NIGHTLY = ["nightly", "recipes/", "-t", "3.3.0", "-b", "3.2.0", "--bisect", "--reduce", "--out", "{tmp}/out"]
+NIGHTLY = [
+    "nightly",
+    "recipes/",
+    "-t",
+    "3.3.0",
+    "-b",
+    "3.2.0",
+    "--bisect",
+    "--reduce",
+    "--out",
+    "{tmp}/out",
+]
 SESSION = ["bisect", *CASE, "--good", "2.9.0", "--bad", "3.3.0", "--interactive"]
 
 
 def nonzero() -> onnx.ModelProto:
     """Return a model that releases before 3.2.0 cannot compile."""
-    values = [helper.make_tensor_value_info("x", FLOAT, [3, 4]), helper.make_tensor_value_info("y", INT64, [2, None])]
-    graph = helper.make_graph([helper.make_node("NonZero", ["x"], ["y"])], "model", values[:1], values[1:])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    values = [
+        helper.make_tensor_value_info("x", FLOAT, [3, 4]),
+        helper.make_tensor_value_info("y", INT64, [2, None]),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("NonZero", ["x"], ["y"])], "model", values[:1], values[1:]
+    )
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
 
 
-def record(words: Sequence[str], answers: Sequence[str], name: str, most_lines: int) -> None:
-    """Run a command and save what a terminal shows as docs/assets/NAME.svg, at most `most_lines` lines of it.
+def record(
+    words: Sequence[str], answers: Sequence[str], name: str, most_lines: int
+) -> None:
+    """Run a command and save what a terminal shows as docs/assets/NAME.svg, at most
+    `most_lines` lines of it.
 
     answers: what the user types at each prompt, in order.
     """
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         home.mkdir()
-        source = Path(os.environ.get("TRIAGE_HOME") or platformdirs.user_cache_dir("triage", appauthor=False))
+        source = Path(
+            os.environ.get("TRIAGE_HOME")
+            or platformdirs.user_cache_dir("triage", appauthor=False)
+        )
         (home / "toolchains").symlink_to(source / "toolchains")
         onnx.save(nonzero(), Path(folder) / "model.onnx")
-        env = {**os.environ, "TRIAGE_HOME": str(home), "COLUMNS": str(WIDTH), "FORCE_COLOR": "1"}
+        env = {
+            **os.environ,
+            "TRIAGE_HOME": str(home),
+            "COLUMNS": str(WIDTH),
+            "FORCE_COLOR": "1",
+        }
         command = [
             sys.executable,
             "-c",
@@ -68,16 +99,30 @@ def record(words: Sequence[str], answers: Sequence[str], name: str, most_lines: 
         )
     output = done.stdout.replace(f"{folder}/", "")
     for answer in answers:
-        output = output.replace(PROMPT, f"\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} {answer}\n", 1)
+        output = output.replace(
+            PROMPT, f"\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} {answer}\n", 1
+        )
     lines = output.splitlines()
     if len(lines) > most_lines:
-        lines = [*lines[: most_lines // 2], "...", *lines[-(most_lines - most_lines // 2) :]]
+        lines = [
+            *lines[: most_lines // 2],
+            "...",
+            *lines[-(most_lines - most_lines // 2) :],
+        ]
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
-    console.print(Text(f"$ triage {' '.join(word.replace('{tmp}/', '') for word in words)}", style="bold"))
+    console.print(
+        Text(
+            f"$ triage {' '.join(word.replace('{tmp}/', '') for word in words)}",
+            style="bold",
+        )
+    )
     console.print(Text.from_ansi("\n".join(lines)))
     ASSETS.mkdir(exist_ok=True)
     drawing = re.sub(
-        r"@font-face \{.*?\}\s*", "", console.export_svg(title="triage"), flags=re.DOTALL
+        r"@font-face \{.*?\}\s*",
+        "",
+        console.export_svg(title="triage"),
+        flags=re.DOTALL,
     )  # no fonts from the network
     (ASSETS / f"{name}.svg").write_text(drawing)
 
@@ -88,5 +133,17 @@ if __name__ == "__main__":
     # Four ways to begin: a bundled example, a model, a kernel and the text of an issue.
     record(["why", CASE[0]], [], "why-example", 40)
     record(["why", "{tmp}/model.onnx"], [], "why-model", 40)
-    record(["why", "recipes/triton-delta-rule.yaml", "--case", "num_warps=8", "-t", "3.2.0"], [], "why-kernel", 40)
+    record(
+        [
+            "why",
+            "recipes/triton-delta-rule.yaml",
+            "--case",
+            "num_warps=8",
+            "-t",
+            "3.2.0",
+        ],
+        [],
+        "why-kernel",
+        40,
+    )
     record(["why", "reproducers/paged-gather/README.md"], [], "why-issue", 40)

@@ -1,4 +1,6 @@
-"""Write the reference pages from the code while the site is built (a script of mkdocs-gen-files)."""
+"""Write the reference pages from the code while the site is built (a script of
+mkdocs-gen-files).
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,25 @@ from triage.recipes.recipe import recipe_schema
 
 
 def option_row(param: Any) -> str:
-    """Return one row of a command's table: the spellings, then the meaning with choices and the default."""
+    """Return one row of a command's table: the spellings, then the meaning with choices
+    and the default.
+    """
     positional = not param.opts[0].startswith("-")
-    spelling = f"`{param.metavar or param.name.upper()}`" if positional else ", ".join(f"`{option}`" for option in param.opts)
+    spelling = (
+        f"`{param.metavar or param.name.upper()}`"
+        if positional
+        else ", ".join(f"`{option}`" for option in param.opts)
+    )
     notes = []
     if isinstance(param.default, StrEnum):
-        notes.append("one of " + ", ".join(f"`{choice}`" for choice in type(param.default)))
-    if isinstance(param.default, str | int | float) and not isinstance(param.default, bool) and not positional:
+        notes.append(
+            "one of " + ", ".join(f"`{choice}`" for choice in type(param.default))
+        )
+    if (
+        isinstance(param.default, str | int | float)
+        and not isinstance(param.default, bool)
+        and not positional
+    ):
         notes.append(f"default `{param.default}`")
     text = (getattr(param, "help", None) or "").replace("|", "\\|")
     return f"| {spelling} | {text}{' (' + '; '.join(notes) + ')' if notes else ''} |\n"
@@ -42,17 +56,25 @@ def option_row(param: Any) -> str:
 
 def commands_page() -> str:
     """Return a section for each command: its help text and its options."""
-    parts = ["# Commands\n\nThe same text as `--help`. Every command takes `--format json`.\n"]
+    parts = [
+        "# Commands\n\nThe same text as `--help`. Every command takes `--format json`.\n"
+    ]
     for path, command in sorted(every_command(), key=lambda item: item[0]):
         parts.append(
             f"\n## triage {' '.join(path)}\n\n{inspect.cleandoc(command.help or '')}\n\n| option | meaning |\n|---|---|\n"
         )
-        parts += [option_row(param) for param in command.params if param.name != "help" and not getattr(param, "hidden", False)]
+        parts += [
+            option_row(param)
+            for param in command.params
+            if param.name != "help" and not getattr(param, "hidden", False)
+        ]
     return "".join(parts)
 
 
 def classes_page() -> str:
-    """Return the failure classes by family, with their explanation and the advice for each."""
+    """Return the failure classes by family, with their explanation and the advice for
+    each.
+    """
     parts = [
         "# Failure classes\n\nThe classes that come with triage, by family. A family joins the classes that one root cause "
         "shows in different releases; `triage bisect --match family` follows it. "
@@ -65,18 +87,31 @@ def classes_page() -> str:
         for rule in members:
             parts.append(f"\n**`{rule.name}`**: {rule.explanation}")
             if rule.says_nothing:
-                parts.append(f" A version that fails this way is untestable ({rule.says_nothing}).")
+                parts.append(
+                    f" A version that fails this way is untestable ({rule.says_nothing})."
+                )
             parts.append(
-                "\n" + "".join(f"\n- {names.get(advice.compiler or '', '')}{advice.text}" for advice in rule.remedies) + "\n"
+                "\n"
+                + "".join(
+                    f"\n- {names.get(advice.compiler or '', '')}{advice.text}"
+                    for advice in rule.remedies
+                )
+                + "\n"
             )
     return "".join(parts)
 
 
 def corpus_page() -> str:
-    """Return the public threads whose failures measure `triage classify`, with what failed in each."""
+    """Return the public threads whose failures measure `triage classify`, with what
+    failed in each.
+    """
     folder = Path(__file__).parents[2] / "tests" / "data" / "classify_corpus"
-    paths = [path for path in folder.glob("*.yaml") if path.stem not in ("no_failure", "own")]
-    entries = [entry for path in paths for entry in yaml.safe_load(path.read_text("utf-8"))]
+    paths = [
+        path for path in folder.glob("*.yaml") if path.stem not in ("no_failure", "own")
+    ]
+    entries = [
+        entry for path in paths for entry in yaml.safe_load(path.read_text("utf-8"))
+    ]
     families = {rule.name: rule.family for rule in packaged_rules()}
     rows = []
     for entry in sorted(entries, key=lambda entry: str(entry["thread"])):
@@ -84,7 +119,9 @@ def corpus_page() -> str:
         address = "https://github.com/" + thread.replace("#", "/issues/")
         name = entry["class"] if isinstance(entry["class"], str) else entry["class"][0]
         parts = ", ".join(names.split("|")[0] for names in entry["names"])
-        rows.append(f"| [{thread}]({address}) | {families[name]} | `{name}` | {parts} |\n")
+        rows.append(
+            f"| [{thread}]({address}) | {families[name]} | `{name}` | {parts} |\n"
+        )
     return (
         "# Classified public failures\n\nThe facts of public threads that the tests measure classes and "
         "signatures with: what failed, and what a specific signature must name. The texts of the corpus are written for it "
@@ -95,16 +132,22 @@ def corpus_page() -> str:
 
 def lint_page() -> str:
     """Return the table of lint rules."""
-    linters = (linter for family in Families().values() if (linter := family.lint) is not None)
-    rows = "".join(f"| `{rule.name}` | {rule.severity} | {rule.summary} |\n" for linter in linters for rule in linter.rules)
-    return (
-        f"# Lint rules\n\nThe severity is the worst that a rule reports.\n\n| rule | severity | finds |\n|---|---|---|\n{rows}"
+    linters = (
+        linter for family in Families().values() if (linter := family.lint) is not None
     )
+    rows = "".join(
+        f"| `{rule.name}` | {rule.severity} | {rule.summary} |\n"
+        for linter in linters
+        for rule in linter.rules
+    )
+    return f"# Lint rules\n\nThe severity is the worst that a rule reports.\n\n| rule | severity | finds |\n|---|---|---|\n{rows}"
 
 
 def exit_codes_page() -> str:
     """Return the table of exit codes."""
-    rows = "".join(f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items())
+    rows = "".join(
+        f"| {int(code)} | {meaning} |\n" for code, meaning in MEANINGS.items()
+    )
     return f"# Exit codes\n\nEvery command ends with one of these.\n\n| code | meaning |\n|---|---|\n{rows}"
 
 
@@ -127,13 +170,31 @@ def results() -> Iterator[tuple[str, Any, str]]:
                 exec(compile(ast.Module(node.body, []), found.name, "exec"), late)
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if name.endswith("_document") and function.__module__ == found.name:
-                kind = next(iter(typing.get_type_hints(function, {**late, **function.__globals__}).values()))
-                yield name.removesuffix("_document").replace("_", " "), kind, inspect.getdoc(function) or ""
+                kind = next(
+                    iter(
+                        typing.get_type_hints(
+                            function, {**late, **function.__globals__}
+                        ).values()
+                    )
+                )
+                yield (
+                    name.removesuffix("_document").replace("_", " "),
+                    kind,
+                    inspect.getdoc(function) or "",
+                )
 
 
 def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
-    """Return the JSON Schema of a type as `model.json_form` writes its values. outer: the classes around it."""
-    plain = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+    """Return the JSON Schema of a type as `model.json_form` writes its values. outer:
+    the classes around it.
+    """
+    plain = {
+        str: "string",
+        int: "integer",
+        float: "number",
+        bool: "boolean",
+        type(None): "null",
+    }
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if kind in plain:
         return {"type": plain[kind]}
@@ -153,7 +214,10 @@ def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
     known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
     for name in getattr(kind, "JSON_PROPERTIES", ()):
         known[name] = typing.get_type_hints(getattr(kind, name).fget)["return"]
-    keys = {name: getattr(kind, "JSON_KEYS", {}).get(name, name.removesuffix("_")) for name in known}
+    keys = {
+        name: getattr(kind, "JSON_KEYS", {}).get(name, name.removesuffix("_"))
+        for name in known
+    }
     properties: dict[str, Any] = {}
     for name, key in keys.items():
         if key is not None:
@@ -164,10 +228,14 @@ def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
 
 def json_page() -> str:
     """Return the JSON Schema of every command's answer."""
-    parts = ["# JSON output\n\nEvery command takes `--format json` and prints one document on stdout. Fields may be added.\n"]
+    parts = [
+        "# JSON output\n\nEvery command takes `--format json` and prints one document on stdout. Fields may be added.\n"
+    ]
     for name, kind, summary in results():
         schema = json.dumps(schema_of(kind), indent=1)
-        parts.append(f"\n## {name}\n\n{summary.splitlines()[0]}\n\n```json\n{schema}\n```\n")
+        parts.append(
+            f"\n## {name}\n\n{summary.splitlines()[0]}\n\n```json\n{schema}\n```\n"
+        )
     return "".join(parts)
 
 

@@ -1,4 +1,6 @@
-"""Take the pictures of the site in docs/assets/, from simulated nights, in Debian's Chromium."""
+"""Take the pictures of the site in docs/assets/, from simulated nights, in Debian's
+Chromium.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,19 @@ COMMAND = "pip install iree-base-compiler==3.3.0\niree-compile --iree-hal-target
 def investigated(night: Night) -> Night:
     """Return a night whose first cluster was investigated."""
     first, *others = night.clusters
-    found = ClusterAttribution("diverged", "CollapseDimensionsPass", "dispatch-creation")
-    draft = IssueDraft({"input.mlir": PROGRAM}, COMMAND, "input.mlir:2:8: error: the memory is used up")
-    first = replace(first, representative=first.cases[0], attribution=found, size="3 operations", draft=draft)
+    found = ClusterAttribution(
+        "diverged", "CollapseDimensionsPass", "dispatch-creation"
+    )
+    draft = IssueDraft(
+        {"input.mlir": PROGRAM}, COMMAND, "input.mlir:2:8: error: the memory is used up"
+    )
+    first = replace(
+        first,
+        representative=first.cases[0],
+        attribution=found,
+        size="3 operations",
+        draft=draft,
+    )
     return replace(night, clusters=[first, *others])
 
 
@@ -40,10 +52,14 @@ with TemporaryDirectory() as scratch, sync_playwright() as playwright:
     for night in simulated_nights(300, 60, seed=6):
         store.add(investigated(night) if night.clusters else night)
     Site(store, out).write()
-    browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"])
+    browser = playwright.chromium.launch(
+        executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
+    )
     page = browser.new_page(viewport={"width": 1000, "height": 660})
     failure = next(
-        file for file in sorted((out / "failures").iterdir()) if ">open<" in (text := file.read_text()) and PROGRAM[:20] in text
+        file
+        for file in sorted((out / "failures").iterdir())
+        if ">open<" in (text := file.read_text()) and PROGRAM[:20] in text
     )
     for name, ready, picture in (
         ("index.html", "#open", "site-overview.png"),

@@ -16,7 +16,9 @@ import yaml
 from tests.conftest import ROOT
 from triage.cli.app import every_command
 
-NIGHTLY, PULL_REQUEST = EXAMPLES = [ROOT / "docs" / "examples" / name for name in ("nightly.yml", "pull-request.yml")]
+NIGHTLY, PULL_REQUEST = EXAMPLES = [
+    ROOT / "docs" / "examples" / name for name in ("nightly.yml", "pull-request.yml")
+]
 ACTION = ROOT / "action.yml"
 
 
@@ -35,23 +37,47 @@ def test_a_file_follows_the_schema_of_github(path: Path) -> None:
     from check_jsonschema.builtin_schemas import get_builtin_schema
     from jsonschema.validators import validator_for
 
-    schema = get_builtin_schema("vendor.github-actions" if path == ACTION else "vendor.github-workflows")
-    document = {"on" if key is True else key: value for key, value in load(path).items()}  # YAML 1.1 reads `on` as true
-    errors = [f"{error.json_path}: {error.message}" for error in validator_for(schema)(schema).iter_errors(document)]
+    schema = get_builtin_schema(
+        "vendor.github-actions" if path == ACTION else "vendor.github-workflows"
+    )
+    # YAML 1.1 reads `on` as true
+    document = {
+        "on" if key is True else key: value for key, value in load(path).items()
+    }
+    errors = [
+        f"{error.json_path}: {error.message}"
+        for error in validator_for(schema)(schema).iter_errors(document)
+    ]
     assert errors == []
 
 
 @pytest.mark.parametrize("path", [ACTION, *EXAMPLES], ids=lambda path: path.name)
 def test_shell_steps_call_commands_and_options_that_exist(path: Path) -> None:
     commands = {" ".join(words): command for words, command in every_command()}
-    lines = [line.strip() for script in shell_steps(load(path)) for line in script.splitlines()]
-    called = [shlex.split(re.sub(r"\|\|.*", "", line))[1:] for line in lines if line.startswith("triage ")]
+    lines = [
+        line.strip()
+        for script in shell_steps(load(path))
+        for line in script.splitlines()
+    ]
+    called = [
+        shlex.split(re.sub(r"\|\|.*", "", line))[1:]
+        for line in lines
+        if line.startswith("triage ")
+    ]
     assert called or path == PULL_REQUEST
     for words in called:
-        name = next((name for name in (" ".join(words[:2]), words[0]) if name in commands), None)
+        name = next(
+            (name for name in (" ".join(words[:2]), words[0]) if name in commands), None
+        )
         assert name, words
-        options = {option for param in commands[name].params for option in (*param.opts, *param.secondary_opts)}
-        assert {word for word in words if word.startswith("--") and word != "--"} <= options, words
+        options = {
+            option
+            for param in commands[name].params
+            for option in (*param.opts, *param.secondary_opts)
+        }
+        assert {
+            word for word in words if word.startswith("--") and word != "--"
+        } <= options, words
 
 
 @pytest.mark.parametrize("path", [ACTION, *EXAMPLES], ids=lambda path: path.name)
@@ -60,16 +86,51 @@ def test_no_shell_step_contains_an_expression(path: Path) -> None:
     assert [script for script in shell_steps(load(path)) if "${{" in script] == []
 
 
-@pytest.mark.parametrize(("ended", "fail", "code"), [(0, "true", 0), (1, "true", 1), (1, "false", 0), (4, "false", 4)])
-def test_the_action_passes_recipes_and_codes_on(tmp_path: Path, ended: int, fail: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("ended", "fail", "code"),
+    [(0, "true", 0), (1, "true", 1), (1, "false", 0), (4, "false", 4)],
+)
+def test_the_action_passes_recipes_and_codes_on(
+    tmp_path: Path, ended: int, fail: str, code: int
+) -> None:
     program = tmp_path / "triage"
     program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > "$0.words"\nexit {ended}\n')
     program.chmod(0o755)
-    [step] = [step for step in load(ACTION)["runs"]["steps"] if step.get("id") == "nightly"]
-    given = {"TOOLCHAIN": "a b", "BASELINE": "c", "OUT": "out", "OPTIONS": "--bisect -j 2", "FAIL": fail}
+    [step] = [
+        step for step in load(ACTION)["runs"]["steps"] if step.get("id") == "nightly"
+    ]
+    given = {
+        "TOOLCHAIN": "a b",
+        "BASELINE": "c",
+        "OUT": "out",
+        "OPTIONS": "--bisect -j 2",
+        "FAIL": fail,
+    }
     assert {*given, "RECIPES"} == set(step["env"])
-    environment = given | {"RECIPES": "one $x.yaml\n\n-two\n", "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-eo", "pipefail", "-c", step["run"]], env=environment, check=False)
+    environment = given | {
+        "RECIPES": "one $x.yaml\n\n-two\n",
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", step["run"]], env=environment, check=False
+    )
     assert done.returncode == code
-    words = ["nightly", "--toolchain", "a b", "--baseline", "c", "--out", "out", "--github", "--bisect", "-j", "2", "--"]
-    assert Path(f"{program}.words").read_text().splitlines() == [*words, "one $x.yaml", "-two"]
+    words = [
+        "nightly",
+        "--toolchain",
+        "a b",
+        "--baseline",
+        "c",
+        "--out",
+        "out",
+        "--github",
+        "--bisect",
+        "-j",
+        "2",
+        "--",
+    ]
+    assert Path(f"{program}.words").read_text().splitlines() == [
+        *words,
+        "one $x.yaml",
+        "-two",
+    ]

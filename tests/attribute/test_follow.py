@@ -13,7 +13,11 @@ from triage.mlir.ir_reader import DumpReader
 
 
 def func(name: str, *body: str) -> Op:
-    return Op("t.func", regions=(tuple(Op(one, ("f32",)) for one in body),), attributes={"sym_name": f'"{name}"'})
+    return Op(
+        "t.func",
+        regions=(tuple(Op(one, ("f32",)) for one in body),),
+        attributes={"sym_name": f'"{name}"'},
+    )
 
 
 def module(*functions: Op, device: tuple[Op, ...] = ()) -> Op:
@@ -30,7 +34,9 @@ def traced(*dumps: tuple[str, Op]) -> Trace:
 
 
 def judge(good: Trace, bad: Trace, named: str = "") -> Divergence:
-    return follow(TracePair(good, bad, WORDS.passes, (False, bad.failed is not None), named))
+    return follow(
+        TracePair(good, bad, WORDS.passes, (False, bad.failed is not None), named)
+    )
 
 
 MAIN = func("main", "t.call")
@@ -39,7 +45,9 @@ TWO = (func("main$0_add", "t.add"), func("main$1_mul", "t.mul"))
 
 def test_the_failing_function_is_followed_and_no_other() -> None:
     good = traced(
-        ("Outline", module(MAIN, device=TWO)), ("Tile", func("main$0_add", "t.a")), ("Tile", func("main$1_mul", "t.m"))
+        ("Outline", module(MAIN, device=TWO)),
+        ("Tile", func("main$0_add", "t.a")),
+        ("Tile", func("main$1_mul", "t.m")),
     )
     bad = traced(
         ("Outline", module(MAIN, device=TWO)),
@@ -77,15 +85,31 @@ def test_a_function_that_always_differed_is_traced_to_the_program() -> None:
 
 def test_equal_up_to_the_failing_pass_is_no_divergence() -> None:
     start = ("Import", module(func("main", "t.add")))
-    good = traced(start, ("Place", module(func("main", "t.next"))), ("Later", module(func("main", "t.later"))))
+    good = traced(
+        start,
+        ("Place", module(func("main", "t.next"))),
+        ("Later", module(func("main", "t.later"))),
+    )
     bad = traced(start, ("Place Failed", module(func("main", "t.half"))))
     assert judge(good, bad).persistent is None
 
 
-def test_without_a_failed_pass_the_function_that_the_failure_names_is_followed() -> None:
+def test_without_a_failed_pass_the_function_that_the_failure_names_is_followed() -> (
+    None
+):
     start = ("Outline", module(MAIN, device=TWO))
-    good = traced(start, ("Tile", func("main$0_add", "t.a")), ("Tile", func("main$1_mul", "t.m")), ("End", module(MAIN)))
-    bad = traced(start, ("Tile", func("main$0_add", "t.b")), ("Tile", func("main$1_mul", "t.n")), ("End", module(MAIN)))
+    good = traced(
+        start,
+        ("Tile", func("main$0_add", "t.a")),
+        ("Tile", func("main$1_mul", "t.m")),
+        ("End", module(MAIN)),
+    )
+    bad = traced(
+        start,
+        ("Tile", func("main$0_add", "t.b")),
+        ("Tile", func("main$1_mul", "t.n")),
+        ("End", module(MAIN)),
+    )
     named = judge(good, bad, "stack frame too large in function 'main$1_mul'")
     assert named.bad == "main$1_mul"
     unnamed = judge(good, bad)
@@ -103,7 +127,9 @@ def kernel(*types: str, tiles: str = "") -> Op:
 
 
 def passes(text: str, start: Op) -> Trace:
-    """`Tile:f32+f32;4` is a pass that leaves two operations of these types with these tile sizes; `!` marks a failure."""
+    """`Tile:f32+f32;4` is a pass that leaves two operations of these types with these
+    tile sizes; `!` marks a failure.
+    """
     return traced(("Outline", module(MAIN, device=(start,))), *kernel_dumps(text))
 
 
@@ -111,7 +137,10 @@ def kernel_dumps(text: str) -> Iterator[tuple[str, Op]]:
     for word in text.split():
         name, _, state = word.partition(":")
         types, _, tiles = state.rstrip("!").partition(";")
-        yield f"{name} Failed" if state.endswith("!") else name, kernel(*types.split("+"), tiles=tiles)
+        yield (
+            f"{name} Failed" if state.endswith("!") else name,
+            kernel(*types.split("+"), tiles=tiles),
+        )
 
 
 def named(good: str, bad: str, start: str = "f32") -> str | None:
@@ -125,17 +154,59 @@ STRIDED = "memref<4xf32,strided<[?]>>"
 @pytest.mark.parametrize(
     ("good", "bad", "expected"),
     [
-        pytest.param("A:f16 B:f16+f16", "A:f64 B:f64", "B", id="operations weigh more than types"),
+        pytest.param(
+            "A:f16 B:f16+f16", "A:f64 B:f64", "B", id="operations weigh more than types"
+        ),
         pytest.param("A:f16 B:f32", f"A:{STRIDED} B:f64", "A", id="types alone"),
         pytest.param("A:memref<4xf32>", f"A:{STRIDED}", "A", id="strides alone"),
-        pytest.param("A:f32;4 B:f16 C:f16+f16", "A:f32;8 B:f64 C:f64", "A", id="choices whose types persist"),
-        pytest.param("B:f16 C:f16+f16", "New:f64 B:f16+f64 B:f64 C:f64", "New", id="a pass of one release whose types persist"),
-        pytest.param("B:f16 C:f16+f16", "New:f64 B:f16 C:f16", "C", id="a pass of one release that is undone"),
-        pytest.param("A:f32;4 B:f16 C:f16+f16", "A:f32;8 B:f16 C:f16", "C", id="choices that are undone"),
-        pytest.param("A:f16 B:f16+f16 C:f16", "A:f16 B:f64 C:f16", None, id="everything that is undone"),
-        pytest.param("A:f16 Old:f16+f16 C:f64+f64", "A:f16 C:f32", "Old", id="a pass of the good side only"),
-        pytest.param("A:f16 Moved:f16+f16 B:f64+f16", "A:f16 B:f16 Moved:f64+f16", None, id="a moved pass"),
-        pytest.param("A:f16 B:f32 C:f64+f64", "A:f16 B:f32", "C", id="passes after the end of the other side"),
+        pytest.param(
+            "A:f32;4 B:f16 C:f16+f16",
+            "A:f32;8 B:f64 C:f64",
+            "A",
+            id="choices whose types persist",
+        ),
+        pytest.param(
+            "B:f16 C:f16+f16",
+            "New:f64 B:f16+f64 B:f64 C:f64",
+            "New",
+            id="a pass of one release whose types persist",
+        ),
+        pytest.param(
+            "B:f16 C:f16+f16",
+            "New:f64 B:f16 C:f16",
+            "C",
+            id="a pass of one release that is undone",
+        ),
+        pytest.param(
+            "A:f32;4 B:f16 C:f16+f16",
+            "A:f32;8 B:f16 C:f16",
+            "C",
+            id="choices that are undone",
+        ),
+        pytest.param(
+            "A:f16 B:f16+f16 C:f16",
+            "A:f16 B:f64 C:f16",
+            None,
+            id="everything that is undone",
+        ),
+        pytest.param(
+            "A:f16 Old:f16+f16 C:f64+f64",
+            "A:f16 C:f32",
+            "Old",
+            id="a pass of the good side only",
+        ),
+        pytest.param(
+            "A:f16 Moved:f16+f16 B:f64+f16",
+            "A:f16 B:f16 Moved:f64+f16",
+            None,
+            id="a moved pass",
+        ),
+        pytest.param(
+            "A:f16 B:f32 C:f64+f64",
+            "A:f16 B:f32",
+            "C",
+            id="passes after the end of the other side",
+        ),
     ],
 )
 def test_what_weighs_more(good: str, bad: str, expected: str) -> None:
@@ -146,20 +217,47 @@ def test_what_weighs_more(good: str, bad: str, expected: str) -> None:
     ("good", "bad", "expected"),
     [
         pytest.param(
-            "Pick:f32;4 Lower:f16", "Pick:f32;8 Lower:f64", ("Pick", None), id="an attribute is dropped with its operation"
+            "Pick:f32;4 Lower:f16",
+            "Pick:f32;8 Lower:f64",
+            ("Pick", None),
+            id="an attribute is dropped with its operation",
         ),
         pytest.param(
-            "Pick:f32;4 Lower:f16", "New:f32+i8 Pick:f32+i8;8 Lower:f64+i8", ("Pick", "New"), id="for equal operations"
+            "Pick:f32;4 Lower:f16",
+            "New:f32+i8 Pick:f32+i8;8 Lower:f64+i8",
+            ("Pick", "New"),
+            id="for equal operations",
         ),
-        pytest.param("Pick:f32;4 Lower:f16", "New:i8 Pick:i8;8 Lower:i4", ("New", None), id="for other operations"),
-        pytest.param("New:f32+i8 Pick:f32+i8;4", "New:f32+i4 Pick:f32+i4;4", ("New", None), id="equal choices"),
+        pytest.param(
+            "Pick:f32;4 Lower:f16",
+            "New:i8 Pick:i8;8 Lower:i4",
+            ("New", None),
+            id="for other operations",
+        ),
+        pytest.param(
+            "New:f32+i8 Pick:f32+i8;4",
+            "New:f32+i4 Pick:f32+i4;4",
+            ("New", None),
+            id="equal choices",
+        ),
     ],
 )
-def test_choices_come_first_unless_they_follow_from_a_difference(good: str, bad: str, expected: tuple[str, str | None]) -> None:
+def test_choices_come_first_unless_they_follow_from_a_difference(
+    good: str, bad: str, expected: tuple[str, str | None]
+) -> None:
     found = judge(passes(good, kernel("f32")), passes(bad, kernel("f32")))
-    assert tuple(each.after.name if each else None for each in (found.persistent, found.other)) == expected
+    assert (
+        tuple(
+            each.after.name if each else None
+            for each in (found.persistent, found.other)
+        )
+        == expected
+    )
 
 
 def test_a_pass_that_changes_nothing_before_the_failing_one_is_found() -> None:
-    assert named("Tile:f16 Widen:f64 Convert:i64 Later:i8", "Tile:f16 Convert:f16!") == "Widen"
+    assert (
+        named("Tile:f16 Widen:f64 Convert:i64 Later:i8", "Tile:f16 Convert:f16!")
+        == "Widen"
+    )
     assert named("Tile:f16 Convert:i64 Later:i8", "Tile:f16 Convert:f16!") is None

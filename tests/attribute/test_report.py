@@ -9,7 +9,13 @@ import pytest
 from tests.bisect.letters import failure
 from tests.git_history.history import History
 from triage.attribute.excerpt import source_files
-from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt
+from triage.attribute.result import (
+    Attribution,
+    ComparisonResult,
+    Difference,
+    DivergingPass,
+    Excerpt,
+)
 from triage.git_history.repository import Repository
 from triage.mlir.ir_reader import PassName
 from triage.model.json_form import as_json
@@ -50,17 +56,39 @@ def text_of(found: Attribution) -> str:
 def test_the_text_has_the_answer_and_the_facts() -> None:
     text = text_of(DIVERGING)
     assert "not sure: 3.2.0 and 3.3.0 diverge after TilePass or after FusePass" in text
-    for part in ("TilePass (t-tile)", "config.tiles: [4] -> [8]", "t.copy 1 -> 3", "FusePass", "lib/Tile.cpp", "a note"):
+    for part in (
+        "TilePass (t-tile)",
+        "config.tiles: [4] -> [8]",
+        "t.copy 1 -> 3",
+        "FusePass",
+        "lib/Tile.cpp",
+        "a note",
+    ):
         assert part in text
     assert "+ t.other" in text
 
 
 def test_the_json_has_the_suspects() -> None:
     answer = as_json(DIVERGING)
-    assert (answer["case"], answer["good"]["name"], answer["bad"]["name"]) == ("case", "3.2.0", "3.3.0")
-    assert (answer["status"], answer["failing_pass"], answer["first_phase"]) == ("parted", "CheckPass", None)
-    assert (answer["pass"]["name"], answer["pass"]["on"], answer["other"]["name"]) == ("TilePass", "bad", "FusePass")
-    assert (answer["suspect_passes"], answer["suspect_files"]) == (["TilePass", "FusePass"], ["lib/Tile.cpp"])
+    assert (answer["case"], answer["good"]["name"], answer["bad"]["name"]) == (
+        "case",
+        "3.2.0",
+        "3.3.0",
+    )
+    assert (answer["status"], answer["failing_pass"], answer["first_phase"]) == (
+        "parted",
+        "CheckPass",
+        None,
+    )
+    assert (answer["pass"]["name"], answer["pass"]["on"], answer["other"]["name"]) == (
+        "TilePass",
+        "bad",
+        "FusePass",
+    )
+    assert (answer["suspect_passes"], answer["suspect_files"]) == (
+        ["TilePass", "FusePass"],
+        ["lib/Tile.cpp"],
+    )
     assert answer["shared_memory_bytes"] == {"good": 1024, "bad": None}
     assert answer["function"] == {"good": "kernel", "bad": "kernel"}
 
@@ -82,11 +110,18 @@ def clone(tmp_path: Path) -> tuple[Repository, str]:
     return Repository(history.path), first
 
 
-def test_the_file_that_defines_the_pass_then_those_with_its_decisions(clone: tuple[Repository, str]) -> None:
-    assert source_files(PassName("TilePass", "t-tile"), *clone, BESIDE) == ("lib/Tile.cpp", "lib/Config.cpp")
+def test_the_file_that_defines_the_pass_then_those_with_its_decisions(
+    clone: tuple[Repository, str],
+) -> None:
+    assert source_files(PassName("TilePass", "t-tile"), *clone, BESIDE) == (
+        "lib/Tile.cpp",
+        "lib/Config.cpp",
+    )
 
 
 @pytest.mark.parametrize("name", ["Canonicalizer", "Tile", "Ti.ePass", "'pipeline'"])
-def test_passes_of_dependencies_have_no_file(name: str, clone: tuple[Repository, str]) -> None:
+def test_passes_of_dependencies_have_no_file(
+    name: str, clone: tuple[Repository, str]
+) -> None:
     expected = ("lib/Tile.cpp",) if name == "Tile" else ()
     assert source_files(PassName(name), *clone, {}) == expected

@@ -1,4 +1,6 @@
-"""Bisects between releases on branches of a real repository, with a simulated compiler: what a commit does to the case."""
+"""Bisects between releases on branches of a real repository, with a simulated compiler:
+what a commit does to the case.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,8 @@ class EverySource:
 
 @dataclass
 class Compilers:
-    """Stands where an Engine and its registry stand. `letters`: the outcome of each commit; `releases`: their commits;
+    """Stands where an Engine and its registry stand. `letters`: the outcome of each
+    commit; `releases`: their commits;
     reported: whether toolchains report them.
     """
 
@@ -80,10 +83,15 @@ class Compilers:
     def resolve(self, text: str, family: str) -> ToolchainRef:
         if text not in self.releases:
             raise BadInput(f"no release {text}")
-        return ToolchainRef(family, Revision(text), release=Release("letters", text, "", "", None, None))
+        return ToolchainRef(
+            family, Revision(text), release=Release("letters", text, "", "", None, None)
+        )
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
-        revision = replace(ref.revision, commit=self.releases[ref.revision.name] if self.reported else None)
+        revision = replace(
+            ref.revision,
+            commit=self.releases[ref.revision.name] if self.reported else None,
+        )
         return Toolchain(ref.family, revision, "", self.home, self.home, None)  # type: ignore[arg-type]
 
     def packaging(self, family: str) -> Packaging:
@@ -98,23 +106,42 @@ class Compilers:
         for job in jobs:
             name = job.ref.revision.name
             self.asked.append(name)
-            yield Probe(job.case, job.ref.revision, None, outcome(by_name[name]), Measured(seconds=0.1), cached=False)
+            yield Probe(
+                job.case,
+                job.ref.revision,
+                None,
+                outcome(by_name[name]),
+                Measured(seconds=0.1),
+                cached=False,
+            )
 
 
 def bisect(
-    compilers: Compilers, old: str, new: str, kind: BisectKind = BisectKind.REGRESSION, source: Source | None = None
+    compilers: Compilers,
+    old: str,
+    new: str,
+    kind: BisectKind = BisectKind.REGRESSION,
+    source: Source | None = None,
 ) -> Bisection:
-    """Search the commits between two revisions, the old one first. source: of compilers, else one that has each commit's."""
+    """Search the commits between two revisions, the old one first. source: of
+    compilers, else one that has each commit's.
+    """
     project = compilers.home / "triage.yaml"
     project.write_text(PROJECT)
-    request = BisectRequest(compilers, case_named("case"), compilers.repo, project, kind, attribute=False)  # type: ignore[arg-type]
+    request = BisectRequest(
+        compilers, case_named("case"), compilers.repo, project, kind, attribute=False
+    )  # type: ignore[arg-type]
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(plan, "sources_of", lambda *_: (source or EverySource(),))
         return run_search(plan.plan_commits(request, old, new))
 
 
-def is_true(bisection: Bisection, letters: Mapping[str, str], parents: Mapping[str, str | None]) -> bool:
-    """Whether a confirmed culprit really changes the outcome of its first parent, in the way that the answer says."""
+def is_true(
+    bisection: Bisection, letters: Mapping[str, str], parents: Mapping[str, str | None]
+) -> bool:
+    """Whether a confirmed culprit really changes the outcome of its first parent, in
+    the way that the answer says.
+    """
     [suspect] = bisection.suspects
     assert bisection.before
     assert bisection.after

@@ -14,14 +14,20 @@ from tests.git_history.history import ENV
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> SmallCompiler:
-    """240 commits. Around the culprit all is well; a fifth of the rest does not build, fails otherwise or crashes."""
+    """240 commits. Around the culprit all is well; a fifth of the rest does not build,
+    fails otherwise or crashes.
+    """
     return begin(tmp_path_factory.mktemp("small") / "repo", MIXED, CULPRIT)
 
 
 @pytest.fixture(scope="session")
 def misleading(tmp_path_factory: pytest.TempPathFactory) -> SmallCompiler:
-    """The same, but another commit looks like the culprit, so that the search has to go a long way."""
-    return begin(tmp_path_factory.mktemp("misleading") / "repo", MIXED, CULPRIT, suspicious=180)
+    """The same, but another commit looks like the culprit, so that the search has to go
+    a long way.
+    """
+    return begin(
+        tmp_path_factory.mktemp("misleading") / "repo", MIXED, CULPRIT, suspicious=180
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +61,9 @@ def project(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture
 def command(tmp_path: Path, project: Callable[[str], Path]) -> Path:
-    """A project whose compilers come from a script that builds with `cc` alone. What it made appears whole."""
+    """A project whose compilers come from a script that builds with `cc` alone. What it
+    made appears whole.
+    """
     script = tmp_path / "toolchain.sh"
     script.write_text(SCRIPT)
     script.chmod(0o755)

@@ -1,4 +1,6 @@
-"""How tests bisect the small compiler: its history, its sources, the command line, what the answer must be."""
+"""How tests bisect the small compiler: its history, its sources, the command line, what
+the answer must be.
+"""
 
 from __future__ import annotations
 
@@ -54,18 +56,48 @@ MIXED = fates(
 )
 
 
-def words(small: SmallCompiler, recipe: Path, project: Path, *more: str, first: int = 0, last: int = COUNT - 1) -> list[str]:
-    ends = ["--good", f"commit:{small.shas[first]}", "--bad", f"commit:{small.shas[last]}"]
-    return ["bisect", str(recipe), "--repo", str(small.path), "--project", str(project), *ends, "--format", "json", *more]
+def words(
+    small: SmallCompiler,
+    recipe: Path,
+    project: Path,
+    *more: str,
+    first: int = 0,
+    last: int = COUNT - 1,
+) -> list[str]:
+    ends = [
+        "--good",
+        f"commit:{small.shas[first]}",
+        "--bad",
+        f"commit:{small.shas[last]}",
+    ]
+    return [
+        "bisect",
+        str(recipe),
+        "--repo",
+        str(small.path),
+        "--project",
+        str(project),
+        *ends,
+        "--format",
+        "json",
+        *more,
+    ]
 
 
-def answered(done: subprocess.CompletedProcess[str], *, status: int = 0) -> dict[str, Any]:
+def answered(
+    done: subprocess.CompletedProcess[str], *, status: int = 0
+) -> dict[str, Any]:
     assert done.returncode == status, done.stderr + done.stdout
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
 
-def is_culprit(found: dict[str, Any], small: SmallCompiler, *, failure: str = "shared-memory-overflow") -> bool:
+def is_culprit(
+    found: dict[str, Any],
+    small: SmallCompiler,
+    *,
+    failure: str = "shared-memory-overflow",
+) -> bool:
     assert found["status"] == "culprit", found
     assert found["confirmed"]
     assert found["before"]["commit"] == small.shas[small.culprit - 1]
@@ -78,5 +110,9 @@ def is_culprit(found: dict[str, Any], small: SmallCompiler, *, failure: str = "s
 
 def counted(calls: Path, what: str = "main") -> Counter[str]:
     """How often each commit's compiler ran."""
-    lines = (line.split() for line in calls.read_text().splitlines()) if calls.exists() else ()
+    lines = (
+        (line.split() for line in calls.read_text().splitlines())
+        if calls.exists()
+        else ()
+    )
     return Counter(sha for sha, said in lines if said == what)

@@ -1,4 +1,6 @@
-"""Ranges and probe runners whose compilers are a string of letters: P passes, F and G fail in two ways, U is untestable."""
+"""Ranges and probe runners whose compilers are a string of letters: P passes, F and G
+fail in two ways, U is untestable.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,16 @@ from triage.bisect.prior import Clues
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Expectation, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
+from triage.model.outcome import (
+    Cause,
+    Compiled,
+    Failed,
+    Failure,
+    Measured,
+    Outcome,
+    Probe,
+    Untestable,
+)
 from triage.model.progress import Progress
 from triage.model.revision import Revision
 from triage.toolchains.index import Release
@@ -29,16 +40,30 @@ from triage.toolchains.registry import ToolchainRef
 
 def case_named(name: str, *expect: Expectation) -> Case:
     source = Path(f"{name}.mlir")
-    return Case(name, name, "", "iree", Path(f"{name}.yaml"), Input(source, InputKind.MLIR), Target("llvm-cpu"), expect=expect)
+    return Case(
+        name,
+        name,
+        "",
+        "iree",
+        Path(f"{name}.yaml"),
+        Input(source, InputKind.MLIR),
+        Target("llvm-cpu"),
+        expect=expect,
+    )
 
 
 def release_refs(count: int) -> tuple[ToolchainRef, ...]:
-    releases = [Release("iree-base-compiler", f"1.{number}.0", "", "3.11", None, None) for number in range(count)]
+    releases = [
+        Release("iree-base-compiler", f"1.{number}.0", "", "3.11", None, None)
+        for number in range(count)
+    ]
     return tuple(ToolchainRef("iree", Revision(one.version), one) for one in releases)
 
 
 def failure(letter: str) -> Failure:
-    return Failure(f"class-{letter}", "family", f"class-{letter}:same text", "it failed")
+    return Failure(
+        f"class-{letter}", "family", f"class-{letter}:same text", "it failed"
+    )
 
 
 def outcome(letter: str) -> Outcome:
@@ -46,7 +71,9 @@ def outcome(letter: str) -> Outcome:
     if letter == "P":
         return Compiled()
     if letter in "UX":
-        return Untestable(Cause.FLAG if letter == "U" else Cause.TOOLCHAIN, "unknown flag")
+        return Untestable(
+            Cause.FLAG if letter == "U" else Cause.TOOLCHAIN, "unknown flag"
+        )
     return Failed(failure(letter))
 
 
@@ -74,7 +101,10 @@ class LetterRegistry:
         return ref.revision
 
     def is_installed(self, ref: ToolchainRef) -> bool:
-        return self.installed is None or int(ref.revision.name.split(".")[1]) in self.installed
+        return (
+            self.installed is None
+            or int(ref.revision.name.split(".")[1]) in self.installed
+        )
 
     def obtain(self, ref: ToolchainRef) -> SimpleNamespace:
         return SimpleNamespace(identity=ref.revision.name)
@@ -96,7 +126,10 @@ class HistoryRunner:
         self.planner = SimpleNamespace(input_of=lambda _case, _toolchain: None)
 
     def is_unsteady(self, job: ProbeJob) -> bool:
-        return (job.case.name, int(job.ref.revision.name.split(".")[1])) in self.unsteady
+        return (
+            job.case.name,
+            int(job.ref.revision.name.split(".")[1]),
+        ) in self.unsteady
 
     def recall(self, job: ProbeJob) -> bool:
         return (job.case.name, int(job.ref.revision.name.split(".")[1])) in self.known
@@ -127,13 +160,25 @@ class LetterRange(BisectRange):
         return np.array(self.suspicion)
 
 
-def letter_range(price: Sequence[float], suspicion: Sequence[float], shut: Collection[int] = ()) -> LetterRange:
-    """Candidates c0, c1, ... price: seconds for each. shut: candidates that are known to have no compiler."""
+def letter_range(
+    price: Sequence[float], suspicion: Sequence[float], shut: Collection[int] = ()
+) -> LetterRange:
+    """Candidates c0, c1, ... price: seconds for each. shut: candidates that are known
+    to have no compiler.
+    """
     candidates = []
     for index, seconds in enumerate(price):
         revision = Revision(f"c{index}", f"{index:040x}")
         why = "the artifact has expired" if index in shut else None
-        candidates.append(Candidate(revision, ToolchainRef("iree", revision), seconds, why, shas=(f"{index:040x}",)))
+        candidates.append(
+            Candidate(
+                revision,
+                ToolchainRef("iree", revision),
+                seconds,
+                why,
+                shas=(f"{index:040x}",),
+            )
+        )
     return LetterRange(tuple(candidates), suspicion=suspicion)
 
 
@@ -145,7 +190,8 @@ def plain_range(size: int) -> LetterRange:
 class LetterRunner:
     """A failing candidate passes as often as `false_good` says.
 
-    The first probe of an end never is, because it would end the bisect before it begins.
+    The first probe of an end never is, because it would end the bisect before it
+    begins.
     """
 
     letters: str
@@ -163,6 +209,17 @@ class LetterRunner:
             index = int(job.ref.revision.name[1:])
             letter = self.letters[index]
             if index not in (0, len(self.letters) - 1) or job.fresh:
-                letter = "P" if letter == "F" and self._random.random() < self.false_good else letter
+                letter = (
+                    "P"
+                    if letter == "F" and self._random.random() < self.false_good
+                    else letter
+                )
             self.asked.append(index)
-            yield Probe(job.case, job.ref.revision, None, outcome(letter), Measured(seconds=0.1), cached=False)
+            yield Probe(
+                job.case,
+                job.ref.revision,
+                None,
+                outcome(letter),
+                Measured(seconds=0.1),
+                cached=False,
+            )

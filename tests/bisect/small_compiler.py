@@ -1,11 +1,14 @@
-"""A git repository whose commits build a small native compiler, written in C, that answers as `iree-compile` does.
+"""A git repository whose commits build a small native compiler, written in C, that
+answers as `iree-compile` does.
 
-It reads the input, runs three "passes" that lie in files of their own, and fails in the way its commit makes it fail. An
-input with the word `wide` asks for too much memory at every commit, one with `narrow` at none; that of one with `heavy` shows
-in the size of the artifact. One with `private` exceeds the limit of the stack where others ask for too much memory. One with
-`fused` fails otherwise from a commit on that `begin` takes.
-Where TRIAGE_TEST_CALLS names a file, every compile appends `<sha> <what>` to it: `main` or, of a second run that asks
-for the failing pass, `name`.
+It reads the input, runs three "passes" that lie in files of their own, and fails in the
+way its commit makes it fail. An input with the word `wide` asks for too much memory at
+every commit, one with `narrow` at none; that of one with `heavy` shows in the size of
+the artifact. One with `private` exceeds the limit of the stack where others ask for too
+much memory. One with
+`fused` fails otherwise from a commit on that `begin` takes. Where TRIAGE_TEST_CALLS
+names a file, every compile appends `<sha> <what>` to it: `main` or, of a second run
+that asks for the failing pass, `name`.
 """
 
 from __future__ import annotations
@@ -150,7 +153,9 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True)
 class SmallCompiler:
-    """`shas`: the line, the oldest first; `culprit`: the index of the first that asks for too much memory."""
+    """`shas`: the line, the oldest first; `culprit`: the index of the first that asks
+    for too much memory.
+    """
 
     path: Path
     shas: tuple[str, ...]
@@ -164,20 +169,46 @@ class SmallCompiler:
 
 
 def begin(
-    path: Path, fates: Sequence[Fate], culprit: int, suspicious: int | None = None, unfused: int | None = None
+    path: Path,
+    fates: Sequence[Fate],
+    culprit: int,
+    suspicious: int | None = None,
+    unfused: int | None = None,
 ) -> SmallCompiler:
-    """A repository with one commit for each fate. `suspicious`: the one whose subject suggests the failure, where that is
-    not the culprit; unfused: the first that fails for an input with `fused`.
+    """A repository with one commit for each fate. `suspicious`: the one whose subject
+    suggests the failure, where that is not the culprit; unfused: the first that fails
+    for an input with `fused`.
     """
     suggestive = culprit if suspicious is None else suspicious
     path.mkdir(parents=True)
     env = os.environ | ENV
-    subprocess.run(["git", "init", "--quiet", "--initial-branch=main"], cwd=path, env=env, check=True)
-    stream = "".join(_commit(number, fates, culprit, suggestive, unfused) for number in range(len(fates)))
-    subprocess.run(["git", "fast-import", "--quiet"], cwd=path, env=env, input=stream.encode(), check=True)
-    subprocess.run(["git", "reset", "--quiet", "--hard", "main"], cwd=path, env=env, check=True)
+    subprocess.run(
+        ["git", "init", "--quiet", "--initial-branch=main"],
+        cwd=path,
+        env=env,
+        check=True,
+    )
+    stream = "".join(
+        _commit(number, fates, culprit, suggestive, unfused)
+        for number in range(len(fates))
+    )
+    subprocess.run(
+        ["git", "fast-import", "--quiet"],
+        cwd=path,
+        env=env,
+        input=stream.encode(),
+        check=True,
+    )
+    subprocess.run(
+        ["git", "reset", "--quiet", "--hard", "main"], cwd=path, env=env, check=True
+    )
     listed = subprocess.run(
-        ["git", "rev-list", "--reverse", "main"], cwd=path, env=env, check=True, capture_output=True, text=True
+        ["git", "rev-list", "--reverse", "main"],
+        cwd=path,
+        env=env,
+        check=True,
+        capture_output=True,
+        text=True,
     )
     return SmallCompiler(path, tuple(listed.stdout.split()), tuple(fates), culprit)
 
@@ -185,11 +216,24 @@ def begin(
 def compile_commit(repository: SmallCompiler, sha: str, folder: Path) -> Path | None:
     """The compiler of a commit, built by `cc` alone; None where it does not build."""
     folder.mkdir(parents=True)
-    packed = subprocess.run(["git", "archive", sha], cwd=repository.path, check=True, capture_output=True)
+    packed = subprocess.run(
+        ["git", "archive", sha], cwd=repository.path, check=True, capture_output=True
+    )
     subprocess.run(["tar", "-x", "-C", str(folder)], input=packed.stdout, check=True)
     made = folder / "iree-compile"
-    command = ["cc", "-O0", f'-DCOMMIT="{sha}"', "-o", str(made), *(str(folder / name) for name in SOURCES)]
-    return made if subprocess.run(command, check=False, capture_output=True).returncode == 0 else None
+    command = [
+        "cc",
+        "-O0",
+        f'-DCOMMIT="{sha}"',
+        "-o",
+        str(made),
+        *(str(folder / name) for name in SOURCES),
+    ]
+    return (
+        made
+        if subprocess.run(command, check=False, capture_output=True).returncode == 0
+        else None
+    )
 
 
 def wheel_of(program: Path, version: str) -> Path:
@@ -198,9 +242,13 @@ def wheel_of(program: Path, version: str) -> Path:
 
 
 def runtime_program(folder: Path) -> Path:
-    """A program of a runtime: a run of a module takes the longer, the larger the module is."""
+    """A program of a runtime: a run of a module takes the longer, the larger the module
+    is.
+    """
     (folder / "run.c").write_text(_RUNTIME)
-    subprocess.run(["cc", "-O0", "-o", str(folder / "run"), str(folder / "run.c")], check=True)
+    subprocess.run(
+        ["cc", "-O0", "-o", str(folder / "run"), str(folder / "run.c")], check=True
+    )
     return folder / "run"
 
 
@@ -208,26 +256,47 @@ def runtime_wheel(program: Path, version: str) -> Path:
     """A wheel with that program under the names of those that run and measure."""
     names = ("iree-run-module", "iree-benchmark-module")
     files = {f"iree/_runtime_libs/{name}": program.read_bytes() for name in names}
-    return make_wheel(program.parent, version, distribution="iree-base-runtime", files=files)
+    return make_wheel(
+        program.parent, version, distribution="iree-base-runtime", files=files
+    )
 
 
-def _commit(number: int, fates: Sequence[Fate], culprit: int, suspicious: int, unfused: int | None) -> str:
+def _commit(
+    number: int,
+    fates: Sequence[Fate],
+    culprit: int,
+    suspicious: int,
+    unfused: int | None,
+) -> str:
     files = _files(number, fates[number], culprit, unfused)
     before = _files(number - 1, fates[number - 1], culprit, unfused) if number else {}
     subject = _subject(number, suspicious)
     moment = 1_767_225_600 + 3600 * number  # 2026-01-01 and on, an hour apart
-    lines = ["commit refs/heads/main", f"committer C <c@example.org> {moment} +0000", _data(subject)]
+    lines = [
+        "commit refs/heads/main",
+        f"committer C <c@example.org> {moment} +0000",
+        _data(subject),
+    ]
     for name, text in files.items():
         if before.get(name) != text:
             lines += [f"M 100644 inline {name}", _data(text)]
     return "\n".join(lines) + "\n"
 
 
-def _files(number: int, fate: Fate, culprit: int, unfused: int | None) -> dict[str, str]:
+def _files(
+    number: int, fate: Fate, culprit: int, unfused: int | None
+) -> dict[str, str]:
     """The tree of a commit: each changes one pass, and another than the one before."""
-    turns = {name: (number - offset) // 3 for offset, name in enumerate((CONFIG, FUSION, SCHEDULE))}
+    turns = {
+        name: (number - offset) // 3
+        for offset, name in enumerate((CONFIG, FUSION, SCHEDULE))
+    }
     bytes_used = 286720 if number >= culprit else 16384 + 16 * turns[CONFIG]
-    fused = 'strstr(program, "fused") != 0' if unfused is not None and number >= unfused else "0"
+    fused = (
+        'strstr(program, "fused") != 0'
+        if unfused is not None and number >= unfused
+        else "0"
+    )
     bound = "return strlen(program) > 65535 || {};"
     return {
         "CMakeLists.txt": _CMAKE,
@@ -247,7 +316,11 @@ def _files(number: int, fate: Fate, culprit: int, unfused: int | None) -> dict[s
 def _subject(number: int, suspicious: int) -> str:
     if number == suspicious:
         return f"[Codegen][GPU] Prefetch shared memory by default (#{1000 + number})"
-    subjects = ("[Codegen][GPU] Tune kernel config", "[DispatchCreation] Simplify regions", "[Stream] Refactor scheduling")
+    subjects = (
+        "[Codegen][GPU] Tune kernel config",
+        "[DispatchCreation] Simplify regions",
+        "[Stream] Refactor scheduling",
+    )
     return f"{subjects[number % 3]} (#{1000 + number})"
 
 

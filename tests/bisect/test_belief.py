@@ -1,4 +1,6 @@
-"""What is believed of each candidate, compared with enumeration, and which is probed next."""
+"""What is believed of each candidate, compared with enumeration, and which is probed
+next.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,23 @@ def lines(draw: st.DrawFn) -> tuple[list[float], list[tuple[int, Side | None]]]:
     """Weights of a short line and evidence on its inner places, with repeats and skips."""
     weights = draw(st.lists(st.floats(0.01, 10), min_size=2, max_size=9))
     inner = st.integers(1, max(1, len(weights) - 2))
-    evidence = draw(st.lists(st.tuples(inner, st.sampled_from([OLD, NEW, SKIP])), max_size=8))
+    evidence = draw(
+        st.lists(st.tuples(inner, st.sampled_from([OLD, NEW, SKIP])), max_size=8)
+    )
     return weights, evidence if len(weights) > 2 else []
 
 
-def by_enumeration(weights: list[float], evidence: list[tuple[int, Side | None]]) -> list[float]:
-    """Bayes' rule hypothesis by hypothesis, probe by probe: each wrong probe makes the next one of its kind likelier."""
+def by_enumeration(
+    weights: list[float], evidence: list[tuple[int, Side | None]]
+) -> list[float]:
+    """Bayes' rule hypothesis by hypothesis, probe by probe: each wrong probe makes the
+    next one of its kind likelier.
+    """
     posterior = [0.0]
     for first_new in range(1, len(weights)):
         chance = weights[first_new]
-        seen = {kind: [WRONG * WRONG_KNOWN, WRONG_KNOWN] for kind in Side}  # wrong ones and all
+        # wrong ones and all
+        seen = {kind: [WRONG * WRONG_KNOWN, WRONG_KNOWN] for kind in Side}
         for index, side in evidence:
             if side is not None:
                 true = NEW if index >= first_new else OLD
@@ -42,7 +51,9 @@ def by_enumeration(weights: list[float], evidence: list[tuple[int, Side | None]]
 
 
 @given(lines())
-def test_the_posterior_equals_enumeration(line: tuple[list[float], list[tuple[int, Side | None]]]) -> None:
+def test_the_posterior_equals_enumeration(
+    line: tuple[list[float], list[tuple[int, Side | None]]],
+) -> None:
     weights, evidence = line
     contradiction = ((0, NEW), (0, OLD))  # at an end: it tells nothing about the others
     belief = Belief.from_weights(weights).observe(*contradiction, *evidence)
@@ -51,30 +62,51 @@ def test_the_posterior_equals_enumeration(line: tuple[list[float], list[tuple[in
 
 
 @given(st.lists(st.floats(0.01, 10), min_size=2, max_size=40), st.data())
-def test_true_exact_evidence_leaves_what_it_does_not_exclude(weights: list[float], data: st.DataObject) -> None:
+def test_true_exact_evidence_leaves_what_it_does_not_exclude(
+    weights: list[float], data: st.DataObject
+) -> None:
     places = len(weights)
     truth = data.draw(st.integers(1, places - 1))
     untestable = data.draw(st.sets(st.integers(1, places - 1), max_size=places))
     asked = data.draw(st.lists(st.integers(0, places - 1), max_size=12))
-    evidence = [(i, SKIP if i in untestable else NEW if i >= truth else OLD) for i in asked]
+    evidence = [
+        (i, SKIP if i in untestable else NEW if i >= truth else OLD) for i in asked
+    ]
     belief = Belief.from_weights(weights).observe(*evidence)
     left = {
         first_bad
         for first_bad in range(1, places)
-        if all(verdict is SKIP or (verdict is NEW) == (i >= first_bad) for i, verdict in evidence)
+        if all(
+            verdict is SKIP or (verdict is NEW) == (i >= first_bad)
+            for i, verdict in evidence
+        )
     }
     assert {index for index, _ in belief.suspects()} == left >= {truth}
-    share = {index: weights[index] / sum(weights[one] for one in left) for index in left}
-    assert belief.probabilities == pytest.approx([share.get(index, 0) for index in range(places)])
-    assert belief.steps == max(1, math.ceil(-sum(p * math.log2(p) for p in share.values()) - 0.1))
+    share = {
+        index: weights[index] / sum(weights[one] for one in left) for index in left
+    }
+    assert belief.probabilities == pytest.approx(
+        [share.get(index, 0) for index in range(places)]
+    )
+    assert belief.steps == max(
+        1, math.ceil(-sum(p * math.log2(p) for p in share.values()) - 0.1)
+    )
 
 
 def search(
-    belief: Belief, truth: int, jobs: int = 1, seconds: np.ndarray | None = None, untestable: Collection[int] = ()
+    belief: Belief,
+    truth: int,
+    jobs: int = 1,
+    seconds: np.ndarray | None = None,
+    untestable: Collection[int] = (),
 ) -> tuple[Belief, int, int]:
-    """Probe until no probe can help; return the belief, the probes with a result, the rounds."""
+    """Probe until no probe can help; return the belief, the probes with a result, the
+    rounds.
+    """
     tests = rounds = 0
-    while chosen := next_probes(belief, np.ones(belief.size) if seconds is None else seconds, jobs):
+    while chosen := next_probes(
+        belief, np.ones(belief.size) if seconds is None else seconds, jobs
+    ):
         rounds += 1
         assert len(set(chosen)) == len(chosen) <= jobs
         assert list(chosen) == sorted(chosen)
@@ -82,16 +114,22 @@ def search(
             assert 0 < place < belief.size - 1
             assert all(place != index for index, _ in belief.evidence)
             assert place not in belief.closed
-            belief = belief.observe((place, SKIP if place in untestable else NEW if place >= truth else OLD))
+            belief = belief.observe(
+                (place, SKIP if place in untestable else NEW if place >= truth else OLD)
+            )
             tests += place not in untestable
     return belief, tests, rounds
 
 
 @given(suspects=st.integers(1, 400), jobs=st.integers(1, 8), data=st.data())
 @settings(max_examples=60, deadline=None)
-def test_a_clean_range_is_solved_in_logarithmic_rounds(suspects: int, jobs: int, data: st.DataObject) -> None:
+def test_a_clean_range_is_solved_in_logarithmic_rounds(
+    suspects: int, jobs: int, data: st.DataObject
+) -> None:
     truth = data.draw(st.integers(1, suspects))
-    belief, tests, rounds = search(Belief.from_weights(np.ones(suspects + 1)), truth, jobs)
+    belief, tests, rounds = search(
+        Belief.from_weights(np.ones(suspects + 1)), truth, jobs
+    )
     assert belief.suspects() == [(truth, 1.0)]
     assert belief.is_resolved()
     assert rounds <= math.ceil(math.log(suspects, jobs + 1) - 1e-9) + 1
@@ -112,11 +150,18 @@ def test_the_truth_stays_a_suspect_and_only_the_untestable_stay_with_it(
 ) -> None:
     random = np.random.default_rng(seed)
     truth = int(random.integers(1, places))
-    silent = set(np.flatnonzero(random.random(places) < share).tolist()) - {0, places - 1}
+    silent = set(np.flatnonzero(random.random(places) < share).tolist()) - {
+        0,
+        places - 1,
+    }
     seconds = random.choice([1.0, 30.0, 900.0], size=places) if priced else None
-    closed = set(np.flatnonzero(random.random(places) < 0.25).tolist()) if priced else set()
+    closed = (
+        set(np.flatnonzero(random.random(places) < 0.25).tolist()) if priced else set()
+    )
     weights = random.gamma(0.5, size=places) + 1e-4
-    belief, _, _ = search(Belief.from_weights(weights, closed), truth, jobs, seconds, silent)
+    belief, _, _ = search(
+        Belief.from_weights(weights, closed), truth, jobs, seconds, silent
+    )
     left = {index for index, _ in belief.suspects()}
     assert truth in left
     assert left == set(range(min(left), max(left) + 1))

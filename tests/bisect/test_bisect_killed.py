@@ -20,7 +20,10 @@ from tests.bisect.small_compiler import SmallCompiler
 
 @pytest.mark.parametrize(
     ("source", "first", "last", "kills", "least_known"),
-    [("script", 147, 154, 4, 3), pytest.param("build", 100, 199, 15, 5, marks=pytest.mark.slow)],
+    [
+        ("script", 147, 154, 4, 3),
+        pytest.param("build", 100, 199, 15, 5, marks=pytest.mark.slow),
+    ],
 )
 def test_killed_at_every_step(
     misleading: SmallCompiler,
@@ -41,24 +44,40 @@ def test_killed_at_every_step(
     monkeypatch.setenv("SMALL_REPO", str(misleading.path))
     given = project(BUILD) if source == "build" else command
     asked += words(misleading, recipe, given, "--jobs", "1", first=first, last=last)
-    pair = {misleading.shas[CULPRIT - 1], misleading.sha, misleading.shas[last]}  # and the failing end
+    # and the failing end
+    pair = {misleading.shas[CULPRIT - 1], misleading.sha, misleading.shas[last]}
     known: set[str] = set()
     whole: set[str] = set()
     calls.touch()
     for number in range(kills + 1):
         before = len(calls.read_text().splitlines())
-        begun = subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-        # Another moment each time: some steps later, and a little after what was seen of it. The pair is confirmed in one go,
-        # by twelve compiles with the failing end.
+        begun = subprocess.Popen(
+            asked,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=tmp_path,
+        )
+        # Another moment each time: some steps later, and a little after what was seen
+        # of it. The pair is confirmed in one go, by twelve compiles with the failing
+        # end.
         steps = (0, 2, 1, 5, 10)[number % 5]
-        while number < kills and begun.poll() is None and len(calls.read_text().splitlines()) <= before + steps:
+        while (
+            number < kills
+            and begun.poll() is None
+            and len(calls.read_text().splitlines()) <= before + steps
+        ):
             time.sleep(0.003)
         if number < kills and begun.poll() is None:
             time.sleep(0.015 * (number % 4))
             begun.send_signal(signal.SIGKILL)
         stdout, stderr = begun.communicate()
         done = [line.split() for line in calls.read_text().splitlines()[before:]]
-        assert not [sha for sha, what in done if what == "main" and sha[:10] in known and sha not in pair]
+        assert not [
+            sha
+            for sha, what in done
+            if what == "main" and sha[:10] in known and sha not in pair
+        ]
         assert not [sha for sha, what in done if what == "build" and sha in whole]
         if begun.returncode != -signal.SIGKILL:
             break
@@ -85,7 +104,11 @@ def built(home: Path, small: SmallCompiler) -> set[str]:
     """The commits whose compiler is installed, or whose path a script has printed."""
     printed = {sha for paths in stored_values(home, "printed paths") for sha in paths}
     short = {sha[:16]: sha for sha in small.shas}
-    return printed | {short[path.name.split("-")[2]] for path in (home / "toolchains").glob("build-small-*") if path.is_dir()}
+    return printed | {
+        short[path.name.split("-")[2]]
+        for path in (home / "toolchains").glob("build-small-*")
+        if path.is_dir()
+    }
 
 
 def stored_values(home: Path, section: str) -> list[dict[str, object]]:

@@ -1,4 +1,6 @@
-"""Other questions about commits: of a number, led by a person, ranked before a compile. The compiler is really built."""
+"""Other questions about commits: of a number, led by a person, ranked before a compile.
+The compiler is really built.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def heavy(tmp_path: Path, recipe: Path) -> Path:
     return recipe
 
 
-@pytest.mark.parametrize("spelling", ["commit:", pytest.param("", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "spelling", ["commit:", pytest.param("", marks=pytest.mark.slow)]
+)
 def test_the_commit_that_made_the_artifact_grow(
     small: SmallCompiler,
     heavy: Path,
@@ -29,7 +33,10 @@ def test_the_commit_that_made_the_artifact_grow(
     spelling: str,
 ) -> None:
     monkeypatch.setenv("SMALL_REPO", str(small.path))
-    asked = [word.replace("commit:", spelling) for word in words(small, heavy, command, first=141, last=159)]
+    asked = [
+        word.replace("commit:", spelling)
+        for word in words(small, heavy, command, first=141, last=159)
+    ]
     found = answered(triage(*asked, "--metric", "artifact_bytes"))
     assert is_culprit(found, small, failure="metric")
     assert found["failure"]["signature"] == "metric:artifact_bytes"
@@ -38,10 +45,18 @@ def test_the_commit_that_made_the_artifact_grow(
 
 
 def test_a_person_leads_and_resumes(
-    small: SmallCompiler, recipe: Path, command: Path, triage: Triage, home: Path, calls: Path, monkeypatch: pytest.MonkeyPatch
+    small: SmallCompiler,
+    recipe: Path,
+    command: Path,
+    triage: Triage,
+    home: Path,
+    calls: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SMALL_REPO", str(small.path))
-    asked = words(small, recipe, command, "--jobs", "1", "--interactive", first=100, last=199)
+    asked = words(
+        small, recipe, command, "--jobs", "1", "--interactive", first=100, last=199
+    )
     done = triage(*asked, input=f"\ngood {small.shas[101]}\nlog\ngood nothing\nquit\n")
     assert done.returncode == 3, done.stderr
     assert json.loads(done.stdout)["command"].endswith("--resume")
@@ -52,17 +67,40 @@ def test_a_person_leads_and_resumes(
     done = triage(*asked, "--resume", input="\n" * 30)
     assert "resumed: 2 verdicts" in done.stderr
     assert is_culprit(answered(done), small)
-    assert not {sha for sha in counted(calls) if sha in first} - {small.shas[CULPRIT - 1], small.sha, small.shas[199]}
+    assert not {sha for sha in counted(calls) if sha in first} - {
+        small.shas[CULPRIT - 1],
+        small.sha,
+        small.shas[199],
+    }
 
 
 def test_suspects_are_ranked_without_a_compile(
-    small: SmallCompiler, recipe: Path, command: Path, triage: Triage, home: Path, calls: Path, tmp_path: Path
+    small: SmallCompiler,
+    recipe: Path,
+    command: Path,
+    triage: Triage,
+    home: Path,
+    calls: Path,
+    tmp_path: Path,
 ) -> None:
     log = tmp_path / "failed.log"
-    log.write_text("m.mlir:1:1: error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n")
-    ends = ("--good", f"commit:{small.shas[0]}", "--bad", small.shas[-1], "--repo", small.path, "--project", command)
+    log.write_text(
+        "m.mlir:1:1: error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n"
+    )
+    ends = (
+        "--good",
+        f"commit:{small.shas[0]}",
+        "--bad",
+        small.shas[-1],
+        "--repo",
+        small.path,
+        "--project",
+        command,
+    )
     for source in (recipe, log):
-        ranked = answered(triage("suspects", source, *ends, "--backend", "rocm", "--format", "json"))["suspects"]
+        ranked = answered(
+            triage("suspects", source, *ends, "--backend", "rocm", "--format", "json")
+        )["suspects"]
         assert small.sha in {one["commit"] for one in ranked}
         assert all(len(one["reasons"]) <= 2 for one in ranked)
     assert ranked[0]["commit"] == small.sha

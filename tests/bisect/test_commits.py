@@ -1,4 +1,6 @@
-"""Commit bisects over a real git repository, with a probe runner whose compiler is a string of letters."""
+"""Commit bisects over a real git repository, with a probe runner whose compiler is a
+string of letters.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +35,32 @@ def timeline(tmp_path_factory: pytest.TempPathFactory) -> Timeline:
 
 def compilers_of(timeline: Timeline, letters: str) -> Compilers:
     shas = (commit.sha for commit in timeline.commits)
-    return Compilers(timeline.repository.path, dict(zip(shas, letters, strict=True)), {}, timeline.repository.path)
+    return Compilers(
+        timeline.repository.path,
+        dict(zip(shas, letters, strict=True)),
+        {},
+        timeline.repository.path,
+    )
 
 
-def range_of(timeline: Timeline, last: int, source: EverySource, paths: tuple[str, ...] = ()) -> CommitCandidates:
+def range_of(
+    timeline: Timeline, last: int, source: EverySource, paths: tuple[str, ...] = ()
+) -> CommitCandidates:
     project = Project(name="letters", compiler="iree", paths=paths)
     ends = ((timeline.commits[0].sha, None), (timeline.commits[last].sha, None))
     return commit_range("iree", timeline, ends, [source], project)
 
 
-def bisect(timeline: Timeline, letters: str, **more: object) -> tuple[Bisection, Compilers]:
+def bisect(
+    timeline: Timeline, letters: str, **more: object
+) -> tuple[Bisection, Compilers]:
     runner = compilers_of(timeline, letters)
     last = len(letters) - 1
     source = EverySource(seconds=30.0)
     request = BisectRequest(runner, case_named("case"), attribute=False)
-    return run_search(BisectSearch(request, range_of(timeline, last, source), **more)), runner
+    return run_search(
+        BisectSearch(request, range_of(timeline, last, source), **more)
+    ), runner
 
 
 def names(timeline: Timeline, found: Bisection) -> list[int]:
@@ -61,38 +74,68 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
     assert found.confirmed
     assert names(timeline, found) == [17]
     note = found.suspects[0]
-    assert (note.pull_request, note.url) == (117, "https://github.com/owner/project/pull/117")
+    assert (note.pull_request, note.url) == (
+        117,
+        "https://github.com/owner/project/pull/117",
+    )
     assert note.files == ("compiler/part2.cpp",)
     assert len(set(runner.asked)) <= 9  # both ends, and log2(39) + 1 others
 
 
-def test_commits_shortly_before_a_failure_was_noticed_are_likelier(timeline: Timeline) -> None:
+def test_commits_shortly_before_a_failure_was_noticed_are_likelier(
+    timeline: Timeline,
+) -> None:
     _, runner = bisect(timeline, "P" * 17 + "F" * 23)
     places = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
     assert places[runner.asked[2]] > 22  # the first after both ends; the middle is 20
 
 
-def test_commits_that_cannot_change_the_compiler_are_no_candidates(timeline: Timeline) -> None:
+def test_commits_that_cannot_change_the_compiler_are_no_candidates(
+    timeline: Timeline,
+) -> None:
     runner = compilers_of(timeline, "P" * 17 + "F" * 23)
     line = range_of(timeline, 39, EverySource([17]), ("!notes.txt",))
-    found = run_search(BisectSearch(BisectRequest(runner, case_named("case"), attribute=False), line))
-    assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])  # the package of 18, which is the same, is taken
+    found = run_search(
+        BisectSearch(BisectRequest(runner, case_named("case"), attribute=False), line)
+    )
+    # the package of 18, which is the same, is taken
+    assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])
     inert = {timeline.commits[index].sha[:10] for index in range(3, COUNT, 3)}
     assert not inert & set(runner.asked)
-    assert line.candidates[12].shas == (timeline.commits[17].sha, timeline.commits[18].sha)
+    assert line.candidates[12].shas == (
+        timeline.commits[17].sha,
+        timeline.commits[18].sha,
+    )
 
 
-def test_passes_that_point_elsewhere_lead_to_the_same_culprit_and_are_in_the_answer(timeline: Timeline) -> None:
-    wrong = PassEvidence(("TilePass",), ("compiler/part2.cpp",), "both ends diverge after TilePass")
+def test_passes_that_point_elsewhere_lead_to_the_same_culprit_and_are_in_the_answer(
+    timeline: Timeline,
+) -> None:
+    wrong = PassEvidence(
+        ("TilePass",), ("compiler/part2.cpp",), "both ends diverge after TilePass"
+    )
     found, _ = bisect(timeline, "P" * 17 + "F" * 23, evidence=wrong)
     assert (found.confirmed, names(timeline, found)) == (True, [17])
     assert wrong.summary in rendered("text", found, bisect_document)
 
 
 @pytest.mark.parametrize(
-    ("count", "says"), [(3, "introduced by one of 3 IREE revisions: c0, c1, c2"), (217, "217 IREE revisions between a and b")]
+    ("count", "says"),
+    [
+        (3, "introduced by one of 3 IREE revisions: c0, c1, c2"),
+        (217, "217 IREE revisions between a and b"),
+    ],
 )
-def test_an_answer_names_few_suspects_and_the_range_of_many(count: int, says: str) -> None:
+def test_an_answer_names_few_suspects_and_the_range_of_many(
+    count: int, says: str
+) -> None:
     suspects = tuple(Suspect(f"c{number}") for number in range(count))
-    found = Bisection("x", BisectKind.REGRESSION, Answer.SUSPECTS, Revision("a"), Revision("b"), suspects)
+    found = Bisection(
+        "x",
+        BisectKind.REGRESSION,
+        Answer.SUSPECTS,
+        Revision("a"),
+        Revision("b"),
+        suspects,
+    )
     assert verdict_text(found, "IREE").endswith(says)

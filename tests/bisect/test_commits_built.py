@@ -1,4 +1,6 @@
-"""Commit bisects whose compilers are really built: by the project's own commands, or by a script."""
+"""Commit bisects whose compilers are really built: by the project's own commands, or by
+a script.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,12 @@ from tests.git_history.test_checkout import snapshot
 
 
 def test_commits_built_from_source(
-    misleading: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path, calls: Path
+    misleading: SmallCompiler,
+    recipe: Path,
+    project: Callable[[str], Path],
+    triage: Triage,
+    home: Path,
+    calls: Path,
 ) -> None:
     before = snapshot(misleading.path)
     found = answered(triage(*words(misleading, recipe, project(BUILD), "--jobs", "2")))
@@ -29,18 +36,27 @@ def test_commits_built_from_source(
         log = Path(one["reason"].rpartition("(log: ")[2].rstrip(")"))
         assert "redefinition of" in log.read_text()
     for one in found["other_failures"]:
-        assert misleading.fates[misleading.shas.index(one["revision"]["commit"])] in (Fate.OTHER, Fate.CRASH)
+        assert misleading.fates[misleading.shas.index(one["revision"]["commit"])] in (
+            Fate.OTHER,
+            Fate.CRASH,
+        )
     built = counted(calls, "build")
     assert 0 < found["obtained"]["builds"] <= len(built)
     assert found["halving_probes"] == math.ceil(math.log2(len(misleading.shas) - 1))
-    assert max(built.values()) <= 2  # what fails in a used build folder is tried again in an empty one
-    # All of it is known now: not one build, and compiles of the pair alone, which is always confirmed.
+    # what fails in a used build folder is tried again in an empty one
+    assert max(built.values()) <= 2
+    # All of it is known now: not one build, and compiles of the pair alone, which is
+    # always confirmed.
     calls.unlink()
     again = answered(triage(*words(misleading, recipe, project(BUILD))))
     assert is_culprit(again, misleading)
     assert again["obtained"] == {}
     assert not counted(calls, "build")
-    assert set(counted(calls)) == {misleading.shas[CULPRIT - 1], misleading.sha, misleading.shas[-1]}
+    assert set(counted(calls)) == {
+        misleading.shas[CULPRIT - 1],
+        misleading.sha,
+        misleading.shas[-1],
+    }
 
 
 @pytest.mark.parametrize("jobs", [1, 4])
@@ -58,8 +74,12 @@ def test_a_script_that_builds(
     assert is_culprit(found, misleading)
     if (
         jobs == 1
-    ):  # the ends, ceil(log2 239) + 1 between, the pair three times again, the failing end six times, and what said nothing
-        assert found["probes"] <= 2 + 9 + 6 + 6 + len(found["untestable"]) + len(found["other_failures"])
+        # the ends, ceil(log2 239) + 1 between, the pair three times again, the failing
+        # end six times, and what said nothing
+    ):
+        assert found["probes"] <= 2 + 9 + 6 + 6 + len(found["untestable"]) + len(
+            found["other_failures"]
+        )
     else:
         assert found["rounds"] <= 10
 
@@ -93,11 +113,17 @@ def test_an_environment_that_builds_nothing_ends_the_search_at_once(
     code: int,
     most: int,
 ) -> None:
-    """126: the script cannot be run. 1: it has no compiler, with the same error for every commit."""
+    """126: the script cannot be run. 1: it has no compiler, with the same error for
+    every commit.
+    """
     monkeypatch.setenv("SMALL_REPO", str(small.path))
     script = command.parent / "toolchain.sh"
     ends = f"{small.shas[0]}|{small.shas[-1]}"
-    script.write_text(script.read_text().replace("set -e\n", f'set -e\ncase "$1" in {ends}) ;; *) exit {code} ;; esac\n'))
+    script.write_text(
+        script.read_text().replace(
+            "set -e\n", f'set -e\ncase "$1" in {ends}) ;; *) exit {code} ;; esac\n'
+        )
+    )
     done = triage(*words(small, recipe, command, "--jobs", "1"))
     found = answered(done, status=4)
     assert (found["status"], found["suspects"]) == ("inconclusive", [])
@@ -121,7 +147,11 @@ def test_a_dry_run_counts_commits_builds_and_time(
 
 
 def test_a_dry_run_says_which_commits_have_no_compiler(
-    small: SmallCompiler, recipe: Path, project: Callable[[str], Path], triage: Triage, home: Path
+    small: SmallCompiler,
+    recipe: Path,
+    project: Callable[[str], Path],
+    triage: Triage,
+    home: Path,
 ) -> None:
     found = answered(triage(*words(small, recipe, project(""), "--dry-run")))
     text = "239 commits; none of the 238 between the ends has a compiler; --build adds the others: about 8 builds, about 8 h"

@@ -10,7 +10,15 @@ from triage.bisect.metric import threshold_between
 from triage.execution.judge import Metric, MetricThreshold
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Cause, Compiled, Failed, Measured, Outcome, Probe, Untestable
+from triage.model.outcome import (
+    Cause,
+    Compiled,
+    Failed,
+    Measured,
+    Outcome,
+    Probe,
+    Untestable,
+)
 from triage.model.progress import Progress
 from triage.toolchains.registry import ToolchainRef
 
@@ -19,8 +27,12 @@ PLACES = release_refs(3)
 
 
 def probe(seconds: float, index: int = 0, letter: str = "P") -> Probe:
-    measured = Measured(seconds, seconds, 100 * seconds, {"artifact_bytes": 1000 * seconds})
-    return Probe(CASE, PLACES[index].revision, None, outcome(letter), measured, cached=False)
+    measured = Measured(
+        seconds, seconds, 100 * seconds, {"artifact_bytes": 1000 * seconds}
+    )
+    return Probe(
+        CASE, PLACES[index].revision, None, outcome(letter), measured, cached=False
+    )
 
 
 @dataclass
@@ -35,7 +47,9 @@ class Repeats:
 
 @dataclass
 class NumberProber:
-    """Measures a list of numbers on each revision, or gives the outcome in place of them."""
+    """Measures a list of numbers on each revision, or gives the outcome in place of
+    them.
+    """
 
     values: Mapping[str, list[float]]
     outcome: Outcome = field(default_factory=Compiled)
@@ -43,14 +57,18 @@ class NumberProber:
     progress: Progress = field(default_factory=Progress)
 
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
-        return replace(probe(self.values[ref.revision.name].pop(0)), outcome=self.outcome)
+        return replace(
+            probe(self.values[ref.revision.name].pop(0)), outcome=self.outcome
+        )
 
 
 def above(threshold: float, first: Probe, again: Repeats) -> Probe:
     return MetricThreshold(Metric.CPU_SECONDS, threshold).read(first, again)
 
 
-def test_a_number_near_the_threshold_is_measured_again_and_the_smallest_counts() -> None:
+def test_a_number_near_the_threshold_is_measured_again_and_the_smallest_counts() -> (
+    None
+):
     busy = Repeats([2.2, 1.4])
     assert isinstance(above(2.0, probe(2.4), busy).outcome, Compiled)
     assert not busy.values
@@ -72,7 +90,9 @@ def test_ends_with_similar_numbers_cannot_be_bisected() -> None:
         (outcome("F"), BadInput),
     ],
 )
-def test_an_end_without_a_number_is_an_error_with_the_reason(outcome: Outcome, error: type[Exception]) -> None:
+def test_an_end_without_a_number_is_an_error_with_the_reason(
+    outcome: Outcome, error: type[Exception]
+) -> None:
     prober = NumberProber({"1.0.0": [1.0] * 3, "1.2.0": [1.0] * 3}, outcome)
     why = outcome.reason if isinstance(outcome, Untestable) else "does not compile"
     with pytest.raises(error, match=why):

@@ -20,10 +20,18 @@ NOTHING = Clues()
 
 
 def commit(subject: str, *files: str) -> Commit:
-    return Commit(blake2b(subject.encode(), digest_size=20).hexdigest(), None, "2025-01-01T00:00:00+00:00", subject, files)
+    return Commit(
+        blake2b(subject.encode(), digest_size=20).hexdigest(),
+        None,
+        "2025-01-01T00:00:00+00:00",
+        subject,
+        files,
+    )
 
 
-def odds(subjects: list[Commit], clues: Clues = NOTHING, project: str | None = "iree") -> list[float]:
+def odds(
+    subjects: list[Commit], clues: Clues = NOTHING, project: str | None = "iree"
+) -> list[float]:
     """Each in relation to the first."""
     prior = commit_prior(subjects, clues, project)
     return [float(one / prior[0]) for one in prior]
@@ -43,22 +51,37 @@ def test_unlikely_culprits_are_demoted_and_never_excluded() -> None:
     assert all(0 < one < 0.4 for one in (docs, tests, nfc))
 
 
-def test_the_pass_after_which_compilers_differ_outweighs_passes_that_ran_with_one_only() -> None:
+def test_the_pass_after_which_compilers_differ_outweighs_passes_that_ran_with_one_only() -> (
+    None
+):
     folder = "compiler/src/iree/compiler"
     collapse = f"{folder}/DispatchCreation/CollapseDimensions.cpp"
     commits = [
         commit("Collapse dynamic dims", collapse),
-        commit("Use buffer fat pointers where possible", f"{folder}/Codegen/LLVMGPU/Passes.cpp"),
+        commit(
+            "Use buffer fat pointers where possible",
+            f"{folder}/Codegen/LLVMGPU/Passes.cpp",
+        ),
         commit("Tune it", GPU),
     ]
-    clues = Clues(place=PassEvidence(("CollapseDimensionsPass",), (collapse,), pipeline=(commits[1].sha,)))
+    clues = Clues(
+        place=PassEvidence(
+            ("CollapseDimensionsPass",), (collapse,), pipeline=(commits[1].sha,)
+        )
+    )
     first, one_sided, other = commit_prior(commits, clues, "iree")
     assert first > one_sided > other
-    assert "changes the pass that the failure or the IR points to" in explain(commits, clues, "iree")[0]
+    assert (
+        "changes the pass that the failure or the IR points to"
+        in explain(commits, clues, "iree")[0]
+    )
 
 
 def test_the_runtime_is_a_suspect_of_what_a_compiled_program_does() -> None:
-    commits = [commit("Change it", GPU), commit("Wait longer", "runtime/src/iree/hal/fence.c")]
+    commits = [
+        commit("Change it", GPU),
+        commit("Wait longer", "runtime/src/iree/hal/fence.c"),
+    ]
     assert odds(commits)[1] < 0.4 < odds(commits, Clues(compiled=True))[1]
 
 
@@ -78,10 +101,21 @@ def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:
     assert same_changes(subjects) == [[0, 2, 4, 5], [1], [3], [6], [7], [8, 9]]
 
 
-@given(st.lists(st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=6), st.text(max_size=60))
-def test_any_history_gets_a_prior_with_its_floor(subjects: list[tuple[str, str]], text: str) -> None:
+@given(
+    st.lists(
+        st.tuples(st.text(max_size=30), st.text(max_size=30)), min_size=1, max_size=6
+    ),
+    st.text(max_size=60),
+)
+def test_any_history_gets_a_prior_with_its_floor(
+    subjects: list[tuple[str, str]], text: str
+) -> None:
     commits = [commit(subject, path) for subject, path in subjects]
     for project in (None, "iree", "triton", "llvm", "no such project"):
-        prior = commit_prior(commits, Clues(text, "rocm", text, PassEvidence((text,)), noticed=True), project)
+        prior = commit_prior(
+            commits,
+            Clues(text, "rocm", text, PassEvidence((text,)), noticed=True),
+            project,
+        )
         assert prior.sum() == pytest.approx(1)
         assert (prior >= FLOOR / len(commits) - 1e-12).all()

@@ -1,4 +1,6 @@
-"""Commits of a compiler in Python, `compiler: command`, with releases between them that need an environment each."""
+"""Commits of a compiler in Python, `compiler: command`, with releases between them that
+need an environment each.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
         monkeypatch.setenv(name, value)
     history = History.begin(tmp_path / "clone")
     for number in range(COUNT):
-        history.commit(f"change {number}", {"tinyc.py": module(number), "n.txt": str(number)})
+        history.commit(
+            f"change {number}", {"tinyc.py": module(number), "n.txt": str(number)}
+        )
         if number in RELEASES:
             history.git("tag", f"v{RELEASES[number]}")
     return history
@@ -56,7 +60,12 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackI
     web = tmp_path / "web"
     web.mkdir()
     for number, version in RELEASES.items():
-        make_wheel(web, version, distribution="tinyc", files={"tinyc.py": module(number).encode()})
+        make_wheel(
+            web,
+            version,
+            distribution="tinyc",
+            files={"tinyc.py": module(number).encode()},
+        )
     with serve(web) as server:
         server.publish_dated("tinyc", dict.fromkeys(RELEASES.values()))
         monkeypatch.setenv("TRIAGE_INDEX_URL", server.url)
@@ -65,7 +74,11 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackI
 
 @pytest.mark.usefixtures("home", "index")
 def test_releases_between_commits_are_installed_as_the_recipe_wants_them(
-    clone: History, triage: Triage, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    clone: History,
+    triage: Triage,
+    workplace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TINYC_CALLS", str(tmp_path / "calls"))
     (workplace / "triage.yaml").write_text(PROJECT)
@@ -75,11 +88,17 @@ def test_releases_between_commits_are_installed_as_the_recipe_wants_them(
     )
     shas = clone.git("rev-list", "--reverse", "HEAD").split()
     ends = ["--good", f"commit:{shas[-COUNT]}", "--bad", f"commit:{shas[-1]}"]
-    found = answered(triage("bisect", "r.yaml", "--repo", clone.path, *ends, "--format", "json"))
+    found = answered(
+        triage("bisect", "r.yaml", "--repo", clone.path, *ends, "--format", "json")
+    )
     assert found["after"]["subject"] == f"change {CULPRIT}"
     assert found["confirmed"]
     assert found["untestable"] == []
     assert found["obtained"]["releases"] >= 2
-    assert len((tmp_path / "calls").read_text().splitlines()) == found["obtained"]["builds"] <= 5
+    assert (
+        len((tmp_path / "calls").read_text().splitlines())
+        == found["obtained"]["builds"]
+        <= 5
+    )
     reasons = json.dumps(found["suspects"])
     assert "fusion" not in reasons

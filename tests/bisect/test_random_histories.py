@@ -1,4 +1,6 @@
-"""What a commit search promises, on histories of any kind: it never names a wrong culprit."""
+"""What a commit search promises, on histories of any kind: it never names a wrong
+culprit.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.bisect.letters import LetterRange, LetterRunner, case_named, letter_range, outcome, plain_range
+from tests.bisect.letters import (
+    LetterRange,
+    LetterRunner,
+    case_named,
+    letter_range,
+    outcome,
+    plain_range,
+)
 from triage.bisect.belief import confirmations
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
@@ -22,7 +31,9 @@ PRICES = (0.0, 5.0, 60.0, 1800.0)
 
 @dataclass(frozen=True)
 class World:
-    """`letters`: the outcome of each candidate; `culprit`: the first one of the new state."""
+    """`letters`: the outcome of each candidate; `culprit`: the first one of the new
+    state.
+    """
 
     letters: str
     culprit: int
@@ -33,15 +44,22 @@ class World:
     @property
     def suspects(self) -> set[int]:
         """The culprit and the candidates that no probe can separate from it."""
-        tell = [index for index, letter in enumerate(self.letters) if letter in "PF" and index not in self.range.closed]
+        tell = [
+            index
+            for index, letter in enumerate(self.letters)
+            if letter in "PF" and index not in self.range.closed
+        ]
         low = max(index for index in tell if index < self.culprit)
-        return set(range(low + 1, min(index for index in tell if index >= self.culprit) + 1))
+        return set(
+            range(low + 1, min(index for index in tell if index >= self.culprit) + 1)
+        )
 
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """0 to 60 % of the candidates are skipped: alone or in runs, as after a renamed flag or a broken build; others fail
-    otherwise; artifacts are missing; prices and suspicions are of any kind, the culprit's own included.
+    """0 to 60 % of the candidates are skipped: alone or in runs, as after a renamed
+    flag or a broken build; others fail otherwise; artifacts are missing; prices and
+    suspicions are of any kind, the culprit's own included.
     """
     places = draw(st.integers(2, 90))
     culprit = draw(st.integers(1, places - 1))
@@ -54,14 +72,23 @@ def worlds(draw: st.DrawFn) -> World:
         share = silent * (0.7 if word == "U" else 0.3)
         while sum(letter == word for letter in letters) < share * places - 1:
             first = randomly.randrange(places)
-            for index in range(first, min(places, first + randomly.choice((1, 1, 2, 5, 12)))):
+            for index in range(
+                first, min(places, first + randomly.choice((1, 1, 2, 5, 12)))
+            ):
                 letters[index] = word
     letters[0], letters[-1] = old, new
-    shut = frozenset(index for index in range(1, places - 1) if randomly.random() < draw(st.sampled_from((0, 0, 0.3))))
+    shut = frozenset(
+        index
+        for index in range(1, places - 1)
+        if randomly.random() < draw(st.sampled_from((0, 0, 0.3)))
+    )
     priced, suspicious = draw(st.booleans()), draw(st.booleans())
     candidates = letter_range(
         [randomly.choice(PRICES) if priced else 1.0 for _ in range(places)],
-        [randomly.gammavariate(0.3, 1) + 1e-4 if suspicious else 1.0 for _ in range(places)],
+        [
+            randomly.gammavariate(0.3, 1) + 1e-4 if suspicious else 1.0
+            for _ in range(places)
+        ],
         shut,
     )
     return World("".join(letters), culprit, candidates, draw(st.integers(1, 8)), kind)
@@ -69,7 +96,11 @@ def worlds(draw: st.DrawFn) -> World:
 
 def holds(world: World) -> None:
     runner = LetterRunner(world.letters, world.jobs)
-    found = run_search(BisectSearch(BisectRequest(runner, case_named("case"), kind=world.kind), world.range))
+    found = run_search(
+        BisectSearch(
+            BisectRequest(runner, case_named("case"), kind=world.kind), world.range
+        )
+    )
     named = suspects_of(found)
     assert named == world.suspects
     assert world.culprit in named
@@ -78,28 +109,43 @@ def holds(world: World) -> None:
     assert abs(sum(one.probability for one in found.suspects) - 1) < 0.01
     assert not set(runner.asked) & set(world.range.closed)
     again = confirmations(0.995)
-    assert all(runner.asked.count(index) in (1, 1 + again, 1 + 2 * again) for index in runner.asked)
+    assert all(
+        runner.asked.count(index) in (1, 1 + again, 1 + 2 * again)
+        for index in runner.asked
+    )
 
 
 def suspects_of(found: Bisection) -> set[int]:
     return {int(one.name[1:]) for one in found.suspects}
 
 
-@pytest.mark.parametrize("examples", [100, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "examples", [100, pytest.param(10_000, marks=pytest.mark.slow)]
+)
 def test_the_answer_is_the_best_possible(examples: int) -> None:
-    settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))(given(worlds())(holds))()
+    settings(
+        max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck)
+    )(given(worlds())(holds))()
 
 
-@pytest.mark.parametrize("runs", [pytest.param(20), pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "runs", [pytest.param(20), pytest.param(500, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("fails", [0.4, 0.5, 0.6, 0.75])
-def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_later_commit(fails: float, runs: int) -> None:
+def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_later_commit(
+    fails: float, runs: int
+) -> None:
     confirmed = wrong = 0
     for seed in range(runs):
         randomly = random.Random(seed)
         places = randomly.choice((16, 64, 200))
         culprit = randomly.randrange(1, places)
-        runner = LetterRunner("P" * culprit + "F" * (places - culprit), 1, 1 - fails, seed)
-        found = run_search(BisectSearch(BisectRequest(runner, case_named("case")), plain_range(places)))
+        runner = LetterRunner(
+            "P" * culprit + "F" * (places - culprit), 1, 1 - fails, seed
+        )
+        found = run_search(
+            BisectSearch(BisectRequest(runner, case_named("case")), plain_range(places))
+        )
         confirmed += found.confirmed
         wrong += found.confirmed and culprit not in suspects_of(found)
     assert wrong <= 0.005 * confirmed
@@ -108,7 +154,9 @@ def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_late
 
 @dataclass
 class OftenRunner(LetterRunner):
-    """Candidate i fails with the chance `chances[i]`. The first probes of the ends are right."""
+    """Candidate i fails with the chance `chances[i]`. The first probes of the ends are
+    right.
+    """
 
     chances: tuple[float, ...] = ()
 
@@ -119,7 +167,14 @@ class OftenRunner(LetterRunner):
             if not job.fresh and index in (0, len(self.chances) - 1):
                 fails = self.chances[index] > 0.5
             self.asked.append(index)
-            yield Probe(job.case, job.ref.revision, None, outcome("F" if fails else "P"), Measured(seconds=0.1), cached=False)
+            yield Probe(
+                job.case,
+                job.ref.revision,
+                None,
+                outcome("F" if fails else "P"),
+                Measured(seconds=0.1),
+                cached=False,
+            )
 
 
 @pytest.mark.parametrize("kind", BisectKind)
@@ -137,7 +192,9 @@ def test_a_change_that_only_made_a_failure_worse_is_not_confirmed_if_that_was_se
         if kind is BisectKind.FIX:
             chances, first, worse = chances[::-1], places - first, places - worse
         runner = OftenRunner("", 1, seed=seed, chances=chances)
-        search = BisectSearch(BisectRequest(runner, case_named("case"), kind=kind), plain_range(places))
+        search = BisectSearch(
+            BisectRequest(runner, case_named("case"), kind=kind), plain_range(places)
+        )
         found = run_search(search)
         confirmed += found.confirmed
         if found.hint:
@@ -147,6 +204,10 @@ def test_a_change_that_only_made_a_failure_worse_is_not_confirmed_if_that_was_se
         if not (found.confirmed and search.belief):
             continue
         early = search.belief.early_failure(search.failing_end)
-        assert early is None or search.belief.failures_at(early, search.failing_end)[0] == 1  # and never in 21 more
+        # and never in 21 more
+        assert (
+            early is None
+            or search.belief.failures_at(early, search.failing_end)[0] == 1
+        )
     assert confirmed <= most * 60
     assert confirmed + suspected >= 45

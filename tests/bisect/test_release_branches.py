@@ -1,4 +1,6 @@
-"""Bisects between releases on branches, with the commits of the releases known from tags."""
+"""Bisects between releases on branches, with the commits of the releases known from
+tags.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,30 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
 
 
 def searched(
-    releases: Releases, tmp_path: Path, failing: set[int | str], kind: BisectKind = BisectKind.REGRESSION, untestable=()
+    releases: Releases,
+    tmp_path: Path,
+    failing: set[int | str],
+    kind: BisectKind = BisectKind.REGRESSION,
+    untestable=(),
 ) -> tuple[Bisection, Compilers]:
-    """A bisect from 3.1.0 to 3.2.0. failing: the numbers of changes of main, and names of commits of branches."""
+    """A bisect from 3.1.0 to 3.2.0. failing: the numbers of changes of main, and names
+    of commits of branches.
+    """
     shas = releases.shas
-    letters = {sha: "F" if name in failing else "U" if name in untestable else "P" for name, sha in shas.items()}
+    letters = {
+        sha: "F" if name in failing else "U" if name in untestable else "P"
+        for name, sha in shas.items()
+    }
     tags = {"3.1.0": shas["revert"], "3.2.0": shas["own"]}
     compilers = Compilers(releases.history.path, letters, tags, tmp_path)
     found = bisect(compilers, "3.1.0", "3.2.0", kind)
     if found.status is Answer.CULPRIT:
-        lines = (line.split() for line in releases.history.git("rev-list", "--parents", "--all").splitlines())
+        lines = (
+            line.split()
+            for line in releases.history.git(
+                "rev-list", "--parents", "--all"
+            ).splitlines()
+        )
         parents = {sha: next(iter(others), None) for sha, *others in lines}
         assert is_true(found, letters, parents)
     return found, compilers
@@ -40,31 +56,55 @@ def culprit(found: Bisection) -> str | None:
     return found.suspects[0].commit
 
 
-def test_a_culprit_that_was_picked_to_the_new_branch(releases: Releases, tmp_path: Path) -> None:
-    found, _ = searched(releases, tmp_path, {"changed", "squashed", "own", *range(14, 20)})
+def test_a_culprit_that_was_picked_to_the_new_branch(
+    releases: Releases, tmp_path: Path
+) -> None:
+    found, _ = searched(
+        releases, tmp_path, {"changed", "squashed", "own", *range(14, 20)}
+    )
     assert culprit(found) == releases.shas["changed"]
     note = found.suspects[0]
-    assert note.branch == f"on the branch of 3.2.0, a cherry-pick of {releases.shas[14][:10]} (same subject and author date)"
+    assert (
+        note.branch
+        == f"on the branch of 3.2.0, a cherry-pick of {releases.shas[14][:10]} (same subject and author date)"
+    )
 
 
-def test_a_culprit_that_exists_on_the_new_branch_only(releases: Releases, tmp_path: Path) -> None:
+def test_a_culprit_that_exists_on_the_new_branch_only(
+    releases: Releases, tmp_path: Path
+) -> None:
     found, _ = searched(releases, tmp_path, {"own"})
     assert culprit(found) == releases.shas["own"]
     assert found.suspects[0].branch == "on the branch of 3.2.0, not on the main line"
 
 
-def test_a_release_that_has_a_fix_of_its_branch_alone(releases: Releases, tmp_path: Path) -> None:
-    """Main has failed since before both branches, so that no commit of main is the culprit."""
-    found, _ = searched(releases, tmp_path, {*MAIN, "with-line", "backport", "changed", "squashed", "own"})
+def test_a_release_that_has_a_fix_of_its_branch_alone(
+    releases: Releases, tmp_path: Path
+) -> None:
+    """Main has failed since before both branches, so that no commit of main is the
+    culprit.
+    """
+    found, _ = searched(
+        releases,
+        tmp_path,
+        {*MAIN, "with-line", "backport", "changed", "squashed", "own"},
+    )
     assert (culprit(found), found.kind) == (releases.shas["revert"], BisectKind.FIX)
     assert found.before
     assert found.before.commit == releases.shas["backport"]
     text = found.suspects[0].branch
-    assert text == "on the branch of 3.1.0, not on the main line; 3.1.0 has it, 3.2.0 lacks it"
+    assert (
+        text
+        == "on the branch of 3.1.0, not on the main line; 3.1.0 has it, 3.2.0 lacks it"
+    )
 
 
-def test_a_release_without_one_commit_of_its_tags_is_refused(releases: Releases, tmp_path: Path) -> None:
-    compilers = Compilers(releases.history.path, {}, {"3.1.0": "", "3.3.0": ""}, tmp_path)
+def test_a_release_without_one_commit_of_its_tags_is_refused(
+    releases: Releases, tmp_path: Path
+) -> None:
+    compilers = Compilers(
+        releases.history.path, {}, {"3.1.0": "", "3.3.0": ""}, tmp_path
+    )
     with pytest.raises(BadInput, match=r"has no tag v3\.3\.0 or letters-3\.3\.0"):
         bisect(compilers, "3.1.0", "3.3.0")
     releases.history.git("tag", "letters-3.1.0", releases.shas[5])

@@ -1,4 +1,6 @@
-"""Bisects over releases: the same search as over commits, with the ends found where they are not named."""
+"""Bisects over releases: the same search as over commits, with the ends found where
+they are not named.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,22 @@ from triage.model.outcome import Cause
 
 
 def bisect(
-    history: str, jobs: int = 1, before: int | None = None, after: int | None = None, **options: object
+    history: str,
+    jobs: int = 1,
+    before: int | None = None,
+    after: int | None = None,
+    **options: object,
 ) -> tuple[Bisection, HistoryRunner]:
     runner = HistoryRunner({"case": history}, jobs)
     return run(runner, before, after, **options), runner
 
 
-def run(runner: HistoryRunner, before: int | None = None, after: int | None = None, **options: object) -> Bisection:
+def run(
+    runner: HistoryRunner,
+    before: int | None = None,
+    after: int | None = None,
+    **options: object,
+) -> Bisection:
     ends = [None if index is None else f"1.{index}.0" for index in (before, after)]
     return bisect_between(BisectRequest(runner, case_named("case"), **options), *ends)
 
@@ -34,7 +45,12 @@ def pair(found: Bisection | Transition) -> tuple[int, int]:
 def test_another_failure_is_never_taken_for_this_one() -> None:
     found, _ = bisect("PPPPPGGGFFFF", before=0, after=11)
     assert found.status is Answer.SUSPECTS
-    assert [revision.name for revision in found.suspects] == ["1.5.0", "1.6.0", "1.7.0", "1.8.0"]
+    assert [revision.name for revision in found.suspects] == [
+        "1.5.0",
+        "1.6.0",
+        "1.7.0",
+        "1.8.0",
+    ]
     assert {one.failure.failure_class for one in found.other_failures} == {"class-G"}
 
 
@@ -46,15 +62,20 @@ def test_a_family_is_followed_through_its_change_of_class() -> None:
 
 
 @pytest.mark.parametrize(
-    ("history", "before", "after"), [("XPFF", 0, 3), ("PPFX", 0, 3), ("XXXX", None, None), ("PPFX", None, 3)]
+    ("history", "before", "after"),
+    [("XPFF", 0, 3), ("PPFX", 0, 3), ("XXXX", None, None), ("PPFX", None, 3)],
 )
-def test_an_end_that_cannot_be_obtained_is_the_cause(history: str, before: int | None, after: int | None) -> None:
+def test_an_end_that_cannot_be_obtained_is_the_cause(
+    history: str, before: int | None, after: int | None
+) -> None:
     found, _ = bisect(history, before=before, after=after)
     assert (found.status, found.cause) == (Answer.INCONCLUSIVE, Cause.TOOLCHAIN)
 
 
 @pytest.mark.parametrize("letter", ["F", "P"])
-@pytest.mark.parametrize(("before", "after", "most"), [(10, 20, 2), (None, 20, 7), (None, None, 8)])
+@pytest.mark.parametrize(
+    ("before", "after", "most"), [(10, 20, 2), (None, 20, 7), (None, None, 8)]
+)
 def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
     letter: str, before: int | None, after: int | None, most: int
 ) -> None:
@@ -62,7 +83,9 @@ def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
     runner.registry.installed = {0, 59}
     found = run(runner, before, after)
     ends = f"both ends, 1.{before or 0}.0 and 1.{59 if after is None else after}.0"
-    says = f"it fails at {ends}: it failed" if letter == "F" else f"it compiles at {ends}"
+    says = (
+        f"it fails at {ends}: it failed" if letter == "F" else f"it compiles at {ends}"
+    )
     if (letter, before, after) == ("P", None, 20):
         says = "expected 1.20.0 to fail, but it compiles"
     assert (found.status, found.cause) == (Answer.INCONCLUSIVE, None)
@@ -74,8 +97,12 @@ def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
 
 @pytest.mark.parametrize("kind", BisectKind)
 @pytest.mark.parametrize("look", ["known", "installed"])
-@pytest.mark.parametrize("history", ["PPPFPPPPPPPPPPPP", "PPPPFFPPPPPPPPPP", "PPPPPPPPPPPPFPPP"])
-def test_a_short_window_is_found_among_known_and_installed_releases(history: str, look: str, kind: BisectKind) -> None:
+@pytest.mark.parametrize(
+    "history", ["PPPFPPPPPPPPPPPP", "PPPPFFPPPPPPPPPP", "PPPPPPPPPPPPFPPP"]
+)
+def test_a_short_window_is_found_among_known_and_installed_releases(
+    history: str, look: str, kind: BisectKind
+) -> None:
     runner = HistoryRunner({"case": history})
     if look == "known":
         runner.registry.installed = set()
@@ -98,15 +125,22 @@ def test_a_failure_that_replaced_another_long_one_is_found_with_few_probes() -> 
     assert len({index for _, index, _ in runner.asked}) <= 30
 
 
-@pytest.mark.parametrize("history", ["PPUUUUUUUUUFFF", "GGGGGGPFFFFFFF", "UUUUUUUUPPPFFF"])
+@pytest.mark.parametrize(
+    "history", ["PPUUUUUUUUUFFF", "GGGGGGPFFFFFFF", "UUUUUUUUPPPFFF"]
+)
 def test_a_release_that_compiles_is_found_between_two_that_differ(history: str) -> None:
     found, _ = bisect(history)
     assert pair(found) == (history.rindex("P"), history.index("F"))
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text("PFGU", min_size=2, max_size=40), st.integers(1, 4), st.sampled_from(BisectKind))
-@example("PFFFFUUPPPP", 1, BisectKind.REGRESSION)  # the part before the fix is searched after the fix was
+@given(
+    st.text("PFGU", min_size=2, max_size=40),
+    st.integers(1, 4),
+    st.sampled_from(BisectKind),
+)
+# the part before the fix is searched after the fix was
+@example("PFFFFUUPPPP", 1, BisectKind.REGRESSION)
 def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> None:
     found, runner = bisect(history, jobs, kind=kind)
     assert len({index for _, index, fresh in runner.asked if not fresh}) <= len(history)
@@ -121,13 +155,19 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
         assert (history[low], history[high]) == (reference, "P")
         assert not set(history[low + 1 : high]) & {"P", reference}
         assert (path.broke, path.changed, path.fixed) == (None, None, None)
-        assert [revision.name for revision in found.suspects] == [f"1.{index}.0" for index in range(low + 1, high + 1)]
+        assert [revision.name for revision in found.suspects] == [
+            f"1.{index}.0" for index in range(low + 1, high + 1)
+        ]
         assert (found.status is Answer.CULPRIT) == (high == low + 1)
     else:
         main = path.changed or path.broke or path.fixed
         assert (pair(main), main.failure) == (pair(found), found.failure)
         assert (path.fixed is not None) == (history.rstrip("U")[-1:] == "P")
-        steps = [(path.broke, "P", "FG"), (path.changed, "FG".replace(reference, ""), reference), (path.fixed, "FG", "P")]
+        steps = [
+            (path.broke, "P", "FG"),
+            (path.changed, "FG".replace(reference, ""), reference),
+            (path.fixed, "FG", "P"),
+        ]
         for step, old, new in steps:
             if step is not None:
                 first, last = pair(step)
@@ -135,7 +175,9 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
                 assert history[last] in new
                 assert set(history[first + 1 : last]) <= {"U"}
                 assert (step.status is Answer.CULPRIT) == (last == first + 1)
-        claimed = [step.status for step in (path.broke, path.changed) if step] or [path.fixed.status]
+        claimed = [step.status for step in (path.broke, path.changed) if step] or [
+            path.fixed.status
+        ]
         assert (found.status is Answer.CULPRIT) == (set(claimed) == {Answer.CULPRIT})
     assert found.confirmed
 
@@ -143,34 +185,49 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
 def test_a_deterministic_bisect_of_sixteen_releases_needs_few_probes() -> None:
     probes = rounds = 0
     for culprit in range(1, 16):
-        found, _ = bisect("P" * culprit + "F" * (16 - culprit), jobs=2, before=0, after=15)
+        found, _ = bisect(
+            "P" * culprit + "F" * (16 - culprit), jobs=2, before=0, after=15
+        )
         assert pair(found) == (culprit - 1, culprit)
         probes += found.probes
         rounds += found.rounds
-    assert probes <= 15 * 19  # both ends, four or five between, the pair three times again and the failing end six times
+    # both ends, four or five between, the pair three times again and the failing end
+    # six times
+    assert probes <= 15 * 19
     assert rounds <= 15 * 6
 
 
 def changes(history: str) -> list[tuple[int, str, str]]:
     word = {"P": "passed", "F": "failed", "G": "failed", "U": "untestable"}
-    pairs = [(index, word[history[index - 1]], word[history[index]]) for index in range(1, len(history))]
+    pairs = [
+        (index, word[history[index - 1]], word[history[index]])
+        for index in range(1, len(history))
+    ]
     return [one for one in pairs if one[1] != one[2]]
 
 
 def found_changes(found: object) -> list[tuple[int, str, str]]:
 
-    return [(int(one.after.name.split(".")[1]), one.from_, one.to) for one in found.changes]
+    return [
+        (int(one.after.name.split(".")[1]), one.from_, one.to) for one in found.changes
+    ]
 
 
 @settings(max_examples=200)
 @given(
-    st.lists(st.text("PFU", min_size=9, max_size=9), min_size=1, max_size=4), st.floats(0.1, 1.0), st.sets(st.integers(0, 8))
+    st.lists(st.text("PFU", min_size=9, max_size=9), min_size=1, max_size=4),
+    st.floats(0.1, 1.0),
+    st.sets(st.integers(0, 8)),
 )
-def test_every_reported_change_is_true_and_known_results_are_used(rows: list[str], share: float, known: set[int]) -> None:
+def test_every_reported_change_is_true_and_known_results_are_used(
+    rows: list[str], share: float, known: set[int]
+) -> None:
     patterns = {f"case-{number}": row for number, row in enumerate(rows)}
     bench = HistoryRunner(patterns)
     bench.known = {("case-0", index) for index in known}
-    for one in histories(bench, [case_named(name) for name in patterns], release_refs(9), share=share):
+    for one in histories(
+        bench, [case_named(name) for name in patterns], release_refs(9), share=share
+    ):
         assert set(found_changes(one)) <= set(changes(patterns[one.case]))
     assert len(bench.asked) == len(set(bench.asked))
     assert bench.known <= {(name, index) for name, index, _ in bench.asked}

@@ -19,11 +19,19 @@ from triage.model.outcome import Verdict
 LETTERS = "P" * 17 + "F" * 23
 
 
-def session_on(letters: str = LETTERS, home: Path | None = None, kind: BisectKind = BisectKind.REGRESSION) -> Session:
+def session_on(
+    letters: str = LETTERS,
+    home: Path | None = None,
+    kind: BisectKind = BisectKind.REGRESSION,
+) -> Session:
     runner = HistoryRunner({"case": letters})
     if home:
         runner.registry.home = home
-    search = plan(BisectRequest(runner, case_named("case"), kind=kind), "1.0.0", f"1.{len(letters) - 1}.0")
+    search = plan(
+        BisectRequest(runner, case_named("case"), kind=kind),
+        "1.0.0",
+        f"1.{len(letters) - 1}.0",
+    )
     assert not isinstance(search, Bisection)
     assert search.begin()
     return Session(search, runner.registry.home, Console(file=io.StringIO(), width=120))
@@ -36,7 +44,11 @@ def typed(session: Session, *lines: str, resume: bool = False) -> tuple[Bisectio
 
 def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed() -> None:
     found, said = typed(session_on(), *[""] * 20)
-    assert (found.status, found.after.name, found.confirmed) == (Answer.CULPRIT, "1.17.0", True)
+    assert (found.status, found.after.name, found.confirmed) == (
+        Answer.CULPRIT,
+        "1.17.0",
+        True,
+    )
     assert "39 suspects, about 6 steps, 1 s each" in said
     assert "bits" not in said
 
@@ -55,9 +67,24 @@ def test_a_persons_verdict_counts_but_does_not_confirm() -> None:
     [
         (BisectKind.REGRESSION, [], "bad 1.0.0", ("bad 1.0.0", "good 1.0.0")),
         (BisectKind.REGRESSION, [], "good 1.39.0", ("good 1.39.0", "bad 1.39.0")),
-        (BisectKind.REGRESSION, ["good 1.20.0"], "bad 1.19.0", ("bad 1.19.0", "good 1.20.0")),
-        (BisectKind.REGRESSION, ["bad 1.19.0"], "good 1.20.0", ("good 1.20.0", "bad 1.19.0")),
-        (BisectKind.REGRESSION, ["bad 1.19.0"], "good 1.19.0", ("good 1.19.0", "bad 1.19.0")),
+        (
+            BisectKind.REGRESSION,
+            ["good 1.20.0"],
+            "bad 1.19.0",
+            ("bad 1.19.0", "good 1.20.0"),
+        ),
+        (
+            BisectKind.REGRESSION,
+            ["bad 1.19.0"],
+            "good 1.20.0",
+            ("good 1.20.0", "bad 1.19.0"),
+        ),
+        (
+            BisectKind.REGRESSION,
+            ["bad 1.19.0"],
+            "good 1.19.0",
+            ("good 1.19.0", "bad 1.19.0"),
+        ),
         (BisectKind.FIX, ["bad 1.20.0"], "good 1.19.0", ("good 1.19.0", "bad 1.20.0")),
         (BisectKind.FIX, [], "bad 1.39.0", ("bad 1.39.0", "good 1.39.0")),
     ],
@@ -69,7 +96,9 @@ def test_a_contradiction_is_refused_with_both_verdicts(
     session = session_on(letters, kind=kind)
     _, said = typed(session, *typed_before, wrong)
     assert "{} contradicts {}".format(*both) in said
-    assert [f"{entry.verdict} {entry.name}" for entry in session.entries] == typed_before
+    assert [
+        f"{entry.verdict} {entry.name}" for entry in session.entries
+    ] == typed_before
 
 
 def test_quitting_keeps_everything_and_resume_repeats_no_probe(tmp_path: Path) -> None:
@@ -99,4 +128,6 @@ def test_a_damaged_journal_is_read_as_empty(tmp_path: Path, damage: str) -> None
     for index in range(1, 4):
         session.record(index, Verdict.GOOD)
     session.journal.write_bytes(DAMAGE[damage](session.journal.read_bytes()))
-    assert len(read_journal(session.journal)) in ((0, 3) if damage == "a flipped bit" else (0,))
+    assert len(read_journal(session.journal)) in (
+        (0, 3) if damage == "a flipped bit" else (0,)
+    )

@@ -27,17 +27,35 @@ def timed(machine: Machine, seconds: float) -> Timed:
     return partial(InventedProgram(machine, seconds).sample, RUNNER, MAIN)
 
 
-def judged(true: float, machine: Machine, *, bad: float = 0.02, ratio: float = 1.41, letter: str = "P") -> Any:
+def judged(
+    true: float,
+    machine: Machine,
+    *,
+    bad: float = 0.02,
+    ratio: float = 1.41,
+    letter: str = "P",
+) -> Any:
     good, worse, new = (timed(machine, seconds) for seconds in (0.01, bad, true))
     ready = iter([good, worse, new])
-    judge = TimeJudge(Metric.RUN_SECONDS, CASE, (FIRST, LAST), lambda _case, _ref: next(ready), ratio, 600.0)
-    return judge.judge(Probe(CASE, REF.revision, None, outcome(letter), Measured(), cached=True), REF)
+    judge = TimeJudge(
+        Metric.RUN_SECONDS,
+        CASE,
+        (FIRST, LAST),
+        lambda _case, _ref: next(ready),
+        ratio,
+        600.0,
+    )
+    return judge.judge(
+        Probe(CASE, REF.revision, None, outcome(letter), Measured(), cached=True), REF
+    )
 
 
 @pytest.mark.parametrize("busy", [{}, {"drift": 2.0}, {"outliers": 0.2}], ids=str)
 def test_the_side_of_a_candidate_is_never_wrong(busy: dict[str, float]) -> None:
     for seed in range(15):
-        assert isinstance(judged(0.01, Machine(seed, **busy)).outcome, Compiled | Untestable)
+        assert isinstance(
+            judged(0.01, Machine(seed, **busy)).outcome, Compiled | Untestable
+        )
         assert not isinstance(judged(0.02, Machine(seed, **busy)).outcome, Compiled)
     assert isinstance(judged(0.01, Machine(1)).outcome, Compiled)
     slow = judged(0.02, Machine(1))
@@ -49,7 +67,9 @@ def test_the_side_of_a_candidate_is_never_wrong(busy: dict[str, float]) -> None:
 
 @dataclass
 class InventedCompiles:
-    """Stands where an `Engine` stands: compiles whose CPU times are invented. made: releases as they were compiled."""
+    """Stands where an `Engine` stands: compiles whose CPU times are invented. made:
+    releases as they were compiled.
+    """
 
     machine: Machine
     true: dict[str, float]
@@ -64,8 +84,12 @@ class InventedCompiles:
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
         assert fresh
         self.made.append(ref.revision.name)
-        measured = Measured(cpu_seconds=self.machine.seconds(self.true[ref.revision.name]))
-        return Probe(case, ref.revision, None, outcome(self.letter), measured, cached=False)
+        measured = Measured(
+            cpu_seconds=self.machine.seconds(self.true[ref.revision.name])
+        )
+        return Probe(
+            case, ref.revision, None, outcome(self.letter), measured, cached=False
+        )
 
 
 OLD, MIDDLE, NEW = release_refs(3)
@@ -74,14 +98,20 @@ OLD, MIDDLE, NEW = release_refs(3)
 def compiled(runner: InventedCompiles) -> Any:
     judge = compile_time_judge(runner, CASE, (OLD, NEW), threshold=None, budget=600.0)  # type: ignore[arg-type]
     runner.made.clear()
-    return judge.judge(Probe(CASE, MIDDLE.revision, None, Compiled(), Measured(), cached=True), MIDDLE)
+    return judge.judge(
+        Probe(CASE, MIDDLE.revision, None, Compiled(), Measured(), cached=True), MIDDLE
+    )
 
 
 @pytest.mark.parametrize("busy", [{}, {"drift": 1.0}, {"outliers": 0.1}], ids=str)
-def test_a_compile_near_the_threshold_is_repeated_in_turn_with_both_ends(busy: dict[str, float]) -> None:
+def test_a_compile_near_the_threshold_is_repeated_in_turn_with_both_ends(
+    busy: dict[str, float],
+) -> None:
     for seed in range(5):
         for middle, wrong in ((1.0, Failed), (1.5, Compiled)):
-            runner = InventedCompiles(Machine(seed, **busy), {"1.0.0": 1.0, "1.1.0": middle, "1.2.0": 1.5})
+            runner = InventedCompiles(
+                Machine(seed, **busy), {"1.0.0": 1.0, "1.1.0": middle, "1.2.0": 1.5}
+            )
             try:
                 read = compiled(runner)
             except BadInput:

@@ -1,4 +1,6 @@
-"""Bisects over a compiler and a repository of models, both real, with a compiler that is really built."""
+"""Bisects over a compiler and a repository of models, both real, with a compiler that
+is really built.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,23 @@ def models(tmp_path: Path) -> History:
     return History.begin(tmp_path / "models repo")
 
 
-def twelve(models: History, old: str, new: str, *, more: dict[int, dict[str, str | bytes]] | None = None) -> list[str]:
-    """Twelve commits; the input becomes `new` at commit 7. Every third one changes nothing the recipe needs."""
+def twelve(
+    models: History,
+    old: str,
+    new: str,
+    *,
+    more: dict[int, dict[str, str | bytes]] | None = None,
+) -> list[str]:
+    """Twelve commits; the input becomes `new` at commit 7. Every third one changes
+    nothing the recipe needs.
+    """
     shas = []
     for number in range(12):
         files: dict[str, str | bytes] = {"README": f"{number}\n"}
         if number % 3 != 1 or number == MOVE:
-            files["nets/m.mlir"] = f"// {number // 2}\n{old if number < MOVE else new}\n"
+            files["nets/m.mlir"] = (
+                f"// {number // 2}\n{old if number < MOVE else new}\n"
+            )
         shas.append(
             models.commit(
                 f"Model change {number} (#{200 + number})",
@@ -45,13 +57,38 @@ def twelve(models: History, old: str, new: str, *, more: dict[int, dict[str, str
 
 
 @pytest.fixture
-def ask(compiler: SmallCompiler, models: History, command: Path, triage: Triage, home: Path, monkeypatch: pytest.MonkeyPatch):
+def ask(
+    compiler: SmallCompiler,
+    models: History,
+    command: Path,
+    triage: Triage,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setenv("SMALL_REPO", str(compiler.path))
 
-    def call(*more: str, refs: tuple[str, str] = ("main~11", "main")) -> subprocess.CompletedProcess[str]:
-        ends = ["--good", f"commit:{compiler.shas[0]}", "--bad", f"commit:{compiler.shas[LAST]}", "--repo", str(compiler.path)]
+    def call(
+        *more: str, refs: tuple[str, str] = ("main~11", "main")
+    ) -> subprocess.CompletedProcess[str]:
+        ends = [
+            "--good",
+            f"commit:{compiler.shas[0]}",
+            "--bad",
+            f"commit:{compiler.shas[LAST]}",
+            "--repo",
+            str(compiler.path),
+        ]
         other = ["--model", f"{models.path}@{refs[0]}..{refs[1]}"]
-        asked = ["bisect", "nets/attention.yaml", "--project", str(command), "--jobs", "2", *ends, *other]
+        asked = [
+            "bisect",
+            "nets/attention.yaml",
+            "--project",
+            str(command),
+            "--jobs",
+            "2",
+            *ends,
+            *other,
+        ]
         return triage(*asked, *(more or ("--format", "json")))
 
     return call
@@ -64,9 +101,15 @@ def names(part: dict[str, Any] | None) -> list[str]:
     return [one["commit"] for one in part["suspects"]]
 
 
-def combinations(found: dict[str, Any], compiler: SmallCompiler, shas: list[str]) -> set[tuple[int, int, str]]:
+def combinations(
+    found: dict[str, Any], compiler: SmallCompiler, shas: list[str]
+) -> set[tuple[int, int, str]]:
     return {
-        (compiler.shas.index(one["compiler"]["commit"]), shas.index(one["model"]["commit"]), one["status"])
+        (
+            compiler.shas.index(one["compiler"]["commit"]),
+            shas.index(one["model"]["commit"]),
+            one["status"],
+        )
         for one in found["combinations"]
     }
 
@@ -87,7 +130,9 @@ def test_the_repository_that_changed_is_named_with_its_commit(
     found = answered(ask())
     assert found["changed"] == moved
     crossed = {"compiler": ("failed", "passed"), "model": ("passed", "failed")}
-    by_compiler, by_model = crossed.get(moved, ("failed", "failed") if moved == "either" else ("passed", "passed"))
+    by_compiler, by_model = crossed.get(
+        moved, ("failed", "failed") if moved == "either" else ("passed", "passed")
+    )
     assert combinations(found, compiler, shas) == {
         (0, 0, "passed"),
         (LAST, 11, "failed"),
@@ -112,11 +157,16 @@ def test_the_repository_that_changed_is_named_with_its_commit(
         (["--model", "{models}@nothing..main"], "no branch, tag or commit 'nothing'"),
         (["--model", "/@main..main"], "is not in a git repository"),
         (["--model", "{models}"], "write DIR@GOOD..BAD"),
-        (["--good", "main", "--bad", "main"], "name a compiler that stays as a release or with path:"),
+        (
+            ["--good", "main", "--bad", "main"],
+            "name a compiler that stays as a release or with path:",
+        ),
         (["--metric", "cpu_seconds"], "does not work with --metric"),
     ],
 )
-def test_bad_input_is_an_error(compiler: SmallCompiler, models: History, ask, more: list[str], said: str) -> None:
+def test_bad_input_is_an_error(
+    compiler: SmallCompiler, models: History, ask, more: list[str], said: str
+) -> None:
     twelve(models, "narrow", "narrow wide")
     done = ask(*(word.format(models=models.path) for word in more))
     assert done.returncode == 2, done.stdout + done.stderr

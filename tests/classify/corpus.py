@@ -1,6 +1,7 @@
 """The corpus of failures from public threads, and logs without a failure.
 
-The corpus holds facts of the threads (what failed, in which operation) and texts of our own in the format of the diagnostics.
+The corpus holds facts of the threads (what failed, in which operation) and texts of our
+own in the format of the diagnostics.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ CORPUS = Path(__file__).parents[1] / "data" / "classify_corpus"
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """One log with the right classes and headlines. names: texts of a specific signature, alternatives separated by `|`."""
+    """One log with the right classes and headlines. names: texts of a specific
+    signature, alternatives separated by `|`.
+    """
 
     thread: str
     classes: tuple[str, ...]
@@ -40,14 +43,22 @@ class Snippet:
     def is_specific(self, failure: Failure | None) -> bool:
         """Whether the signature contains each of the expected names."""
         text = failure.signature if failure else ""
-        return all(any(name in text for name in names.split("|")) for names in self.names)
+        return all(
+            any(name in text for name in names.split("|")) for names in self.names
+        )
 
 
 @cache
 def snippets() -> tuple[Snippet, ...]:
     """Read the failures of the corpus."""
     return tuple(
-        Snippet(entry["thread"], _listed(entry["class"]), _listed(entry["headline"]), tuple(entry["names"]), entry["log"])
+        Snippet(
+            entry["thread"],
+            _listed(entry["class"]),
+            _listed(entry["headline"]),
+            tuple(entry["names"]),
+            entry["log"],
+        )
         for path in sorted(CORPUS.glob("*.yaml"))
         if path.stem != "no_failure"
         for entry in yaml.safe_load(path.read_text("utf-8"))

@@ -1,6 +1,8 @@
-"""Output of real compilers, with long lines cut, and helpers for the tests of this folder."""
+"""Output of real compilers, with long lines cut, and helpers for the tests of this
+folder.
+"""
 
-# ruff: noqa: E501 - compilers print long lines
+
 
 from triage.classify import RuleSet, packaged_rules, scan
 from triage.model.outcome import Failure
@@ -17,9 +19,7 @@ TRANSLATION = (
     '#hal.executable.target<"rocm", "rocm-hsaco-fb", {abi = "hip"}>\n'
 )
 LEGALIZE = "m.mlir:3:7: error: failed to legalize operation 'arith.bitcast' that was explicitly marked illegal\n"
-VERIFIER = (
-    "m.mlir:9:10: error: 'linalg.generic' op inferred input/output operand #1 has shape's dimension #2 to be 57, but found 56\n"
-)
+VERIFIER = "m.mlir:9:10: error: 'linalg.generic' op inferred input/output operand #1 has shape's dimension #2 to be 57, but found 56\n"
 DUMP = "// -----// IR Dump After {} Failed ({}) //----- //\n"
 
 STACK = """\
@@ -129,9 +129,14 @@ pytest --timeout=600
 
 
 def stamped(text: str) -> bytes:
-    """Return the text as GitHub Actions stores it: a byte order mark, a timestamp before each line, CRLF."""
+    """Return the text as GitHub Actions stores it: a byte order mark, a timestamp
+    before each line, CRLF.
+    """
     lines = text.rstrip("\n").split("\n")
-    return ("\ufeff" + "".join(f"{STAMP.format(i % 60)}{line}\r\n" for i, line in enumerate(lines))).encode()
+    return (
+        "\ufeff"
+        + "".join(f"{STAMP.format(i % 60)}{line}\r\n" for i, line in enumerate(lines))
+    ).encode()
 
 
 def scan_output(*pieces: bytes, rules: RuleSet | None = None) -> tuple[Failure, ...]:

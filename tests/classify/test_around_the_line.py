@@ -1,4 +1,6 @@
-"""Messages that stand above or below the line that reveals the failure are found, however the stream is cut."""
+"""Messages that stand above or below the line that reveals the failure are found,
+however the stream is cut.
+"""
 
 import pytest
 
@@ -27,9 +29,13 @@ ValueError("arange's range must be a power of 2")
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1 << 20])
 @pytest.mark.parametrize("indentation", [0, 4100, 1 << 16])
-def test_a_message_above_is_found_however_the_stream_is_cut(size: int, indentation: int) -> None:
+def test_a_message_above_is_found_however_the_stream_is_cut(
+    size: int, indentation: int
+) -> None:
     log = (IR * (indentation // len(IR)) + ABOVE).encode()
-    (failure,) = scan_output(*(log[start : start + size] for start in range(0, len(log), size)))
+    (failure,) = scan_output(
+        *(log[start : start + size] for start in range(0, len(log), size))
+    )
     assert failure.signature == "assertion:Cost.cpp unhandled address space"
     assert "unhandled address space" in failure.headline
 
@@ -43,6 +49,13 @@ def test_an_exception_is_classified_by_the_diagnostic_below_it() -> None:
 
 @pytest.mark.parametrize("lines", [0, 50])
 def test_the_reason_below_a_kernels_source_identifies_the_failure(lines: int) -> None:
-    (failure,) = scan_output(EXCERPT.format(source="    x = tl.load(x_ptr)\n" * lines).encode())
-    assert failure.signature == 'kernel-language:CompilationError ValueError("arange\'s range must be a power of #")'
-    assert failure.headline.endswith('at 34:46: ValueError("arange\'s range must be a power of 2")')
+    (failure,) = scan_output(
+        EXCERPT.format(source="    x = tl.load(x_ptr)\n" * lines).encode()
+    )
+    assert (
+        failure.signature
+        == 'kernel-language:CompilationError ValueError("arange\'s range must be a power of #")'
+    )
+    assert failure.headline.endswith(
+        'at 34:46: ValueError("arange\'s range must be a power of 2")'
+    )

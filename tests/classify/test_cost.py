@@ -1,4 +1,6 @@
-"""No pattern takes more than linear time, and a log of many different errors is counted."""
+"""No pattern takes more than linear time, and a log of many different errors is
+counted.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,18 @@ LONG = 8000
 
 @pytest.mark.parametrize("rule", packaged_rules().rules, ids=lambda rule: rule.name)
 def test_no_rule_is_slow_on_a_line_that_repeats_its_words(rule: Rule) -> None:
-    words = {word for pattern in rule.patterns for step in required_literals(pattern.regex) for word in step}
+    words = {
+        word
+        for pattern in rule.patterns
+        for step in required_literals(pattern.regex)
+        for word in step
+    }
     for pattern in rule.patterns:
         text = " ".join(sorted(words))
-        for line in (text * (LONG // (len(text) + 1)), *(word * (LONG // len(word)) for word in words if word.strip())):
+        for line in (
+            text * (LONG // (len(text) + 1)),
+            *(word * (LONG // len(word)) for word in words if word.strip()),
+        ):
             started = time.process_time()
             pattern.search(f"error: {line}"[:LONG])
             assert time.process_time() - started < 0.5, pattern.regex
@@ -28,7 +38,10 @@ def test_messages_beyond_the_limit_are_counted_and_hide_no_better_cause() -> Non
     def letters(number: int) -> str:
         return "".join(chr(97 + number // 26**place % 26) for place in range(4))
 
-    lines = [f"m.mlir:{number}:1: error: '{letters(number)}.op' op is odd in {letters(number)}" for number in range(9000)]
+    lines = [
+        f"m.mlir:{number}:1: error: '{letters(number)}.op' op is odd in {letters(number)}"
+        for number in range(9000)
+    ]
     cause = "m.mlir:1:1: error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes"
     log = "\n".join([*lines, cause, lines[0]]).encode()
     failures = classify_log(io.BytesIO(log), packaged_rules())

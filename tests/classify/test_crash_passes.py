@@ -1,4 +1,6 @@
-"""A crash is identified by its stack: the innermost function that is not one of a header, and the pass on the stack."""
+"""A crash is identified by its stack: the innermost function that is not one of a
+header, and the pass on the stack.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,17 @@ STRIPPED = """ #3 0x00007ffff0f703e2 (lib.so+0x703e2)
 
 
 def crash_of(text: str, number: int = 11) -> Failure:
-    run = Execution(("iree-compile",), Ending.SIGNALLED, None, number, 0.1, 0.1, 100.0, Captured(), Captured(text))
+    run = Execution(
+        ("iree-compile",),
+        Ending.SIGNALLED,
+        None,
+        number,
+        0.1,
+        0.1,
+        100.0,
+        Captured(),
+        Captured(text),
+    )
     diagnosis = diagnose(run, packaged_rules())
     assert not diagnosis.needs_pass
     [failure] = diagnosis.failures
@@ -48,13 +60,19 @@ def crash_of(text: str, number: int = 11) -> Failure:
     ("stack", "signature", "failing_pass"),
     [
         (IN_MLIR, "segfault:GPU::getMmaSchedule in SelectPass", "SelectPass"),
-        (IN_LLVM, "segfault:HorizontalReduction::tryToReduce in SLPVectorizerPass", "SLPVectorizerPass"),
+        (
+            IN_LLVM,
+            "segfault:HorizontalReduction::tryToReduce in SLPVectorizerPass",
+            "SLPVectorizerPass",
+        ),
         (OUTSIDE, "segfault:mlir::translate < compile", None),
         (STRIPPED, "segfault:SIGSEGV", None),  # its places are others in each release
         ("", "segfault:SIGSEGV", None),
     ],
 )
-def test_a_stack_identifies_a_crash(stack: str, signature: str, failing_pass: str | None) -> None:
+def test_a_stack_identifies_a_crash(
+    stack: str, signature: str, failing_pass: str | None
+) -> None:
     failure = crash_of(HANDLER + stack)
     assert (failure.signature, failure.failing_pass) == (signature, failing_pass)
     assert failure.details["signal"] == "SIGSEGV"
@@ -72,11 +90,25 @@ Stack dump:
     ("text", "failing_pass"),
     [
         (RUNNING, "Greedy Register Allocator"),
-        (RUNNING.replace("'Greedy Register Allocator'", '"loop-vectorize"'), "loop-vectorize"),
-        ("opt: /s/V.cpp:9: bool llvm::SLPPass::run(llvm::Function&): Assertion `VF > 1' failed.\n", "SLPPass"),
-        ("x: /s/F.cpp:9: void mlir::(anonymous namespace)::Fold::runOnOperation(): Assertion `x' failed.\n", "Fold"),
-        ("x: /s/F.cpp:9: void mlir::detail::fold(mlir::Pass*): Assertion `x' failed.\n", None),
+        (
+            RUNNING.replace("'Greedy Register Allocator'", '"loop-vectorize"'),
+            "loop-vectorize",
+        ),
+        (
+            "opt: /s/V.cpp:9: bool llvm::SLPPass::run(llvm::Function&): Assertion `VF > 1' failed.\n",
+            "SLPPass",
+        ),
+        (
+            "x: /s/F.cpp:9: void mlir::(anonymous namespace)::Fold::runOnOperation(): Assertion `x' failed.\n",
+            "Fold",
+        ),
+        (
+            "x: /s/F.cpp:9: void mlir::detail::fold(mlir::Pass*): Assertion `x' failed.\n",
+            None,
+        ),
     ],
 )
-def test_the_failing_pass_is_read_from_the_stack_dump_and_the_function(text: str, failing_pass: str | None) -> None:
+def test_the_failing_pass_is_read_from_the_stack_dump_and_the_function(
+    text: str, failing_pass: str | None
+) -> None:
     assert crash_of(text, number=6).failing_pass == failing_pass

@@ -30,7 +30,9 @@ def ran(
     )
 
 
-def diagnosed(execution: Execution, failing_pass: FailingPass | None = None) -> Diagnosis:
+def diagnosed(
+    execution: Execution, failing_pass: FailingPass | None = None
+) -> Diagnosis:
     return diagnose(execution, packaged_rules(), failing_pass)
 
 
@@ -41,10 +43,14 @@ def test_a_successful_run_has_only_warnings() -> None:
             "#hal.device.promise<@__device_7>\n", exit_code=0)
     )  # fmt: skip
     assert warned.failures == ()
-    assert [failure.signature for failure in warned.warnings] == ["undeclared-device:__device_7"]
+    assert [failure.signature for failure in warned.warnings] == [
+        "undeclared-device:__device_7"
+    ]
     remarked = diagnosed(ran("m.mlir:1:1: remark: clone to consumers pass failed to reach a fixed point after 32 iterations; "
                             "ambiguous affinity may be present\n", exit_code=0))  # fmt: skip
-    assert [failure.failure_class for failure in remarked.warnings] == ["clone-to-consumers-non-convergence"]
+    assert [failure.failure_class for failure in remarked.warnings] == [
+        "clone-to-consumers-non-convergence"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +66,9 @@ def test_a_successful_run_has_only_warnings() -> None:
         ("m.mlir:1:1: error: too purple\n", "SomePass", "unknown"),
     ],
 )
-def test_the_failing_pass_identifies_an_unexplained_failure(stderr: str, name: str, expected: str) -> None:
+def test_the_failing_pass_identifies_an_unexplained_failure(
+    stderr: str, name: str, expected: str
+) -> None:
     first = diagnosed(ran(stderr))
     assert first.needs_pass
     assert first.failures
@@ -71,8 +79,17 @@ def test_the_failing_pass_identifies_an_unexplained_failure(stderr: str, name: s
 
 
 def test_a_pass_printed_in_the_output_needs_no_second_run() -> None:
-    found = diagnosed(ran(DUMP.format("MaterializeHostEncodingPass", "iree-codegen-materialize-host-encoding") + "module {}\n"))
-    assert [failure.failure_class for failure in found.failures] == ["affinity-non-convergence"]
+    found = diagnosed(
+        ran(
+            DUMP.format(
+                "MaterializeHostEncodingPass", "iree-codegen-materialize-host-encoding"
+            )
+            + "module {}\n"
+        )
+    )
+    assert [failure.failure_class for failure in found.failures] == [
+        "affinity-non-convergence"
+    ]
     assert not found.needs_pass
 
 
@@ -98,7 +115,10 @@ def test_a_pass_printed_in_the_output_needs_no_second_run() -> None:
 )
 def test_how_a_process_ended(execution: Execution, expected: str) -> None:
     diagnosis = diagnosed(execution)
-    assert diagnosis.failures[0].signature == expected or diagnosis.failures[0].failure_class == expected
+    assert (
+        diagnosis.failures[0].signature == expected
+        or diagnosis.failures[0].failure_class == expected
+    )
     assert diagnosis.warnings == ()
 
 
@@ -108,12 +128,22 @@ def test_how_a_process_ended(execution: Execution, expected: str) -> None:
     code=st.integers(0, 255),
     number=st.integers(1, 31),
 )
-def test_a_failed_run_always_has_a_failure(text: str, ending: Ending, code: int, number: int) -> None:
-    execution = ran(text, ending=ending, exit_code=code, signal=number if ending is Ending.SIGNALLED else None)
+def test_a_failed_run_always_has_a_failure(
+    text: str, ending: Ending, code: int, number: int
+) -> None:
+    execution = ran(
+        text,
+        ending=ending,
+        exit_code=code,
+        signal=number if ending is Ending.SIGNALLED else None,
+    )
     diagnosis = diagnosed(execution)
     assert bool(diagnosis.failures) is not execution.ok
     for failure in diagnosis.failures:
-        assert failure.signature == failure.failure_class or failure.signature.startswith(f"{failure.failure_class}:")
+        assert (
+            failure.signature == failure.failure_class
+            or failure.signature.startswith(f"{failure.failure_class}:")
+        )
 
 
 VYPER = """vyper.exceptions.SyntaxException: missing type annotation
@@ -130,16 +160,31 @@ PROTOC = "tmp/m/edition.proto: This file uses editions, but --experimental_editi
 @pytest.mark.parametrize(
     ("output", "failure_class", "headline", "location"),
     [
-        (VYPER, "python-exception", "vyper.exceptions.SyntaxException: missing type annotation", None),
+        (
+            VYPER,
+            "python-exception",
+            "vyper.exceptions.SyntaxException: missing type annotation",
+            None,
+        ),
         (
             PROTOC,
             "unknown",
             "This file uses editions, but --experimental_editions has not been enabled.",
             "tmp/m/edition.proto",
         ),
-        ("Reading m.x\nm.x:3:7: y is undefined\n1 problem\n", "unknown", "y is undefined", "m.x:3:7"),
+        (
+            "Reading m.x\nm.x:3:7: y is undefined\n1 problem\n",
+            "unknown",
+            "y is undefined",
+            "m.x:3:7",
+        ),
         ("reading\nstopped here\n", "unknown", "stopped here", None),
-        ("ImportError: libz.so.1 is not there\n", "import-error", "ImportError: libz.so.1 is not there", None),
+        (
+            "ImportError: libz.so.1 is not there\n",
+            "import-error",
+            "ImportError: libz.so.1 is not there",
+            None,
+        ),
     ],
 )
 @pytest.mark.parametrize("stream", ["stderr", "stdout"])
@@ -147,7 +192,11 @@ def test_the_fallback_takes_the_most_informative_line(
     output: str, failure_class: str, headline: str, location: str | None, stream: str
 ) -> None:
     (failure,) = diagnosed(ran(**{stream: output})).failures
-    assert (failure.failure_class, failure.headline, failure.location) == (failure_class, headline, location)
+    assert (failure.failure_class, failure.headline, failure.location) == (
+        failure_class,
+        headline,
+        location,
+    )
 
 
 @pytest.mark.parametrize(
@@ -161,7 +210,10 @@ def test_the_fallback_takes_the_most_informative_line(
 )
 def test_remarks_and_printed_ir_are_not_messages(output: str) -> None:
     (failure,) = diagnosed(ran(output)).failures
-    assert (failure.failure_class, failure.headline) == ("silent-failure", "failed without a message")
+    assert (failure.failure_class, failure.headline) == (
+        "silent-failure",
+        "failed without a message",
+    )
 
 
 def test_a_traceback_on_stdout_says_more_than_a_banner_on_stderr() -> None:
@@ -172,9 +224,22 @@ def test_a_traceback_on_stdout_says_more_than_a_banner_on_stderr() -> None:
         '  File "checker/typeops.py", line 200, in is_singleton\n'
         "AssertionError: must not be unpacked\n"
     )
-    run = Execution(("checker",), Ending.EXITED, 2, None, 0.1, 0.1, 1.0, Captured(trace), Captured(banner))
+    run = Execution(
+        ("checker",),
+        Ending.EXITED,
+        2,
+        None,
+        0.1,
+        0.1,
+        1.0,
+        Captured(trace),
+        Captured(banner),
+    )
     [failure] = diagnose(run, packaged_rules()).failures
-    assert failure.signature == "python-exception:AssertionError must not be unpacked in typeops.is_singleton"
+    assert (
+        failure.signature
+        == "python-exception:AssertionError must not be unpacked in typeops.is_singleton"
+    )
 
 
 MADE = "m.mlir:5:10: error: expected type of operand #0 to be a pointer\n"
@@ -182,10 +247,17 @@ MADE = "m.mlir:5:10: error: expected type of operand #0 to be a pointer\n"
 
 @pytest.mark.parametrize(
     ("failing_pass", "expected", "asks"),
-    [(None, "parse-error", True), (NO_PASS, "parse-error", False), (FailingPass("SomePass"), "verifier", False)],
+    [
+        (None, "parse-error", True),
+        (NO_PASS, "parse-error", False),
+        (FailingPass("SomePass"), "verifier", False),
+    ],
 )
 def test_a_message_about_what_a_pass_made_is_not_an_input_error(
     failing_pass: FailingPass | None, expected: str, asks: bool
 ) -> None:
     diagnosis = diagnosed(ran(MADE), failing_pass)
-    assert (diagnosis.failures[0].failure_class, diagnosis.needs_pass) == (expected, asks)
+    assert (diagnosis.failures[0].failure_class, diagnosis.needs_pass) == (
+        expected,
+        asks,
+    )

@@ -1,4 +1,6 @@
-"""A user's own rule files: how they combine with the packaged rules, and how mistakes are reported."""
+"""A user's own rule files: how they combine with the packaged rules, and how mistakes
+are reported.
+"""
 
 from pathlib import Path
 
@@ -40,26 +42,51 @@ def write_rules(folder: Path, text: str, name: str = "own.yaml") -> Path:
 def test_a_new_class_needs_no_python(tmp_path: Path) -> None:
     rules = load_rules([write_rules(tmp_path, OWN)])
     assert len(rules.rules) == len(packaged_rules().rules) + 1
-    (failure,) = scan_output(b"  %1 = text of any kind, purple level 12 in kitchen\n", rules=rules)
-    assert (failure.signature, failure.family, failure.phase) == ("too-purple:kitchen", "mine", "flow")
+    (failure,) = scan_output(
+        b"  %1 = text of any kind, purple level 12 in kitchen\n", rules=rules
+    )
+    assert (failure.signature, failure.family, failure.phase) == (
+        "too-purple:kitchen",
+        "mine",
+        "flow",
+    )
     assert failure.details == {"level": 12, "where": "kitchen"}
     assert rules.by_name["too-purple"].says_nothing is Cause.ENVIRONMENT
-    assert diagnose(ran("purple level 1 in hall\n"), rules).failures[0].signature == "too-purple:hall"
+    assert (
+        diagnose(ran("purple level 1 in hall\n"), rules).failures[0].signature
+        == "too-purple:hall"
+    )
 
 
 def test_a_rule_in_a_folder_replaces_a_packaged_one(tmp_path: Path) -> None:
     write_rules(tmp_path, OWN.replace("too-purple", "dominance"))
     rules = load_rules([tmp_path])
     assert len(rules.rules) == len(packaged_rules().rules)
-    assert scan_output(b"error: purple level 3 in hall\n", rules=rules)[0].failure_class == "dominance"
+    assert (
+        scan_output(b"error: purple level 3 in hall\n", rules=rules)[0].failure_class
+        == "dominance"
+    )
 
 
 def test_every_mistake_of_every_file_has_its_position(tmp_path: Path) -> None:
-    text = OWN.replace("rank: 15", "rank: high").replace("phase: flow", "colour: red").replace("environment", "weather")
+    text = (
+        OWN.replace("rank: 15", "rank: high")
+        .replace("phase: flow", "colour: red")
+        .replace("environment", "weather")
+    )
     text = text.replace("(?P<level>", "(?P<level")
     with pytest.raises(BadFiles) as error:
-        load_rules([write_rules(tmp_path, text), write_rules(tmp_path, "classes: [", "broken.yaml"), tmp_path / "none.yaml"])
-    positions = {(Path(problem.path).name, problem.line, problem.column) for problem in error.value.problems}
+        load_rules(
+            [
+                write_rules(tmp_path, text),
+                write_rules(tmp_path, "classes: [", "broken.yaml"),
+                tmp_path / "none.yaml",
+            ]
+        )
+    positions = {
+        (Path(problem.path).name, problem.line, problem.column)
+        for problem in error.value.problems
+    }
     assert positions == {
         ("none.yaml", None, None),
         ("own.yaml", 4, 11),  # rank
@@ -80,30 +107,53 @@ def test_every_mistake_of_every_file_has_its_position(tmp_path: Path) -> None:
         ("phase: flow", "context: [{regexp: a}]", 6),
         ("[Paint it.]", "{iree: [[a]]}", 13),
         ("identity: [where]", "identity: [shade]", 11),
-        ("purple level (?P<level>", "purple level [[](?P<level>", 8),  # a later Python may read it otherwise
+        # a later Python may read it otherwise
+        ("purple level (?P<level>", "purple level [[](?P<level>", 8),
         ("details: {level: 12}", "details: {level: 13}", 16),
         ("details: {level: 12}", 'signature: "too-purple:hall"', 16),
         ("line: purple level 12", "line: violet level 12", 15),
         ('near_misses: ["purple"]', 'near_misses: ["purple level 1 in hall"]', 17),
-        ("near_misses:", 'candidates: [{give: "--a", drop: "--a"}]\n    near_misses:', 17),
-        ("near_misses:", 'candidates: [{least: "--a", above: 9, upto: 4}]\n    near_misses:', 17),
+        (
+            "near_misses:",
+            'candidates: [{give: "--a", drop: "--a"}]\n    near_misses:',
+            17,
+        ),
+        (
+            "near_misses:",
+            'candidates: [{least: "--a", above: 9, upto: 4}]\n    near_misses:',
+            17,
+        ),
     ],
 )
-def test_a_mistake_is_reported_at_its_line(tmp_path: Path, old: str, new: str, line: int) -> None:
+def test_a_mistake_is_reported_at_its_line(
+    tmp_path: Path, old: str, new: str, line: int
+) -> None:
     assert old in OWN
     with pytest.raises(BadFiles) as error:
         load_rules([write_rules(tmp_path, OWN.replace(old, new))])
-    assert line in {problem.line for problem in error.value.problems}, error.value.problems
+    assert line in {problem.line for problem in error.value.problems}, (
+        error.value.problems
+    )
 
 
 def test_advice_for_each_compiler(tmp_path: Path) -> None:
-    path = write_rules(tmp_path, OWN.replace("[Paint it.]", "{iree: [Less.], command: More.}"))
+    path = write_rules(
+        tmp_path, OWN.replace("[Paint it.]", "{iree: [Less.], command: More.}")
+    )
     [failure] = scan_output(b"purple level 3 in hall\n", rules=load_rules([path]))
-    assert [failure.advice(compiler) for compiler in ("iree", "command", "triton")] == [("Less.",), ("More.",), ()]
+    assert [failure.advice(compiler) for compiler in ("iree", "command", "triton")] == [
+        ("Less.",),
+        ("More.",),
+        (),
+    ]
 
 
 @pytest.mark.parametrize("rule", packaged_rules().rules, ids=lambda rule: rule.name)
 def test_candidates_and_advice_suit_their_compiler(rule: Rule) -> None:
-    assert not [advice for advice in rule.remedies if advice.compiler in (None, "triton") and "--iree-" in advice.text]
+    assert not [
+        advice
+        for advice in rule.remedies
+        if advice.compiler in (None, "triton") and "--iree-" in advice.text
+    ]
     assert not [item for item in rule.candidates_for("triton") if "iree" in str(item)]
     assert not [item for item in rule.candidates_for("iree") if item.option]

@@ -1,6 +1,8 @@
-"""One failure has one signature: with and without notes, in custom and generic form, from a release and a debug build."""
+"""One failure has one signature: with and without notes, in custom and generic form,
+from a release and a debug build.
+"""
 
-# ruff: noqa: E501 - compilers print long lines
+
 
 import re
 
@@ -11,9 +13,11 @@ from tests.classify.samples import scan_output
 from tests.classify.test_diagnose import diagnosed, ran
 from triage.classify import NO_PASS, FailingPass, packaged_rules
 
-# What `--mlir-print-op-on-diagnostic=false` leaves out: the note, and the operation that it prints in further lines.
+# What `--mlir-print-op-on-diagnostic=false` leaves out: the note, and the operation
+# that it prints in further lines.
 NOTE = re.compile(
-    r"^.*\bnote: (?:\S+: )?see current operation:[^\n]*\n(?:(?:\s*\n)?(?:%\S+ = )?\"[\w.]+\"\([^\n]*\n)?", re.MULTILINE
+    r"^.*\bnote: (?:\S+: )?see current operation:[^\n]*\n(?:(?:\s*\n)?(?:%\S+ = )?\"[\w.]+\"\([^\n]*\n)?",
+    re.MULTILINE,
 )
 
 LOGS = [
@@ -52,13 +56,21 @@ m.mlir:3:10: error: failed to legalize operation 'torch.operator' that was expli
         '"torch.operator"(%a, %b) {name = "onnx.Gather", torch.onnx.axis = 0 : si64} : (!torch.vtensor<[4],f32>) -> !torch.none',
     ],
 )
-def test_the_form_of_the_source_line_does_not_change_the_signature(printed: str) -> None:
-    assert signatures(GATHER.format(printed)) == ["legalization:torch.operator onnx.Gather"]
+def test_the_form_of_the_source_line_does_not_change_the_signature(
+    printed: str,
+) -> None:
+    assert signatures(GATHER.format(printed)) == [
+        "legalization:torch.operator onnx.Gather"
+    ]
 
 
 def test_the_operator_of_another_operation_is_not_read_from_its_source_line() -> None:
-    text = GATHER.format('torch.operator "onnx.Conv"(%a) : (!torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32>')
-    assert signatures(text.replace("'torch.operator'", "'torch.aten.convolution'")) == ["legalization:torch.aten.convolution"]
+    text = GATHER.format(
+        'torch.operator "onnx.Conv"(%a) : (!torch.vtensor<[4],f32>) -> !torch.vtensor<[4],f32>'
+    )
+    assert signatures(text.replace("'torch.operator'", "'torch.aten.convolution'")) == [
+        "legalization:torch.aten.convolution"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +81,9 @@ def test_the_operator_of_another_operation_is_not_read_from_its_source_line() ->
         "%x:2 = math.exp %y#1 : f32",
     ],
 )
-def test_a_dominance_error_is_identified_by_the_operation_of_the_source(source: str) -> None:
+def test_a_dominance_error_is_identified_by_the_operation_of_the_source(
+    source: str,
+) -> None:
     text = f"m.mlir:2:8: error: operand #0 does not dominate this use\n  {source}\n       ^\n"
     note = 'm.mlir:2:8: note: see current operation: \n%4 = "tensor.extract"(%3) : (tensor<i32>) -> i32\n'
     assert signatures(text) == signatures(text + note) == ["dominance:math.exp"]
@@ -80,7 +94,10 @@ t.mlir:2:8: error: 'tosa.mul' op expected 3 operands, but found 2
   %0 = "tosa.mul"(%a, %b) {shift = 0 : i8} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
        ^
 """
-SEMANTIC = READ.replace("expected 3 operands, but found 2", "requires the same type for all operands and results")
+SEMANTIC = READ.replace(
+    "expected 3 operands, but found 2",
+    "requires the same type for all operands and results",
+)
 TRANSLATION = 't.mlir:2:8: error: failed to run translation of source executable to target executable for backend #hal.executable.target<"cuda">\n'
 
 
@@ -88,17 +105,42 @@ TRANSLATION = 't.mlir:2:8: error: failed to run translation of source executable
     "stderr, failing_pass, expected, asks",
     [
         (READ, None, "parse-error:tosa.mul expected # operands, but found #", False),
-        (READ.replace('"tosa.mul"(', '"tosa.add"('), None, "verifier:tosa.mul expected # operands, but found #", False),
-        (READ + TRANSLATION, None, "verifier:tosa.mul expected # operands, but found #", False),
-        (SEMANTIC, None, "verifier:tosa.mul requires the same type for all operands and results", True),
-        (SEMANTIC, NO_PASS, "parse-error:tosa.mul requires the same type for all operands and results", False),
+        (
+            READ.replace('"tosa.mul"(', '"tosa.add"('),
+            None,
+            "verifier:tosa.mul expected # operands, but found #",
+            False,
+        ),
+        (
+            READ + TRANSLATION,
+            None,
+            "verifier:tosa.mul expected # operands, but found #",
+            False,
+        ),
+        (
+            SEMANTIC,
+            None,
+            "verifier:tosa.mul requires the same type for all operands and results",
+            True,
+        ),
+        (
+            SEMANTIC,
+            NO_PASS,
+            "parse-error:tosa.mul requires the same type for all operands and results",
+            False,
+        ),
         (
             SEMANTIC,
             FailingPass("Canonicalizer"),
             "verifier:tosa.mul requires the same type for all operands and results",
             False,
         ),
-        (SEMANTIC + TRANSLATION, None, "verifier:tosa.mul requires the same type for all operands and results", False),
+        (
+            SEMANTIC + TRANSLATION,
+            None,
+            "verifier:tosa.mul requires the same type for all operands and results",
+            False,
+        ),
     ],
 )
 def test_an_operation_that_is_invalid_as_written_is_an_input_that_cannot_be_read(

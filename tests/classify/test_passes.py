@@ -1,6 +1,6 @@
 """Which pass failed, and the phase it belongs to."""
 
-# ruff: noqa: E501 - compilers print long lines
+
 
 import pytest
 

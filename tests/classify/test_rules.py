@@ -1,4 +1,6 @@
-"""Every packaged rule matches its examples, no near miss, and has valid regexes that the prefilter lets through."""
+"""Every packaged rule matches its examples, no near miss, and has valid regexes that
+the prefilter lets through.
+"""
 
 from pathlib import Path
 
@@ -10,9 +12,16 @@ from triage.classify import Rule, packaged_rules
 RULES = packaged_rules().rules
 # Examples without text are about how a process ended; test_diagnose covers them.
 EXAMPLES = [
-    pytest.param(rule, i, id=f"{rule.name}-{i}") for rule in RULES for i, example in enumerate(rule.examples) if example.text
+    pytest.param(rule, i, id=f"{rule.name}-{i}")
+    for rule in RULES
+    for i, example in enumerate(rule.examples)
+    if example.text
 ]
-MISSES = [pytest.param(rule, i, id=f"{rule.name}-{i}") for rule in RULES for i in range(len(rule.near_misses))]
+MISSES = [
+    pytest.param(rule, i, id=f"{rule.name}-{i}")
+    for rule in RULES
+    for i in range(len(rule.near_misses))
+]
 
 
 @pytest.mark.parametrize("rule, index", EXAMPLES)
@@ -29,7 +38,10 @@ def test_an_example_matches_its_rule(rule: Rule, index: int) -> None:
 
 @pytest.mark.parametrize("rule, index", MISSES)
 def test_a_near_miss_does_not_match(rule: Rule, index: int) -> None:
-    assert rule.name not in {failure.failure_class for failure in scan_output(rule.near_misses[index].encode())}
+    assert rule.name not in {
+        failure.failure_class
+        for failure in scan_output(rule.near_misses[index].encode())
+    }
 
 
 def test_every_class_has_an_explanation_and_advice() -> None:
@@ -39,7 +51,9 @@ def test_every_class_has_an_explanation_and_advice() -> None:
 
 
 def test_an_exception_of_any_package_is_only_that() -> None:
-    """A rule that begins with the name of a package must not match another package whose name begins so."""
+    """A rule that begins with the name of a package must not match another package
+    whose name begins so.
+    """
     names = (Path(__file__).parent / "package_names.txt").read_text().split()
     classes: dict[str, set[str]] = {}
     for name in names:

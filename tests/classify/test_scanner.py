@@ -1,4 +1,6 @@
-"""The scanner finds the same failures however a stream is cut, wrapped or compressed, in bounded memory."""
+"""The scanner finds the same failures however a stream is cut, wrapped or compressed,
+in bounded memory.
+"""
 
 import codecs
 import gzip
@@ -31,11 +33,21 @@ from triage.classify import classify_log, packaged_rules
 from triage.classify.log import HEAD
 from triage.model.errors import BadInput
 
-EVERYTHING = (PYTEST_LOG + NINJA_LOG + QUIET_LOG + COLUMNS + VERIFIER + DUMP.format("APass", "iree-hal-a")).encode()
+EVERYTHING = (
+    PYTEST_LOG
+    + NINJA_LOG
+    + QUIET_LOG
+    + COLUMNS
+    + VERIFIER
+    + DUMP.format("APass", "iree-hal-a")
+).encode()
 
 
 def classes_in(data: bytes | str) -> list[str]:
-    return [failure.failure_class for failure in scan_output(data.encode() if isinstance(data, str) else data)]
+    return [
+        failure.failure_class
+        for failure in scan_output(data.encode() if isinstance(data, str) else data)
+    ]
 
 
 EXPECTED = scan_output(EVERYTHING)
@@ -45,16 +57,24 @@ EXPECTED = scan_output(EVERYTHING)
 @given(st.lists(st.integers(0, len(EVERYTHING)), max_size=8))
 def test_any_cut_gives_the_same_failures(cuts: list[int]) -> None:
     offsets = [0, *sorted(cuts), len(EVERYTHING)]
-    assert scan_output(*(EVERYTHING[a:b] for a, b in itertools.pairwise(offsets))) == EXPECTED
+    assert (
+        scan_output(*(EVERYTHING[a:b] for a, b in itertools.pairwise(offsets)))
+        == EXPECTED
+    )
 
 
 def test_timestamps_columns_and_colours_do_not_matter() -> None:
     for log in (PYTEST_LOG, NINJA_LOG, QUIET_LOG):
         assert scan_output(stamped(log)) == scan_output(log.encode())
-        tabbed = "".join(f"build job\tRun it\t2025-06-04T12:34:56.1234567Z {line}\n" for line in log.splitlines())
+        tabbed = "".join(
+            f"build job\tRun it\t2025-06-04T12:34:56.1234567Z {line}\n"
+            for line in log.splitlines()
+        )
         assert scan_output(tabbed.encode()) == scan_output(log.encode())
         ninja = "".join(f"\x1b[31m{line}\x1b[0m\r\n" for line in log.splitlines())
-        assert [f.signature for f in scan_output(ninja.encode())] == [f.signature for f in scan_output(log.encode())]
+        assert [f.signature for f in scan_output(ninja.encode())] == [
+            f.signature for f in scan_output(log.encode())
+        ]
 
 
 @pytest.mark.parametrize("wrap", [str.encode, stamped])
@@ -68,12 +88,17 @@ def test_failures_of_equal_rank_keep_the_order_of_the_log() -> None:
 
 
 def test_a_root_cause_comes_first_wherever_it_stands() -> None:
-    assert scan_output((VERIFIER + SHARED_3_4 + LEGALIZE).encode())[0].failure_class == "shared-memory-overflow"
+    assert (
+        scan_output((VERIFIER + SHARED_3_4 + LEGALIZE).encode())[0].failure_class
+        == "shared-memory-overflow"
+    )
 
 
 def test_repeated_failures_are_counted() -> None:
     first, second = SHARED_3_3.replace("6:8", "90:1"), SHARED_3_3
-    (failure,) = scan_output(("\n" + first + TRANSLATION + second + TRANSLATION).encode())
+    (failure,) = scan_output(
+        ("\n" + first + TRANSLATION + second + TRANSLATION).encode()
+    )
     assert (failure.count, failure.line, failure.location) == (2, 2, "m.mlir:90:1")
 
 
@@ -84,58 +109,99 @@ def test_a_consequence_is_reported_only_without_a_cause() -> None:
 
 def test_a_stack_belongs_to_the_message_before_it() -> None:
     assert classes_in(ASSERTION + STACK + "Aborted (core dumped)\n") == ["assertion"]
-    assert classes_in("LLVM ERROR: operation destroyed but still has uses\n" + STACK) == ["llvm-error"]
-    (crash,) = scan_output((STACK + "x.sh: line 3: 12345 Segmentation fault      (core dumped) iree-compile\n").encode())
-    assert crash.signature == ("segfault:GPU::getMmaSchedule in LLVMGPUSelectLoweringStrategyPass")
+    assert classes_in(
+        "LLVM ERROR: operation destroyed but still has uses\n" + STACK
+    ) == ["llvm-error"]
+    (crash,) = scan_output(
+        (
+            STACK
+            + "x.sh: line 3: 12345 Segmentation fault      (core dumped) iree-compile\n"
+        ).encode()
+    )
+    assert crash.signature == (
+        "segfault:GPU::getMmaSchedule in LLVMGPUSelectLoweringStrategyPass"
+    )
     assert crash.phase == "executable-targets"
     (columns,) = scan_output(COLUMNS.encode())
     assert columns.signature == "segfault:SparseForward::visitRegionSuccessors"
 
 
 def test_a_failing_pass_is_assigned_to_its_error() -> None:
-    (failure,) = scan_output((LEGALIZE + DUMP.format("ConvertToROCDLPass", "iree-convert-to-rocdl") + "module {}\n").encode())
-    assert (failure.failing_pass, failure.phase) == ("ConvertToROCDLPass", "executable-targets")
+    (failure,) = scan_output(
+        (
+            LEGALIZE
+            + DUMP.format("ConvertToROCDLPass", "iree-convert-to-rocdl")
+            + "module {}\n"
+        ).encode()
+    )
+    assert (failure.failing_pass, failure.phase) == (
+        "ConvertToROCDLPass",
+        "executable-targets",
+    )
 
 
 def test_the_printed_script_of_a_ci_step_is_not_output() -> None:
     log = "##[group]Run ./it\n\x1b[36;1mgrep \"error: failed to legalize operation 'a.b'\"\x1b[0m\n##[endgroup]\nfine\n"
     assert scan_output(stamped(log)) == ()
     assert classes_in(log + LEGALIZE) == ["legalization"]
-    assert classes_in("##[group]Run ./it\n" + "x\n" * 400 + LEGALIZE) == ["legalization"]  # without its end
+    # without its end
+    assert classes_in("##[group]Run ./it\n" + "x\n" * 400 + LEGALIZE) == [
+        "legalization"
+    ]
 
 
 def test_many_exceptions_whose_source_is_missing_are_counted() -> None:
-    (failure,) = scan_output(b"FAILED t.py::x - triton.compiler.errors.CompilationError: at 80:4:\n" * 2000)
+    (failure,) = scan_output(
+        b"FAILED t.py::x - triton.compiler.errors.CompilationError: at 80:4:\n" * 2000
+    )
     assert (failure.failure_class, failure.count) == ("kernel-language", 2000)
 
 
 def test_long_lines_need_little_memory() -> None:
-    line = b"m.mlir:6:8: note: see current operation: " + b'"arith.constant"() <{value = dense<0x3F80>}> ' * 200_000 + b"\n"
+    line = (
+        b"m.mlir:6:8: note: see current operation: "
+        + b'"arith.constant"() <{value = dense<0x3F80>}> ' * 200_000
+        + b"\n"
+    )
     stream = io.BytesIO((SHARED_3_3.encode() + line) * 4 + LEGALIZE.encode())
     tracemalloc.start()
     failures = classify_log(stream, packaged_rules())
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [failure.failure_class for failure in failures] == ["shared-memory-overflow", "legalization"]
+    assert [failure.failure_class for failure in failures] == [
+        "shared-memory-overflow",
+        "legalization",
+    ]
     assert failures[0].count == 4
     assert failures[1].line == 9
     assert peak < 12 << 20
 
 
 def test_a_gzip_stream_is_decompressed() -> None:
-    packed = gzip.compress(NINJA_LOG.encode()[:900]) + gzip.compress(NINJA_LOG.encode()[900:])
+    packed = gzip.compress(NINJA_LOG.encode()[:900]) + gzip.compress(
+        NINJA_LOG.encode()[900:]
+    )
     progress: list[int] = []
-    assert classify_log(io.BytesIO(packed), packaged_rules(), progress.append) == scan_output(NINJA_LOG.encode())
+    assert classify_log(
+        io.BytesIO(packed), packaged_rules(), progress.append
+    ) == scan_output(NINJA_LOG.encode())
     assert progress[-1] == len(NINJA_LOG.encode())
     with pytest.raises(BadInput):
-        classify_log(io.BytesIO(gzip.compress(NINJA_LOG.encode())[:-20]), packaged_rules())
+        classify_log(
+            io.BytesIO(gzip.compress(NINJA_LOG.encode())[:-20]), packaged_rules()
+        )
 
 
 ERROR = "m.mlir:1:1: error: the frobnicator is purple\r\n"
 
 
 @pytest.mark.parametrize(
-    "log", [ERROR.encode("utf-16"), codecs.BOM_UTF16_BE + ERROR.encode("utf-16-be"), f"building\r{ERROR[:-2]}\rdone".encode()]
+    "log",
+    [
+        ERROR.encode("utf-16"),
+        codecs.BOM_UTF16_BE + ERROR.encode("utf-16-be"),
+        f"building\r{ERROR[:-2]}\rdone".encode(),
+    ],
 )
 def test_logs_in_utf_16_or_with_carriage_returns_alone(log: bytes) -> None:
     (failure,) = classify_log(io.BytesIO(log), packaged_rules())
@@ -148,7 +214,9 @@ def test_a_log_without_text_is_bad_input(log: bytes) -> None:
         classify_log(io.BytesIO(log), packaged_rules())
 
 
-@pytest.mark.parametrize("word", ["1x", "a<", "(", "a", "/a", "a.", "'a.b' op ", "x: ", '"', "1 ", "[x] "])
+@pytest.mark.parametrize(
+    "word", ["1x", "a<", "(", "a", "/a", "a.", "'a.b' op ", "x: ", '"', "1 ", "[x] "]
+)
 def test_no_line_takes_long_to_match(word: str) -> None:
     started = time.process_time()
     for start in ("m.mlir:1:1: error: ", "error ", ""):

@@ -1,6 +1,6 @@
 """Which parts of a message and of a stack a signature depends on."""
 
-# ruff: noqa: E501 - compilers print long lines
+
 
 import pytest
 from hypothesis import given, settings
@@ -17,8 +17,12 @@ MESSAGES = (
     "iree-compile: {path}/Foo.cpp:{line}: void f(): Assertion `x < y' failed.\n",
     "LLVM ERROR: Cannot select: 0x{a:x}: v{n}f16 = bitcast {ssa}\n",
 )
-PATHS = st.from_regex(r"(/[a-z]{1,8}){1,4}/[a-z]{1,8}\.mlir|[a-z]{1,8}\.mlir", fullmatch=True)
-NAMES = st.from_regex(r"%([0-9]{1,4}|arg[0-9]{1,2}|[a-z_]{1,8}(_[0-9]{1,2})?)", fullmatch=True)
+PATHS = st.from_regex(
+    r"(/[a-z]{1,8}){1,4}/[a-z]{1,8}\.mlir|[a-z]{1,8}\.mlir", fullmatch=True
+)
+NAMES = st.from_regex(
+    r"%([0-9]{1,4}|arg[0-9]{1,2}|[a-z_]{1,8}(_[0-9]{1,2})?)", fullmatch=True
+)
 NUMBERS = st.integers(1, 10**9)
 
 
@@ -33,18 +37,29 @@ def signatures_in(text: str) -> list[str]:
     first=st.tuples(*[NUMBERS] * 4),
     second=st.tuples(*[NUMBERS] * 4),
 )
-def test_names_numbers_and_paths_do_not_change_the_signature(message, paths, names, first, second) -> None:
+def test_names_numbers_and_paths_do_not_change_the_signature(
+    message, paths, names, first, second
+) -> None:
     def text(path, ssa, numbers):
         line, col, a, b = numbers
-        return message.format(path=path, ssa=ssa, line=line, col=col, a=a, b=b, n=16, m=2)
+        return message.format(
+            path=path, ssa=ssa, line=line, col=col, a=a, b=b, n=16, m=2
+        )
 
-    assert signatures_in(text(paths[0], names[0], first)) == signatures_in(text(paths[1], names[1], second)) != []
+    assert (
+        signatures_in(text(paths[0], names[0], first))
+        == signatures_in(text(paths[1], names[1], second))
+        != []
+    )
 
 
 @pytest.mark.parametrize(
     "first, second",
     [
-        ("error: failed to legalize operation 'arith.bitcast'", "error: failed to legalize operation 'arith.extf'"),
+        (
+            "error: failed to legalize operation 'arith.bitcast'",
+            "error: failed to legalize operation 'arith.extf'",
+        ),
         ("error: 'a.b' op is too purple", "error: 'a.c' op is too purple"),
         ("error: 'a.b' op is too purple", "error: 'a.b' op is too green"),
         ("error: ld: value f16 is odd", "error: ld: value f32 is odd"),
@@ -52,7 +67,10 @@ def test_names_numbers_and_paths_do_not_change_the_signature(message, paths, nam
             "error: 'a.b' op references a promised device that was not declared: #hal.device.promise<@__device_7>",
             "error: 'a.b' op references a promised device that was not declared: #hal.device.promise<@__device_6>",
         ),
-        ("iree-compile: F.cpp:3: f(): Assertion `a' failed.", "iree-compile: F.cpp:3: f(): Assertion `b' failed."),
+        (
+            "iree-compile: F.cpp:3: f(): Assertion `a' failed.",
+            "iree-compile: F.cpp:3: f(): Assertion `b' failed.",
+        ),
         ("LLVM ERROR: one thing", "LLVM ERROR: another"),
     ],
 )
@@ -81,7 +99,9 @@ def test_different_failures_have_different_signatures(first: str, second: str) -
         ),
     ],
 )
-def test_a_headline_has_no_time_process_or_temporary_file(line: str, headline: str) -> None:
+def test_a_headline_has_no_time_process_or_temporary_file(
+    line: str, headline: str
+) -> None:
     assert [failure.headline for failure in scan_output(line.encode())] == [headline]
 
 
@@ -91,10 +111,17 @@ NAMES_OF_A_MACHINE = {
         r"|(build|out)/temp\.linux-x86_64/[a-z]{2,8}\.o|~/\.[a-z]{3,8}/[a-z]{3,8}",
         fullmatch=True,
     ),
-    "version": st.from_regex(r"v?[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}(rc[0-9]{8}|\.dev[0-9]{1,4}|\+cu[0-9]{3})?", fullmatch=True),
-    "hash": st.from_regex(r"[0-9a-f]{12}|[0-9a-f]{40}", fullmatch=True).filter(lambda text: not text.isalpha()),
+    "version": st.from_regex(
+        r"v?[0-9]{1,2}\.[0-9]{1,3}\.[0-9]{1,3}(rc[0-9]{8}|\.dev[0-9]{1,4}|\+cu[0-9]{3})?",
+        fullmatch=True,
+    ),
+    "hash": st.from_regex(r"[0-9a-f]{12}|[0-9a-f]{40}", fullmatch=True).filter(
+        lambda text: not text.isalpha()
+    ),
     "address": st.from_regex(r"0x[0-9a-f]{4,12}|[1-9][0-9]{6,12}", fullmatch=True),
-    "time": st.from_regex(r"20[0-9]{2}-0[1-9]-1[0-9]T1[0-9]:[0-5][0-9]:[0-5][0-9]Z", fullmatch=True),
+    "time": st.from_regex(
+        r"20[0-9]{2}-0[1-9]-1[0-9]T1[0-9]:[0-5][0-9]:[0-5][0-9]Z", fullmatch=True
+    ),
     "seconds": st.from_regex(r"[0-9]{1,3}\.[0-9]{1,2}s", fullmatch=True),
     "file": st.from_regex(r"tmp[a-z0-9_]{8}", fullmatch=True),
 }
@@ -111,9 +138,16 @@ NAMES_OF_A_MACHINE = {
 )
 @settings(max_examples=30)
 @given(data=st.data())
-def test_a_message_that_no_rule_knows_names_nothing_of_the_machine_in_its_signature(message: str, data: st.DataObject) -> None:
+def test_a_message_that_no_rule_knows_names_nothing_of_the_machine_in_its_signature(
+    message: str, data: st.DataObject
+) -> None:
     first, second = (
-        signatures_in(message.format(**{key: data.draw(values) for key, values in NAMES_OF_A_MACHINE.items()})) for _ in "ab"
+        signatures_in(
+            message.format(
+                **{key: data.draw(values) for key, values in NAMES_OF_A_MACHINE.items()}
+            )
+        )
+        for _ in "ab"
     )
     assert first == second
     assert first[0].startswith("unknown:")
@@ -123,7 +157,10 @@ def test_a_message_that_no_rule_knows_names_nothing_of_the_machine_in_its_signat
 @pytest.mark.parametrize(
     ("log", "signature"),
     [
-        ('error: Command "gcc -I/h/toolchains/venv-p-0.18.0/include x.c" failed with exit status 1\n', "silent-failure:gcc"),
+        (
+            'error: Command "gcc -I/h/toolchains/venv-p-0.18.0/include x.c" failed with exit status 1\n',
+            "silent-failure:gcc",
+        ),
         (
             "x.cpp:4:10: error: 'Foo' was not declared in this scope\n"
             'error: Command "g++ -I/h/toolchains/venv-p-0.18.0/include x.cpp" failed with exit status 1\n',
@@ -136,5 +173,7 @@ def test_a_message_that_no_rule_knows_names_nothing_of_the_machine_in_its_signat
         ),
     ],
 )
-def test_a_command_that_failed_is_explained_by_the_last_tool(log: str, signature: str) -> None:
+def test_a_command_that_failed_is_explained_by_the_last_tool(
+    log: str, signature: str
+) -> None:
     assert signatures_in(log)[0] == signature

@@ -11,7 +11,10 @@ import pytest
 from tests.conftest import Triage
 from tests.fake_releases import recipe
 
-LIMITS = {"timeout": 30, "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))}
+LIMITS = {
+    "timeout": 30,
+    "preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)),
+}
 LARGE = str(10**30)
 
 
@@ -26,15 +29,26 @@ LARGE = str(10**30)
         ("bench", "case.yaml", "-t", "path:.", "--threshold", "nan"),
         ("bench", "case.yaml", "-t", "path:.", "--time", "9" * 5000),
         ("toolchains", "prune", "--keep", f"{LARGE}GiB"),
-        ("variants", "generated.yaml", *(word for number in range(40) for word in ("--vary", f"a{number}=1,2"))),
+        (
+            "variants",
+            "generated.yaml",
+            *(word for number in range(40) for word in ("--vary", f"a{number}=1,2")),
+        ),
     ],
 )
 def test_an_absurd_number_is_refused_at_once(
     triage_process: Triage, home: Path, workplace: Path, words: tuple[str, ...]
 ) -> None:
     recipe(workplace, "case", "fine")
-    generated = recipe(workplace, "generated", "fine", f"args: {{{', '.join(f'a{number}: 0' for number in range(40))}}}")
-    generated.write_text(generated.read_text().replace("generated.mlir", "generator.py"))
+    generated = recipe(
+        workplace,
+        "generated",
+        "fine",
+        f"args: {{{', '.join(f'a{number}: 0' for number in range(40))}}}",
+    )
+    generated.write_text(
+        generated.read_text().replace("generated.mlir", "generator.py")
+    )
     (workplace / "generator.py").touch()
     done = triage_process(*words, **LIMITS)
     assert done.returncode == 2, done.stderr
@@ -42,7 +56,9 @@ def test_an_absurd_number_is_refused_at_once(
 
 
 @pytest.mark.parametrize("columns", ["1000000000", "9" * 5000])
-def test_the_width_of_a_terminal_is_bounded(triage_process: Triage, home: Path, workplace: Path, columns: str) -> None:
+def test_the_width_of_a_terminal_is_bounded(
+    triage_process: Triage, home: Path, workplace: Path, columns: str
+) -> None:
     recipe(workplace, "case", "fine")
     for words in (("run", "--help"), ("recipe", "list", ".")):
         done = triage_process(*words, env=os.environ | {"COLUMNS": columns}, **LIMITS)

@@ -26,7 +26,17 @@ ENDS = ["--good", "3.2.0", "--bad", "3.3.0"]
         ["attribute", "m.mlir", *ENDS, "--repo", "nowhere"],
         ["why", "m.mlir", "--backend", "rocm", "--chip", "gfx924"],
         ["run", "m.mlir", "--backend", "cuda", "--chip", "sm_68"],
-        ["recipe", "new", "r.yaml", "--input", "m.mlir", "--backend", "rocm", "--chip", "gfx924"],
+        [
+            "recipe",
+            "new",
+            "r.yaml",
+            "--input",
+            "m.mlir",
+            "--backend",
+            "rocm",
+            "--chip",
+            "gfx924",
+        ],
         ["why", "empty.mlir"],
         ["run", "blank.mlir"],
     ],
@@ -34,7 +44,8 @@ ENDS = ["--good", "3.2.0", "--bad", "3.3.0"]
 def test_a_mistake_is_noticed_before_anything_is_compiled(
     triage: Triage, workplace: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
-    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://localhost:9/")  # nothing can be downloaded
+    # nothing can be downloaded
+    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://localhost:9/")
     (workplace / "m.mlir").write_text(PROGRAM)
     (workplace / "empty.mlir").touch()
     (workplace / "blank.mlir").write_text(" \n\n")
@@ -46,9 +57,15 @@ def test_a_mistake_is_noticed_before_anything_is_compiled(
 
 @pytest.mark.parametrize(
     ("family", "backend", "chip", "nearest"),
-    [("iree", "rocm", "gfx924", "gfx942"), ("iree", "rocm", "GFX942", "gfx942"), ("triton", "hip", "gfx924", "gfx942")],
+    [
+        ("iree", "rocm", "gfx924", "gfx942"),
+        ("iree", "rocm", "GFX942", "gfx942"),
+        ("triton", "hip", "gfx924", "gfx942"),
+    ],
 )
-def test_the_nearest_chip_is_named(family: str, backend: str, chip: str, nearest: str) -> None:
+def test_the_nearest_chip_is_named(
+    family: str, backend: str, chip: str, nearest: str
+) -> None:
     with pytest.raises(BadInput, match=f'did you mean "{nearest}"'):
         family_named(family).recipe.check_chip(Target(backend, chip))
 
@@ -65,5 +82,7 @@ def test_the_nearest_chip_is_named(family: str, backend: str, chip: str, nearest
         ("triton", "cuda", "sm_90"),
     ],
 )
-def test_a_chip_that_may_exist_is_accepted(family: str, backend: str, chip: str | None) -> None:
+def test_a_chip_that_may_exist_is_accepted(
+    family: str, backend: str, chip: str | None
+) -> None:
     family_named(family).recipe.check_chip(Target(backend, chip))

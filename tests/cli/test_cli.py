@@ -1,4 +1,6 @@
-"""The program as users call it: exit codes, streams, messages. The compiler is the installed one."""
+"""The program as users call it: exit codes, streams, messages. The compiler is the
+installed one.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def recipe(folder: Path, name: str, text: str, more: str = "") -> Path:
     folder.mkdir(exist_ok=True, parents=True)
     (folder / f"{name}.mlir").write_text(text)
     path = folder / f"{name}.yaml"
-    path.write_text(f"name: {name}\ninput: {name}.mlir\ntarget: {{backend: llvm-cpu}}\n{more}")
+    path.write_text(
+        f"name: {name}\ninput: {name}.mlir\ntarget: {{backend: llvm-cpu}}\n{more}"
+    )
     return path
 
 
@@ -37,18 +41,26 @@ def test_a_run_is_compiled_once(home: Path, triage: Triage, tmp_path: Path) -> N
     path = recipe(tmp_path, "good", GOOD)
     first = json.loads(triage("run", path, "--format", "json").stdout)
     [result] = first["results"]
-    assert (result["status"], result["cached"], result["failure"]) == ("passed", False, None)
+    assert (result["status"], result["cached"], result["failure"]) == (
+        "passed",
+        False,
+        None,
+    )
     assert result["metrics"]["artifact_bytes"] > 1000
     assert result["peak_rss_mb"] > 50
     assert set(result["toolchain"]) == {"name", "commit", "date", "subject"}
     [again] = json.loads(triage("run", path, "--format", "json").stdout)["results"]
     assert again["cached"]
     assert again["seconds"] == result["seconds"]
-    [fresh] = json.loads(triage("run", path, "--fresh", "--format", "json").stdout)["results"]
+    [fresh] = json.loads(triage("run", path, "--fresh", "--format", "json").stdout)[
+        "results"
+    ]
     assert not fresh["cached"]
 
 
-def test_a_failure_has_class_explanation_and_source_line(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_failure_has_class_explanation_and_source_line(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     done = triage("run", recipe(tmp_path, "device", UNKNOWN_DEVICE))
     assert done.returncode == 1
     assert "undeclared-device" in done.stdout
@@ -62,7 +74,9 @@ def test_a_failure_has_class_explanation_and_source_line(home: Path, triage: Tri
     assert "device.mlir:" in lines[caret - 1]
 
 
-def test_all_mistakes_are_printed_and_nothing_is_run(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_all_mistakes_are_printed_and_nothing_is_run(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     path = recipe(tmp_path, "bad", GOOD, "flgs: []\nphase: flou\n")
     done = triage("run", path)
     assert (done.returncode, done.stdout) == (2, "")
@@ -79,14 +93,31 @@ def test_all_mistakes_are_printed_and_nothing_is_run(home: Path, triage: Triage,
         (["run", "{good}", "-t", "commit:abc1234"], 2, "--repo"),
         (["classify", "nothing.log"], 2, "nothing.log"),
         (["bisect", "{good}", "--case", "other"], 2, "there is no case 'other'"),
-        (["bisect", "{good}", "--good", "3.1.0", "--bad", "3.2.0", "--threshold", "3"], 2, "--metric"),
+        (
+            [
+                "bisect",
+                "{good}",
+                "--good",
+                "3.1.0",
+                "--bad",
+                "3.2.0",
+                "--threshold",
+                "3",
+            ],
+            2,
+            "--metric",
+        ),
         (["toolchains", "prune", "--keep", "much"], 2, "--keep"),
         (["nightly", "{good}", "-t", "3.2.0", "-t", "3.3.0"], 2, "--toolchain"),
         (["run"], 2, "PATH"),
         (["attribute"], 2, "argument 'RECIPE', option '--good', option '--bad'"),
         (["recipe", "list"], 2, "recipes"),
         (["lint", "{folder}/empty.mlirbc"], 2, "empty.mlirbc"),
-        (["lint", "{folder}/good.mlir", "-t", "path:/nowhere"], 4, "/nowhere does not exist"),
+        (
+            ["lint", "{folder}/good.mlir", "-t", "path:/nowhere"],
+            4,
+            "/nowhere does not exist",
+        ),
         (["lint", "{folder}/good.mlir", "--flag", "O3"], 2, "O3"),
         (["reduce", "{good}"], 2, "--toolchain"),
         (["nightly", "{good}", "--reduce"], 2, "--out"),
@@ -95,7 +126,12 @@ def test_all_mistakes_are_printed_and_nothing_is_run(home: Path, triage: Triage,
     ],
 )
 def test_bad_arguments_end_with_the_right_code(
-    home: Path, triage: Triage, tmp_path: Path, words: list[str], code: int, message: str
+    home: Path,
+    triage: Triage,
+    tmp_path: Path,
+    words: list[str],
+    code: int,
+    message: str,
 ) -> None:
     good = recipe(tmp_path, "good", GOOD)
     (tmp_path / "empty.mlirbc").write_bytes(b"ML\xefR\x00")
@@ -105,12 +141,15 @@ def test_bad_arguments_end_with_the_right_code(
     assert "Traceback" not in done.stderr
 
 
-def test_no_network_is_an_environment_failure(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_no_network_is_an_environment_failure(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     env = {**os.environ, "TRIAGE_INDEX_URL": "http://127.0.0.1:9/simple/"}
     done = triage("run", recipe(tmp_path, "good", GOOD), "-t", "3.3.0", env=env)
     assert done.returncode == 4
     assert "cannot read the package index" in done.stderr
-    assert triage("run", tmp_path / "good.yaml", env=env).returncode == 0  # the installed compiler needs none
+    # the installed compiler needs none
+    assert triage("run", tmp_path / "good.yaml", env=env).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -123,24 +162,46 @@ def test_no_network_is_an_environment_failure(home: Path, triage: Triage, tmp_pa
     ],
 )
 @pytest.mark.parametrize("place", ["/proc/triage", "{file}"])
-def test_an_unusable_home_is_an_environment_failure(triage: Triage, tmp_path: Path, place: str, line: str) -> None:
+def test_an_unusable_home_is_an_environment_failure(
+    triage: Triage, tmp_path: Path, place: str, line: str
+) -> None:
     path = recipe(tmp_path, "good", GOOD)
-    done = triage(*line.format(file=path).split(), env={**os.environ, "TRIAGE_HOME": place.format(file=path)})
+    done = triage(
+        *line.format(file=path).split(),
+        env={**os.environ, "TRIAGE_HOME": place.format(file=path)},
+    )
     assert done.returncode == 4
     assert "TRIAGE_HOME" in done.stderr
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(("mount", "message"), [("size=8m,ro", "read-only"), ("size=1m", "full")])
-def test_a_read_only_or_full_disk(triage: Triage, tmp_path: Path, mount: str, message: str) -> None:
+@pytest.mark.parametrize(
+    ("mount", "message"), [("size=8m,ro", "read-only"), ("size=1m", "full")]
+)
+def test_a_read_only_or_full_disk(
+    triage: Triage, tmp_path: Path, mount: str, message: str
+) -> None:
     path = recipe(tmp_path, "good", GOOD)
     small = tmp_path / "small"
     small.mkdir()
     fill = "dd if=/dev/zero of=$0/fill bs=1k 2>/dev/null;" if message == "full" else ""
     script = f'mount -t tmpfs -o {mount} tmpfs "$0" && {fill} TRIAGE_HOME="$0/home" exec "$@"'
-    command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script, str(small), sys.executable, "-c"]
+    command = [
+        "unshare",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        script,
+        str(small),
+        sys.executable,
+        "-c",
+    ]
     done = subprocess.run(
-        [*command, "from triage.cli import main; main()", "run", str(path)], capture_output=True, text=True, check=False
+        [*command, "from triage.cli import main; main()", "run", str(path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 4, done.stderr
     assert message in done.stderr
@@ -155,32 +216,68 @@ def test_a_read_only_or_full_disk(triage: Triage, tmp_path: Path, mount: str, me
         ("import os; os.kill(os.getpid(), 11)", "SIGSEGV"),
     ],
 )
-def test_a_generator_that_fails_is_bad_input(home: Path, triage: Triage, tmp_path: Path, code: str, message: str) -> None:
+def test_a_generator_that_fails_is_bad_input(
+    home: Path, triage: Triage, tmp_path: Path, code: str, message: str
+) -> None:
     (tmp_path / "gen.py").write_text(code)
     path = tmp_path / "gen.yaml"
-    path.write_text("name: gen\ninput: gen.py\ntarget: {backend: llvm-cpu}\nlimits: {timeout: 1s, memory: 200MiB}\n")
+    path.write_text(
+        "name: gen\ninput: gen.py\ntarget: {backend: llvm-cpu}\nlimits: {timeout: 1s, memory: 200MiB}\n"
+    )
     done = triage("run", path, "--format", "json")
     [result] = json.loads(done.stdout)["results"]
     assert (done.returncode, result["status"]) == (2, "untestable")
     assert message in result["reason"]
 
 
-def test_a_command_line_becomes_a_recipe_that_compiles_the_same(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_command_line_becomes_a_recipe_that_compiles_the_same(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     (tmp_path / "m.mlir").write_text(GOOD)
     path = tmp_path / "mine" / "pasted.yaml"
-    line = ["iree-compile", "../m.mlir", "--iree-hal-target-backends", "llvm-cpu", "--iree-opt-level=O2", "--compile-to=flow"]
+    line = [
+        "iree-compile",
+        "../m.mlir",
+        "--iree-hal-target-backends",
+        "llvm-cpu",
+        "--iree-opt-level=O2",
+        "--compile-to=flow",
+    ]
     done = triage("recipe", "new", path, "--", *line, "-o", "m.vmfb")
     assert done.returncode == 0, done.stderr
     assert "left out" in done.stderr
     shown = triage("run", path, "--dry-run").stdout
-    assert "iree-compile --iree-hal-target-backends=llvm-cpu --compile-to=flow --iree-opt-level=O2" in shown
+    assert (
+        "iree-compile --iree-hal-target-backends=llvm-cpu --compile-to=flow --iree-opt-level=O2"
+        in shown
+    )
     assert triage("run", path).returncode == 0
     done = triage(
-        "recipe", "new", tmp_path / "other.yaml", "--", "iree-compile", "nothing.mlir", "--iree-hal-target-device=hip"
+        "recipe",
+        "new",
+        tmp_path / "other.yaml",
+        "--",
+        "iree-compile",
+        "nothing.mlir",
+        "--iree-hal-target-device=hip",
     )
-    assert (done.returncode, "there is no input nothing.mlir" in done.stderr) == (2, True)
+    assert (done.returncode, "there is no input nothing.mlir" in done.stderr) == (
+        2,
+        True,
+    )
     elsewhere = ["iree-compile", "gone/m.mlir", *line[2:]]
-    assert triage("recipe", "new", tmp_path / "other.yaml", "--input", tmp_path / "m.mlir", "--", *elsewhere).returncode == 0
+    assert (
+        triage(
+            "recipe",
+            "new",
+            tmp_path / "other.yaml",
+            "--input",
+            tmp_path / "m.mlir",
+            "--",
+            *elsewhere,
+        ).returncode
+        == 0
+    )
     assert "input: m.mlir" in (tmp_path / "other.yaml").read_text()
     assert triage("run", tmp_path / "m.mlir").returncode == 0
 
@@ -188,4 +285,9 @@ def test_a_command_line_becomes_a_recipe_that_compiles_the_same(home: Path, tria
 def test_a_closed_pipe_is_not_an_error(home: Path, tmp_path: Path) -> None:
     path = recipe(tmp_path, "good", GOOD)
     command = f"{sys.executable} -c 'from triage.cli import main; main()' recipe schema {path} 2>&1 | head -c 1"
-    assert "Traceback" not in subprocess.run(command, shell=True, capture_output=True, text=True, check=False).stdout
+    assert (
+        "Traceback"
+        not in subprocess.run(
+            command, shell=True, capture_output=True, text=True, check=False
+        ).stdout
+    )

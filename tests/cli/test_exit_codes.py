@@ -1,4 +1,6 @@
-"""The exit code of every command whose toolchain cannot be obtained or does not run, and of results in general."""
+"""The exit code of every command whose toolchain cannot be obtained or does not run,
+and of results in general.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def test_a_toolchain_that_cannot_be_used_is_an_environment_failure(
 
 
 def probe(result: Outcome) -> Probe:
-    return Probe(case_named("case"), Revision("1.0.0"), "1.0.0", result, Measured(), cached=False)
+    return Probe(
+        case_named("case"), Revision("1.0.0"), "1.0.0", result, Measured(), cached=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,5 +80,7 @@ def probe(result: Outcome) -> Probe:
         ([Untestable(Cause.TOOLCHAIN, "none"), outcome("P")], Exit.ENVIRONMENT),
     ],
 )
-def test_a_failure_outweighs_what_could_not_be_tested(outcomes: list[Outcome], code: Exit) -> None:
+def test_a_failure_outweighs_what_could_not_be_tested(
+    outcomes: list[Outcome], code: Exit
+) -> None:
     assert exit_for_probes(map(probe, outcomes)) is code

@@ -49,30 +49,53 @@ def recipe(home: Path, tmp_path: Path) -> Path:
     return tmp_path / "own.yaml"
 
 
-def test_each_case_gets_what_was_seen_and_a_flaky_one_stays(triage: Triage, recipe: Path) -> None:
+def test_each_case_gets_what_was_seen_and_a_flaky_one_stays(
+    triage: Triage, recipe: Path
+) -> None:
     words = ("expect", "update", recipe, "-t", f"path:{recipe.parent / 'built'}")
     shown = triage(*words, "--dry-run")
     assert shown.returncode == 0, shown.stderr
-    assert '+  - {failure: unknown, issue: "a/b#1", until: "3.0"}  # fixed soon' in shown.stdout
+    assert (
+        '+  - {failure: unknown, issue: "a/b#1", until: "3.0"}  # fixed soon'
+        in shown.stdout
+    )
     assert (recipe.parent / "expect.yaml").read_text() == EXPECT
-    (recipe.parent / "runs").write_text("run\n")  # the next compile of `moody` is the second again
+    # the next compile of `moody` is the second again
+    (recipe.parent / "runs").write_text("run\n")
     done = triage(*words, "--fresh", "--format", "json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert (recipe.parent / "expect.yaml").read_text() == EXPECT.replace('"a/b#1"}', '"a/b#1", until: "3.0"}') + (
-        'kind=bad:\n  - {failure: unknown, since: "3.0"}\n'
-    )
+    assert (recipe.parent / "expect.yaml").read_text() == EXPECT.replace(
+        '"a/b#1"}', '"a/b#1", until: "3.0"}'
+    ) + ('kind=bad:\n  - {failure: unknown, since: "3.0"}\n')
     assert recipe.read_text() == RECIPE
-    changes = {change["case"]: (change["before"], change["after"]) for change in answer["files"][0]["changes"]}
-    assert changes == {"own[kind=good]": ("unknown", "unknown until 3.0"), "own[kind=bad]": (None, "unknown")}
+    changes = {
+        change["case"]: (change["before"], change["after"])
+        for change in answer["files"][0]["changes"]
+    }
+    assert changes == {
+        "own[kind=good]": ("unknown", "unknown until 3.0"),
+        "own[kind=bad]": (None, "unknown"),
+    }
 
 
 def test_a_pass_that_does_not_last_is_flaky(triage: Triage, recipe: Path) -> None:
-    done = triage("expect", "update", recipe, "-t", f"path:{recipe.parent / 'built'}", "--format", "json")
+    done = triage(
+        "expect",
+        "update",
+        recipe,
+        "-t",
+        f"path:{recipe.parent / 'built'}",
+        "--format",
+        "json",
+    )
     assert done.returncode == 0, done.stderr
     left = json.loads(done.stdout)["left"]
     assert [entry["case"] for entry in left] == ["own[kind=moody]"]
-    assert "kind=moody: [{failure: unknown}]" in (recipe.parent / "expect.yaml").read_text()
+    assert (
+        "kind=moody: [{failure: unknown}]"
+        in (recipe.parent / "expect.yaml").read_text()
+    )
     assert "flaky" in left[0]["reason"]
 
 
@@ -89,11 +112,18 @@ def test_a_pass_that_does_not_last_is_flaky(triage: Triage, recipe: Path) -> Non
 def test_a_failure_is_expected_since_the_oldest_version_that_is_known_to_have_it(
     triage: Triage, tmp_path: Path, words: list[str], known: str, since: str
 ) -> None:
-    """Versions that nobody tried do not end the run of versions; one that passes or fails otherwise does."""
+    """Versions that nobody tried do not end the run of versions; one that passes or
+    fails otherwise does.
+    """
     recipe = write_case(tmp_path / "cases", "own", *words)
     with fake_releases(tmp_path / "releases", count=5) as releases:
-        env = os.environ | {"TRIAGE_HOME": str(tmp_path / "home"), "TRIAGE_INDEX_URL": releases.url}
-        toolchains = [word for number in known.split() for word in ("-t", f"1.{number}.0")]
+        env = os.environ | {
+            "TRIAGE_HOME": str(tmp_path / "home"),
+            "TRIAGE_INDEX_URL": releases.url,
+        }
+        toolchains = [
+            word for number in known.split() for word in ("-t", f"1.{number}.0")
+        ]
         assert triage("run", recipe, *toolchains, env=env).returncode == 1
         compiles = len(releases.events("start"))
         done = triage("expect", "update", recipe, "-t", "1.3.0", env=env)

@@ -1,4 +1,6 @@
-"""What compilers, commits, files and arguments contain reaches no output as anything but text, in any command and format."""
+"""What compilers, commits, files and arguments contain reaches no output as anything
+but text, in any command and format.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,20 @@ from typer.testing import CliRunner
 from tests.git_history.history import ENV, History
 from triage.cli.app import app
 
-CONTROLS = "\x1b]0;EVIL\x07\x1b[2J\x1b[31mEVIL\x08\x7f\x00\x9b31m\u202eEVIL\u2066\u200b\ufeff"
+CONTROLS = (
+    "\x1b]0;EVIL\x07\x1b[2J\x1b[31mEVIL\x08\x7f\x00\x9b31m\u202eEVIL\u2066\u200b\ufeff"
+)
 MARKUP = "<script>EVIL</script>"
 MARKUP += " <img src=x onerror=EVIL> [EVIL](javascript:EVIL) ![EVIL](https://evil.example/x.png) <E@evil.example>"
-REFERENCES = "@someone #123 GH-12 https://evil.example ``` EVIL ```` `EVIL` | EVIL | **EVIL**"
+REFERENCES = (
+    "@someone #123 GH-12 https://evil.example ``` EVIL ```` `EVIL` | EVIL | **EVIL**"
+)
 REFERENCES += " [red]EVIL[/red] [link=https://evil.example]x[/]"
 COMMANDS = "\n::error::EVIL\n  ::set-output name=x::EVIL\r::warning::EVIL\n##[error]EVIL\n# EVIL\n> EVIL\n"
 ONE_LINE = f"{CONTROLS} {MARKUP} {REFERENCES}"
-FILE = "\x1b[31mEVIL\u202e <img src=x onerror=EVIL> @someone `EVIL` | ::error::EVIL.mlir"
+FILE = (
+    "\x1b[31mEVIL\u202e <img src=x onerror=EVIL> @someone `EVIL` | ::error::EVIL.mlir"
+)
 LEVEL = "<img src=x onerror=EVIL> @someone #123 `EVIL` | **EVIL** ::error::EVIL"
 OUTPUTS = {
     "message": f"m.mlir:1:1: error: 'a.b' op {ONE_LINE}\n{COMMANDS}",
@@ -65,7 +73,9 @@ BEFORE, AFTER = "path:HERE/compiler0", "path:HERE/compiler1"
 
 @dataclass(frozen=True)
 class Place:
-    """A folder with recipes of nasty cases, a log, and a repository with nasty subjects; `good` and `bad`: its commits."""
+    """A folder with recipes of nasty cases, a log, and a repository with nasty
+    subjects; `good` and `bad`: its commits.
+    """
 
     folder: Path
     environment: dict[str, str]
@@ -73,8 +83,15 @@ class Place:
     bad: str
 
     def words(self, *words: str) -> list[str]:
-        names = {"BEFORE": BEFORE, "AFTER": AFTER, "GOOD": f"commit:{self.good}", "BAD": f"commit:{self.bad}"}
-        return [names.get(word, word).replace("HERE", str(self.folder)) for word in words]
+        names = {
+            "BEFORE": BEFORE,
+            "AFTER": AFTER,
+            "GOOD": f"commit:{self.good}",
+            "BAD": f"commit:{self.bad}",
+        }
+        return [
+            names.get(word, word).replace("HERE", str(self.folder)) for word in words
+        ]
 
 
 def write_compilers(folder: Path) -> None:
@@ -88,10 +105,14 @@ def write_compilers(folder: Path) -> None:
         program = folder / f"compiler{minor}" / "bin" / "iree-compile"
         program.parent.mkdir(parents=True)
         script = program.with_suffix(".sh")
-        script.write_text(COMPILER.format(minor=minor, texts=folder, names=" ".join(OUTPUTS)))
+        script.write_text(
+            COMPILER.format(minor=minor, texts=folder, names=" ".join(OUTPUTS))
+        )
         main = f'int execv(); int main(int n, char **w) {{ char *v[99] = {{"sh", "{script}"}}; while (--n) v[n + 1] = w[n]; '
         main += 'return execv("/bin/sh", v); }'
-        subprocess.run(["cc", "-w", "-x", "c", "-", "-o", program], input=main.encode(), check=True)
+        subprocess.run(
+            ["cc", "-w", "-x", "c", "-", "-o", program], input=main.encode(), check=True
+        )
 
 
 @pytest.fixture(scope="module")
@@ -101,30 +122,49 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     (folder / "cases").mkdir()
     for name, text in OUTPUTS.items():
         file = f"{name} {FILE}"
-        (folder / "cases" / file).write_text(f"module {{\n  // text-{name}\n  // {CONTROLS}\n}}\n")
+        (folder / "cases" / file).write_text(
+            f"module {{\n  // text-{name}\n  // {CONTROLS}\n}}\n"
+        )
         (folder / f"{name}.log").write_text(text, "utf-8")
         (folder / "cases" / f"{name}.yaml").write_text(
             f"name: {name}\nsummary: {json.dumps(MARKUP + REFERENCES)}\ninput: {json.dumps(file)}\n"
             f"target: {{backend: llvm-cpu}}\nmatrix: {{level: [{json.dumps(LEVEL)}]}}\nflags: ['--x-${{level}}']\n"
         )
-    (folder / "generated.yaml").write_text("name: generated\ninput: generator.py\ntarget: {backend: llvm-cpu}\n")
-    (folder / "generator.py").write_text(f"import sys\nsys.stderr.write({ONE_LINE + COMMANDS!r})\nsys.exit(1)\n")
+    (folder / "generated.yaml").write_text(
+        "name: generated\ninput: generator.py\ntarget: {backend: llvm-cpu}\n"
+    )
+    (folder / "generator.py").write_text(
+        f"import sys\nsys.stderr.write({ONE_LINE + COMMANDS!r})\nsys.exit(1)\n"
+    )
     (folder / "command.yaml").write_text(
         "name: command\ncompiler: command\ninput: generator.py\n"
         'command: ["{toolchain}/bin/print", "{output}"]\nversion: {run: ["{toolchain}/bin/print"], pattern: ".*"}\n'
     )
     (folder / "built" / "bin").mkdir(parents=True)
-    (folder / "built" / "bin" / "print").write_text(f"#!/bin/sh\ncat {folder}/unknown.log >&2\nexit 1\n")
+    (folder / "built" / "bin" / "print").write_text(
+        f"#!/bin/sh\ncat {folder}/unknown.log >&2\nexit 1\n"
+    )
     (folder / "built" / "bin" / "print").chmod(0o755)
     repository = History.begin(folder / "repository")
-    shas = [repository.commit(f"{MARKUP} {REFERENCES} {CONTROLS.replace(chr(0), '')}", {"a/b.c": str(n)}) for n in range(3)]
+    shas = [
+        repository.commit(
+            f"{MARKUP} {REFERENCES} {CONTROLS.replace(chr(0), '')}", {"a/b.c": str(n)}
+        )
+        for n in range(3)
+    ]
     write_compilers(folder)
-    return Place(folder, {"TRIAGE_HOME": str(folder / "home"), **ENV}, shas[0], shas[-1])
+    return Place(
+        folder, {"TRIAGE_HOME": str(folder / "home"), **ENV}, shas[0], shas[-1]
+    )
 
 
 def assert_is_text(shown: str) -> None:
     assert all(character in "\n\t" or character.isprintable() for character in shown)
-    assert not [line for line in shown.split("\n") if line.lstrip().startswith("::") or "##[" in line]
+    assert not [
+        line
+        for line in shown.split("\n")
+        if line.lstrip().startswith("::") or "##[" in line
+    ]
 
 
 def assert_is_xml(shown: str) -> None:
@@ -145,7 +185,9 @@ def assert_is_safe_markdown(shown: str) -> None:
         assert token.type not in ("image", "html_inline", "blockquote_open"), token
         assert token.type != "html_block" or _OWN_HTML.fullmatch(token.content), token
         if token.type == "link_open":
-            assert re.match(r"reproducers/|issues/|https://github\.com/", str(token.attrs["href"])), token
+            assert re.match(
+                r"reproducers/|issues/|https://github\.com/", str(token.attrs["href"])
+            ), token
         if token.type in ("heading_open", "strong_open", "em_open"):
             assert not after.content.startswith("EVIL"), after
         if token.type == "text":
@@ -155,7 +197,11 @@ def assert_is_safe_markdown(shown: str) -> None:
 class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag not in ("script", "img", "iframe", "a")
-        assert not [name for name, _ in attrs if name.startswith("on") or name in ("href", "src")]
+        assert not [
+            name
+            for name, _ in attrs
+            if name.startswith("on") or name in ("href", "src")
+        ]
 
 
 def assert_is_safe_html(shown: str) -> None:
@@ -174,10 +220,26 @@ CALLS = [
     ("run HERE/cases -t AFTER -t BEFORE", "text json junit", 1),
     ("run HERE/command.yaml -t path:HERE/built", "text json junit", 1),
     ("run HERE/generated.yaml -t AFTER", "text json junit", 2),
-    ("classify HERE/message.log HERE/commands.log HERE/location.log HERE/exception.log", "text json", 1),
-    ("nightly HERE/cases HERE/generated.yaml -t AFTER -b BEFORE", "text json junit markdown", 1),
-    ("suspects HERE/message.log --repo HERE/repository --good GOOD --bad BAD", "text json", 0),
-    ("attribute HERE/cases/message.yaml --good BEFORE --bad AFTER", "text json html", 0),
+    (
+        "classify HERE/message.log HERE/commands.log HERE/location.log HERE/exception.log",
+        "text json",
+        1,
+    ),
+    (
+        "nightly HERE/cases HERE/generated.yaml -t AFTER -b BEFORE",
+        "text json junit markdown",
+        1,
+    ),
+    (
+        "suspects HERE/message.log --repo HERE/repository --good GOOD --bad BAD",
+        "text json",
+        0,
+    ),
+    (
+        "attribute HERE/cases/message.yaml --good BEFORE --bad AFTER",
+        "text json html",
+        0,
+    ),
     ("remedy HERE/cases/message.yaml -t AFTER --budget 1", "text json", 3),
     ("variants HERE/cases/message.yaml -t AFTER --vary devices=1,2", "text json", 0),
     ("lint HERE/cases -t AFTER", "text json sarif", 2),
@@ -185,7 +247,9 @@ CALLS = [
 ]
 
 
-def call(place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> tuple[int, str, str]:
+def call(
+    place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> tuple[int, str, str]:
     for name, value in place.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(place.folder)
@@ -197,9 +261,12 @@ def call(place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> tup
 
 
 @pytest.mark.parametrize(
-    ("line", "form", "code"), [(line, form, code) for line, forms, code in CALLS for form in forms.split()]
+    ("line", "form", "code"),
+    [(line, form, code) for line, forms, code in CALLS for form in forms.split()],
 )
-def test_compiler_output_is_only_text(place: Place, monkeypatch: pytest.MonkeyPatch, line: str, form: str, code: int) -> None:
+def test_compiler_output_is_only_text(
+    place: Place, monkeypatch: pytest.MonkeyPatch, line: str, form: str, code: int
+) -> None:
     words = [*line.split(), "--format", form]
     status, shown, errors = call(place, monkeypatch, place.words(*words))
     assert status == code, shown + errors
@@ -207,12 +274,18 @@ def test_compiler_output_is_only_text(place: Place, monkeypatch: pytest.MonkeyPa
         CHECKS[form](shown)
 
 
-def test_a_nightly_with_reproducers(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nightly_with_reproducers(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     line = "nightly HERE/cases/location.yaml HERE/cases/message.yaml -t AFTER -b BEFORE --reduce --out HERE/out"
     status, shown, errors = call(place, monkeypatch, place.words(*line.split()))
     assert status == 1, shown + errors
     out = place.folder / "out"
-    for name, form in (("nightly.md", "markdown"), ("nightly.xml", "junit"), ("nightly.json", "json")):
+    for name, form in (
+        ("nightly.md", "markdown"),
+        ("nightly.xml", "junit"),
+        ("nightly.json", "json"),
+    ):
         assert_is_text(text := (out / name).read_text("utf-8"))
         CHECKS[form](text)
     reproducers = list((out / "reproducers").iterdir())
@@ -223,10 +296,22 @@ def test_a_nightly_with_reproducers(place: Place, monkeypatch: pytest.MonkeyPatc
             assert_is_safe_markdown(text)
         # Each line of the script that quotes a message is a comment.
         script = (folder / "repro.sh").read_text("utf-8")
-        assert all(line.startswith("#") for line in script.split("\n") if "EVIL" in line and "iree-compile" not in line), script
+        assert all(
+            line.startswith("#")
+            for line in script.split("\n")
+            if "EVIL" in line and "iree-compile" not in line
+        ), script
     for form in ("text", "json"):
         status, shown, errors = call(
-            place, monkeypatch, ["replay", *map(str, reproducers), *place.words("-t", "AFTER"), "--format", form]
+            place,
+            monkeypatch,
+            [
+                "replay",
+                *map(str, reproducers),
+                *place.words("-t", "AFTER"),
+                "--format",
+                form,
+            ],
         )
         assert status in (0, 1), shown + errors
 
@@ -238,10 +323,23 @@ def test_a_nightly_with_reproducers(place: Place, monkeypatch: pytest.MonkeyPatc
         ["classify", f"{COMMANDS}{ONE_LINE}"],
         [f"{ONE_LINE}{COMMANDS}"],
         ["run", "HERE/cases", "-t", f"{COMMANDS}{ONE_LINE}"],
-        ["suspects", ONE_LINE, "--repo", f"HERE/{COMMANDS}", "--good", ONE_LINE, "--bad", ONE_LINE],
+        [
+            "suspects",
+            ONE_LINE,
+            "--repo",
+            f"HERE/{COMMANDS}",
+            "--good",
+            ONE_LINE,
+            "--bad",
+            ONE_LINE,
+        ],
     ],
 )
-def test_arguments_are_quoted_as_text(place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
-    status, _, errors = call(place, monkeypatch, place.words(*(word.replace("\0", "") for word in words)))
+def test_arguments_are_quoted_as_text(
+    place: Place, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    status, _, errors = call(
+        place, monkeypatch, place.words(*(word.replace("\0", "") for word in words))
+    )
     assert status == 2
     assert errors

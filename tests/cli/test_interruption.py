@@ -21,7 +21,9 @@ def endless(tmp_path: Path) -> Path:
     """Write a recipe whose generator sleeps with a mark on its command line."""
     (tmp_path / "gen.py").write_text("import time; time.sleep(600)")
     path = tmp_path / "gen.yaml"
-    path.write_text(f"name: gen\ninput: gen.py\nargs: {{mark: {mark_of(tmp_path)}}}\ntarget: {{backend: llvm-cpu}}\n")
+    path.write_text(
+        f"name: gen\ninput: gen.py\nargs: {{mark: {mark_of(tmp_path)}}}\ntarget: {{backend: llvm-cpu}}\n"
+    )
     return path
 
 
@@ -32,7 +34,11 @@ def mark_of(tmp_path: Path) -> str:
 
 def marked(tmp_path: Path) -> list[int]:
     mark = mark_of(tmp_path)
-    return [process.pid for process in psutil.process_iter(["cmdline"]) if mark in (process.info["cmdline"] or [])]
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if mark in (process.info["cmdline"] or [])
+    ]
 
 
 @pytest.mark.parametrize(
@@ -47,8 +53,16 @@ def test_an_interruption_leaves_no_child_and_prints_how_to_resume(
     home: Path, tmp_path: Path, number: signal.Signals, words: list[str], further: str
 ) -> None:
     path = endless(tmp_path)
-    command = [sys.executable, "-c", "from triage.cli import main; main()", *words, str(path)]
-    running = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [
+        sys.executable,
+        "-c",
+        "from triage.cli import main; main()",
+        *words,
+        str(path),
+    ]
+    running = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     while not marked(tmp_path):
         assert running.poll() is None
         time.sleep(0.05)
@@ -60,12 +74,24 @@ def test_an_interruption_leaves_no_child_and_prints_how_to_resume(
     assert not marked(tmp_path)
 
 
-def test_kill_9_loses_at_most_the_compile_in_flight(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_kill_9_loses_at_most_the_compile_in_flight(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     folder = tmp_path / "many"
     for number in range(12):
         recipe(folder, f"case-{number}", GOOD.replace("4", str(number + 3)))
-    command = [sys.executable, "-c", "from triage.cli import main; main()", "run", str(folder), "--jobs", "1"]
-    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = [
+        sys.executable,
+        "-c",
+        "from triage.cli import main; main()",
+        "run",
+        str(folder),
+        "--jobs",
+        "1",
+    ]
+    running = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     while stored(home) < 3:
         assert running.poll() is None
         time.sleep(0.02)
@@ -80,6 +106,10 @@ def test_kill_9_loses_at_most_the_compile_in_flight(home: Path, triage: Triage, 
 
 def stored(home: Path) -> int:
     try:
-        return sqlite3.connect(home / "evidence.db").execute("SELECT count(*) FROM probes").fetchone()[0]
+        return (
+            sqlite3.connect(home / "evidence.db")
+            .execute("SELECT count(*) FROM probes")
+            .fetchone()[0]
+        )
     except sqlite3.OperationalError:
         return 0

@@ -1,4 +1,6 @@
-"""A long pasted text is read in linear time, whatever it repeats, and the program and the command line in it are found."""
+"""A long pasted text is read in linear time, whatever it repeats, and the program and
+the command line in it are found.
+"""
 
 from __future__ import annotations
 
@@ -16,37 +18,67 @@ COMMAND = "iree-compile m.mlir --iree-hal-target-backends=llvm-cpu --iree-opt-da
 KERNEL = "import triton\nimport triton.language as tl\n\n\n@triton.jit\ndef copy(x, n: tl.constexpr):\n    tl.store(x, n)\n\n\n"
 TEXTS = {
     "fences that nothing closes": "````text\n" * MANY,
-    "fences of many lengths": "".join("`" * (4 + number % 50) + " text\n" for number in range(MANY)),
+    "fences of many lengths": "".join(
+        "`" * (4 + number % 50) + " text\n" for number in range(MANY)
+    ),
     "closed fences": "```\ntext\n```\n" * MANY,
     "functions that end at once": "func.func\ntext\n" * MANY,
     "attributes": f"module attributes {{{' ' * MANY}\n",
     "tags that nothing closes": "<p " * MANY,
-    "wide lines": "\n".join(piece * (WIDE // len(piece)) for piece in (",", "/", ":a/", ";", "<p ", "%", "func ", "~", '"\\"')),
+    "wide lines": "\n".join(
+        piece * (WIDE // len(piece))
+        for piece in (",", "/", ":a/", ";", "<p ", "%", "func ", "~", '"\\"')
+    ),
     "blanks in a call": f"iree-compile a{' ' * WIDE}b --c\n" * 3,
     "a wide call": "iree-compile --a " * (MANY // 10),
 }
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_a_long_text_becomes_a_recipe(triage_process: Triage, home: Path, workplace: Path, name: str) -> None:
-    (workplace / "issue.md").write_text(f"{TEXTS[name]}\n```mlir\n{PROGRAM}```\n{COMMAND}")
-    lines = triage_process("recipe", "new", "found.yaml", "--from-text", "issue.md", timeout=60)
-    if lines.returncode == 2 and "--line" in lines.stderr:  # the text has other calls, too
+def test_a_long_text_becomes_a_recipe(
+    triage_process: Triage, home: Path, workplace: Path, name: str
+) -> None:
+    (workplace / "issue.md").write_text(
+        f"{TEXTS[name]}\n```mlir\n{PROGRAM}```\n{COMMAND}"
+    )
+    lines = triage_process(
+        "recipe", "new", "found.yaml", "--from-text", "issue.md", timeout=60
+    )
+    # the text has other calls, too
+    if lines.returncode == 2 and "--line" in lines.stderr:
         line = str(lines.stderr.strip().splitlines()[-1].split()[0])
-        lines = triage_process("recipe", "new", "found.yaml", "--from-text", "issue.md", "--line", line, timeout=60)
+        lines = triage_process(
+            "recipe",
+            "new",
+            "found.yaml",
+            "--from-text",
+            "issue.md",
+            "--line",
+            line,
+            timeout=60,
+        )
     assert lines.returncode == 0, lines.stderr
-    assert yaml.safe_load((workplace / "found.yaml").read_text())["flags"] == ["--iree-opt-data-tiling=false"]
+    assert yaml.safe_load((workplace / "found.yaml").read_text())["flags"] == [
+        "--iree-opt-data-tiling=false"
+    ]
     assert (workplace / "found.mlir").read_text() == PROGRAM
 
 
 @pytest.mark.parametrize(
-    ("host", "code"), [("copy[(1,)](a, 128)\n" * 10_000, 0), (f"a = {'b + ' * 900}c\n", 2), (f"a = {'-' * MANY}1\n", 2)]
+    ("host", "code"),
+    [
+        ("copy[(1,)](a, 128)\n" * 10_000, 0),
+        (f"a = {'b + ' * 900}c\n", 2),
+        (f"a = {'-' * MANY}1\n", 2),
+    ],
 )
 def test_a_long_kernel_becomes_a_recipe_or_is_refused(
     triage_process: Triage, home: Path, workplace: Path, host: str, code: int
 ) -> None:
     (workplace / "issue.md").write_text(f"```python\n{KERNEL}{host}```\n")
-    done = triage_process("recipe", "new", "found.yaml", "--from-text", "issue.md", timeout=60)
+    done = triage_process(
+        "recipe", "new", "found.yaml", "--from-text", "issue.md", timeout=60
+    )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     assert (workplace / "found.yaml").exists() == (code == 0)

@@ -25,7 +25,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
         yield server
 
 
-def stop_while(is_waiting: Callable[[], bool], folder: Path, number: int, *words: str) -> None:
+def stop_while(
+    is_waiting: Callable[[], bool], folder: Path, number: int, *words: str
+) -> None:
     """Start the program, send it a signal once it waits, and check that it ends."""
     command, errors = [sys.executable, "-c", MAIN, *words], folder / "stderr"
     with errors.open("w") as sink:
@@ -49,7 +51,10 @@ def answers(server: HostileServer, name: str) -> None:
     server.answers = {
         "a header": {"/": server.trickle(b"HTTP/1.1 200 OK\r\nX: ")},
         "TLS": {"": server.wait},
-        "a wheel": {"/simple": server.index(), "/wheel": server.trickle(http(length=1 << 20))},
+        "a wheel": {
+            "/simple": server.index(),
+            "/wheel": server.trickle(http(length=1 << 20)),
+        },
     }[name]
 
 
@@ -62,9 +67,16 @@ def answers(server: HostileServer, name: str) -> None:
     ],
 )
 def test_a_request_is_stopped(
-    home: Path, tmp_path: Path, server: HostileServer, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+    home: Path,
+    tmp_path: Path,
+    server: HostileServer,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    number: int,
 ) -> None:
     answers(server, name)
     if name == "TLS":
-        monkeypatch.setenv("TRIAGE_INDEX_URL", server.url.replace("http:", "https:") + "/simple/")
+        monkeypatch.setenv(
+            "TRIAGE_INDEX_URL", server.url.replace("http:", "https:") + "/simple/"
+        )
     stop_while(server.asked.is_set, tmp_path, number, "toolchains", "install", "1.0.0")

@@ -16,29 +16,44 @@ from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput
 
 MOST_COMMANDS, MOST_PARAMETERS = 32, 200
-LEAVES: dict[str, Any] = {" ".join(words): command for words, command in every_command()}
+LEAVES: dict[str, Any] = {
+    " ".join(words): command for words, command in every_command()
+}
 
 
 @pytest.mark.parametrize("name", LEAVES)
 def test_every_option_has_a_help_text(name: str) -> None:
-    texts = {param.name: getattr(param, "help", None) for param in LEAVES[name].params if not getattr(param, "hidden", False)}
+    texts = {
+        param.name: getattr(param, "help", None)
+        for param in LEAVES[name].params
+        if not getattr(param, "hidden", False)
+    }
     assert all(texts.values()), texts
 
 
 @pytest.mark.parametrize(
-    ("command", "other"), [("classify", "junit"), ("run", "sarif"), ("bisect", "junit"), ("nightly", "csv")]
+    ("command", "other"),
+    [("classify", "junit"), ("run", "sarif"), ("bisect", "junit"), ("nightly", "csv")],
 )
-def test_a_format_that_a_command_cannot_write_is_refused_with_the_choices(triage: Triage, command: str, other: str) -> None:
+def test_a_format_that_a_command_cannot_write_is_refused_with_the_choices(
+    triage: Triage, command: str, other: str
+) -> None:
     done = triage(command, "nothing", "--format", other)
     assert (done.returncode, done.stdout) == (2, "")
     assert "json" in done.stderr
 
 
 def test_no_command_has_too_many_options() -> None:
-    """Not counted is the group for a program in the place of a recipe, which is the same everywhere."""
+    """Not counted is the group for a program in the place of a recipe, which is the
+    same everywhere.
+    """
     group = {"backend", "chip", "save", "run_code"}
-    names = {name: {one.name for one in command.params} for name, command in LEAVES.items()}
-    counts = {name: len(own - group if group <= own else own) for name, own in names.items()}
+    names = {
+        name: {one.name for one in command.params} for name, command in LEAVES.items()
+    }
+    counts = {
+        name: len(own - group if group <= own else own) for name, own in names.items()
+    }
     assert len(names) <= MOST_COMMANDS
     assert sum(counts.values()) <= MOST_PARAMETERS
     assert {name: count for name, count in counts.items() if count > 30} == {}
@@ -53,7 +68,9 @@ def test_no_command_has_too_many_options() -> None:
         ("open", "index.html"),
     ],
 )
-def test_what_was_removed_names_what_to_use(triage: Triage, words: str, instead: str) -> None:
+def test_what_was_removed_names_what_to_use(
+    triage: Triage, words: str, instead: str
+) -> None:
     done = triage(*words.split())
     assert done.returncode == 2
     assert instead in done.stderr
@@ -72,8 +89,14 @@ def test_an_unknown_command_suggests_a_known_one(triage: Triage) -> None:
         (["triage", "toolchains", ""], {"list", "install", "info", "prune"}),
     ],
 )
-def test_bash_is_offered_commands(triage: Triage, words: list[str], offered: set[str]) -> None:
-    asked = {"_TRIAGE_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+def test_bash_is_offered_commands(
+    triage: Triage, words: list[str], offered: set[str]
+) -> None:
+    asked = {
+        "_TRIAGE_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
     assert set(triage(env={**os.environ, **asked}).stdout.split()) == offered
 
 
@@ -100,35 +123,61 @@ def matrix_cases(folder: Path) -> tuple[Case, ...]:
         ("dtype=f8, chip=sm_90", "chip=sm_90,dtype=f8"),
     ],
 )
-def test_matrix_values_select_a_case_in_any_order(tmp_path: Path, name: str, expected: str) -> None:
+def test_matrix_values_select_a_case_in_any_order(
+    tmp_path: Path, name: str, expected: str
+) -> None:
     assert one_case(matrix_cases(tmp_path), name).name == f"m[{expected}]"
 
 
 @pytest.mark.parametrize("name", ["dtype=f8", "dtype=f4", None])
-def test_an_ambiguous_or_unknown_case_lists_the_choices(tmp_path: Path, name: str | None) -> None:
+def test_an_ambiguous_or_unknown_case_lists_the_choices(
+    tmp_path: Path, name: str | None
+) -> None:
     with pytest.raises(BadInput) as error:
         one_case(matrix_cases(tmp_path), name)
     assert "m[chip=sm_90,dtype=f8]" in str(error.value)
 
 
 def case(name: str, family: str) -> Case:
-    return Case(name, name, "", family, Path("r.yaml"), Input(Path("m"), InputKind.OTHER), Target("cuda"))
+    return Case(
+        name,
+        name,
+        "",
+        family,
+        Path("r.yaml"),
+        Input(Path("m"), InputKind.OTHER),
+        Target("cuda"),
+    )
 
 
-IREE, TRITON, CYTHON = case("a", "iree"), case("b", "triton"), case("c", "command:cython")
+IREE, TRITON, CYTHON = (
+    case("a", "iree"),
+    case("b", "triton"),
+    case("c", "command:cython"),
+)
 
 
-def selected(cases: list[Case], revs: list[str]) -> list[tuple[str, list[str], list[str]]]:
+def selected(
+    cases: list[Case], revs: list[str]
+) -> list[tuple[str, list[str], list[str]]]:
     return [
-        (selection.family, [case.name for case in selection.cases], list(selection.revs))
+        (
+            selection.family,
+            [case.name for case in selection.cases],
+            list(selection.revs),
+        )
         for selection in select_families(cases, revs)
     ]
 
 
-def test_a_rev_without_a_prefix_belongs_to_iree_among_several_families(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rev_without_a_prefix_belongs_to_iree_among_several_families(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert selected([TRITON, IREE], ["3.3.0"]) == [("iree", ["a"], ["3.3.0"])]
     assert "triton:latest" in capsys.readouterr().err
-    assert selected([IREE, TRITON, CYTHON], ["3.3.0", "triton:3.2.0", "command:cython:3.0.0"]) == [
+    assert selected(
+        [IREE, TRITON, CYTHON], ["3.3.0", "triton:3.2.0", "command:cython:3.0.0"]
+    ) == [
         ("iree", ["a"], ["3.3.0"]),
         ("triton", ["b"], ["triton:3.2.0"]),
         ("command:cython", ["c"], ["command:cython:3.0.0"]),

@@ -1,4 +1,6 @@
-"""A pasted text starts no program, sets no variable, opens no file and runs no Python of its own."""
+"""A pasted text starts no program, sets no variable, opens no file and runs no Python
+of its own.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from triage.recipes.family import RecipeStart
 PROGRAM = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
 PLAIN = "iree-compile m.mlir --iree-hal-target-backends=llvm-cpu --iree-opt-data-tiling=false"
 KEPT = ["--iree-opt-data-tiling=false"]
-NAMES = frozenset[str]().union(*(starter.flags_of_texts for starter in recipe_starters().values()))
+NAMES = frozenset[str]().union(
+    *(starter.flags_of_texts for starter in recipe_starters().values())
+)
 
 # Each would start a program, load code, or read or write a file.
 REFUSED = [
@@ -93,7 +97,9 @@ HARMLESS = [
 
 @pytest.mark.parametrize("flag", REFUSED)
 def test_a_flag_that_could_do_harm_is_left_out(flag: str) -> None:
-    start = keep_harmless(RecipeStart("iree", Path("m.mlir"), None, [flag, *KEPT]), NAMES)
+    start = keep_harmless(
+        RecipeStart("iree", Path("m.mlir"), None, [flag, *KEPT]), NAMES
+    )
     assert (list(start.flags), list(start.refused)) == (KEPT, [flag])
 
 
@@ -103,10 +109,20 @@ def test_a_harmless_flag_is_kept(flag: str) -> None:
     assert (list(start.flags), list(start.refused)) == ([flag], [])
 
 
-def written(triage: Triage, folder: Path, command: str, program: str = PROGRAM) -> tuple[dict[str, object], list[str]]:
+def written(
+    triage: Triage, folder: Path, command: str, program: str = PROGRAM
+) -> tuple[dict[str, object], list[str]]:
     """The recipe that is made from an issue, and the words that were left out."""
     (folder / "issue.md").write_text(f"```mlir\n{program}```\n```\n{command}\n```\n")
-    done = triage("recipe", "new", "mine.yaml", "--from-text", folder / "issue.md", "--format", "json")
+    done = triage(
+        "recipe",
+        "new",
+        "mine.yaml",
+        "--from-text",
+        folder / "issue.md",
+        "--format",
+        "json",
+    )
     assert done.returncode == 0, done.stderr
     text = (folder / "mine.yaml").read_text()
     (folder / "mine.yaml").unlink()
@@ -119,12 +135,19 @@ def test_a_text_sets_only_harmless_variables(triage: Triage, workplace: Path) ->
     settings = "LD_PRELOAD=x.so env LD_AUDIT=y.so LD_DEBUG_OUTPUT=/here OMP_NUM_THREADS=4 IREE_X=1"
     recipe, left_out = written(triage, workplace, f"{settings} {PLAIN}")
     assert (recipe["env"], recipe["flags"]) == ({"OMP_NUM_THREADS": "4"}, KEPT)
-    assert set(left_out) == {"LD_PRELOAD=x.so", "LD_AUDIT=y.so", "LD_DEBUG_OUTPUT=/here", "IREE_X=1"}
+    assert set(left_out) == {
+        "LD_PRELOAD=x.so",
+        "LD_AUDIT=y.so",
+        "LD_DEBUG_OUTPUT=/here",
+        "IREE_X=1",
+    }
 
 
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("file", ["private.txt", "/dev/zero", "pipe", "itself"])
-def test_a_response_file_of_a_text_is_not_opened(triage: Triage, workplace: Path, file: str) -> None:
+def test_a_response_file_of_a_text_is_not_opened(
+    triage: Triage, workplace: Path, file: str
+) -> None:
     (workplace / "private.txt").write_text("--private-word")
     (workplace / "itself").write_text("@itself")
     os.mkfifo(workplace / "pipe")
@@ -133,9 +156,19 @@ def test_a_response_file_of_a_text_is_not_opened(triage: Triage, workplace: Path
 
 
 @pytest.mark.usefixtures("home")
-@pytest.mark.parametrize("word", ["--iree-hal-target-backends=../x", "--iree-hip-target=/x --iree-hal-target-backends=rocm"])
-def test_a_target_that_is_no_word_is_refused(triage: Triage, workplace: Path, word: str) -> None:
-    (workplace / "issue.md").write_text(f"```mlir\n{PROGRAM}```\n```\niree-compile m.mlir {word}\n```\n")
+@pytest.mark.parametrize(
+    "word",
+    [
+        "--iree-hal-target-backends=../x",
+        "--iree-hip-target=/x --iree-hal-target-backends=rocm",
+    ],
+)
+def test_a_target_that_is_no_word_is_refused(
+    triage: Triage, workplace: Path, word: str
+) -> None:
+    (workplace / "issue.md").write_text(
+        f"```mlir\n{PROGRAM}```\n```\niree-compile m.mlir {word}\n```\n"
+    )
     assert triage("run", "issue.md").returncode == 2
 
 
@@ -146,9 +179,13 @@ def test_no_flag_of_a_text_writes_a_file_or_starts_a_program(
 ) -> None:
     mark = tmp_path / "mark"
     attacks = " ".join(
-        f"'{flag.replace('here', str(mark))}'" for flag in REFUSED[:-1] if not flag.startswith("--iree-hal-target-device")
+        f"'{flag.replace('here', str(mark))}'"
+        for flag in REFUSED[:-1]
+        if not flag.startswith("--iree-hal-target-device")
     )
-    (workplace / "issue.md").write_text(f"```mlir\n{PROGRAM}```\n```\n{PLAIN} {attacks}\n```\n")
+    (workplace / "issue.md").write_text(
+        f"```mlir\n{PROGRAM}```\n```\n{PLAIN} {attacks}\n```\n"
+    )
     done = triage("run", "issue.md", "-t", "3.3.0", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["results"][0]["status"] == "passed"
@@ -184,31 +221,62 @@ def test_python_of_a_text_runs_only_when_it_is_allowed(
 ) -> None:
     installed("triton:3.2.0")
     mark = kernel_issue(workplace)
-    for words in (["run", "issue.md", "-t", "triton:3.2.0"], ["reduce", "issue.md", "-t", "3.2.0"]):
+    for words in (
+        ["run", "issue.md", "-t", "triton:3.2.0"],
+        ["reduce", "issue.md", "-t", "3.2.0"],
+    ):
         refused = triage(*words)
         assert (refused.returncode, refused.stdout) == (2, "")
         assert "--run-code" in refused.stderr
     why = triage("why", "issue.md", "--format", "json")
     told = json.loads(why.stdout)
     assert why.returncode == 1
-    assert [failure["class"] for failure in told["log"]["failures"]] == ["shared-memory-overflow"]
+    assert [failure["class"] for failure in told["log"]["failures"]] == [
+        "shared-memory-overflow"
+    ]
     assert "--run-code" in told["next"][0]
-    new = triage("recipe", "new", "mine.yaml", "--from-text", "issue.md", "-t", "3.2.0", "--format", "json")
+    new = triage(
+        "recipe",
+        "new",
+        "mine.yaml",
+        "--from-text",
+        "issue.md",
+        "-t",
+        "3.2.0",
+        "--format",
+        "json",
+    )
     assert (new.returncode, json.loads(new.stdout)["tried"]) == (0, [])
     assert not mark.exists()
-    text = (workplace / "issue.md").read_text().replace("from secret import private\n", "")
+    text = (
+        (workplace / "issue.md").read_text().replace("from secret import private\n", "")
+    )
     (workplace / "issue.md").write_text(text)
-    allowed = triage("run", "issue.md", "-t", "triton:3.2.0", "--run-code", "--format", "json")
+    allowed = triage(
+        "run", "issue.md", "-t", "triton:3.2.0", "--run-code", "--format", "json"
+    )
     assert json.loads(allowed.stdout)["results"][0]["status"] == "xpass"
     assert mark.exists()
 
 
 @pytest.mark.usefixtures("home")
-def test_python_of_a_text_is_shown_and_asked_about_on_a_terminal(workplace: Path) -> None:
+def test_python_of_a_text_is_shown_and_asked_about_on_a_terminal(
+    workplace: Path,
+) -> None:
     mark = kernel_issue(workplace)
-    words = [sys.executable, "-c", "from triage.cli import main; main()", "run", "issue.md", "-t", "triton:path:/nowhere"]
+    words = [
+        sys.executable,
+        "-c",
+        "from triage.cli import main; main()",
+        "run",
+        "issue.md",
+        "-t",
+        "triton:path:/nowhere",
+    ]
     own, other = pty.openpty()
-    with subprocess.Popen(words, cwd=workplace, stdin=other, stdout=subprocess.PIPE, stderr=other) as process:
+    with subprocess.Popen(
+        words, cwd=workplace, stdin=other, stdout=subprocess.PIPE, stderr=other
+    ) as process:
         os.close(other)
         shown = b""
         while b"[y/N]" not in shown:
@@ -221,10 +289,16 @@ def test_python_of_a_text_is_shown_and_asked_about_on_a_terminal(workplace: Path
 
 
 @pytest.mark.usefixtures("home")
-def test_a_kernel_of_a_text_takes_no_file_that_it_imports(triage: Triage, workplace: Path) -> None:
+def test_a_kernel_of_a_text_takes_no_file_that_it_imports(
+    triage: Triage, workplace: Path
+) -> None:
     kernel_issue(workplace)
     (workplace / "secret.py").write_text("private = 'a private word'\n")
-    text = (workplace / "issue.md").read_text().replace("    at = ", "    private\n    at = ")
+    text = (
+        (workplace / "issue.md")
+        .read_text()
+        .replace("    at = ", "    private\n    at = ")
+    )
     (workplace / "issue.md").write_text(text)
     done = triage("recipe", "new", "mine.yaml", "--from-text", "issue.md", "--no-try")
     assert done.returncode == 0, done.stderr
@@ -238,9 +312,15 @@ def test_a_project_file_in_the_clone_runs_nothing_unless_builds_are_allowed(
     for name, value in ENV.items():
         monkeypatch.setenv(name, value)
     mark = tmp_path / "mark"
-    steps = PROJECT + f"command: {{run: 'touch {mark}; false'}}\nbuild: {{commands: ['touch {mark}; false']}}\n"
+    steps = (
+        PROJECT
+        + f"command: {{run: 'touch {mark}; false'}}\nbuild: {{commands: ['touch {mark}; false']}}\n"
+    )
     clone = History.begin(tmp_path / "clone")
-    first, last = clone.commit("first", {"triage.yaml": steps}), clone.commit("last", {"a.c": "1"})
+    first, last = (
+        clone.commit("first", {"triage.yaml": steps}),
+        clone.commit("last", {"a.c": "1"}),
+    )
     (workplace / "m.mlir").write_text(PROGRAM)
     words = [
         "bisect",
@@ -260,6 +340,7 @@ def test_a_project_file_in_the_clone_runs_nothing_unless_builds_are_allowed(
     assert triage(*words, "--build").returncode in (3, 4)
     assert mark.exists()
     mark.unlink()
-    clone.git("rm", "--cached", "--quiet", "triage.yaml")  # a file of the user's own, in the clone
+    # a file of the user's own, in the clone
+    clone.git("rm", "--cached", "--quiet", "triage.yaml")
     assert triage(*words, cwd=tmp_path / "clone").returncode in (3, 4)
     assert mark.exists()

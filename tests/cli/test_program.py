@@ -38,7 +38,12 @@ def case_of(triage: Triage, *words: object, **options: object) -> str:
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [("mödel 日本 (1).mlir", "model-1"), ("日本.mlir", "program"), ("Ångström_№2.mlir", "angstrom-no2"), ("a--b.mlir", "a-b")],
+    [
+        ("mödel 日本 (1).mlir", "model-1"),
+        ("日本.mlir", "program"),
+        ("Ångström_№2.mlir", "angstrom-no2"),
+        ("a--b.mlir", "a-b"),
+    ],
 )
 def test_a_recipe_is_named_after_its_file_in_any_script(
     triage: Triage, home: Path, tmp_path: Path, built: str, file: str, name: str
@@ -46,26 +51,52 @@ def test_a_recipe_is_named_after_its_file_in_any_script(
     (tmp_path / file).write_text("// breaks-3\n")
     assert case_of(triage, tmp_path / file, "-t", built) == name
     written = tmp_path / "made.yaml"
-    done = triage("recipe", "new", written, "--input", tmp_path / file, "--backend", "llvm-cpu")
+    done = triage(
+        "recipe", "new", written, "--input", tmp_path / file, "--backend", "llvm-cpu"
+    )
     assert done.returncode == 0, done.stderr
     assert triage("recipe", "validate", written).returncode == 0
 
 
-def test_a_program_is_compiled_without_a_recipe(triage: Triage, home: Path, program: Path, built: str) -> None:
+def test_a_program_is_compiled_without_a_recipe(
+    triage: Triage, home: Path, program: Path, built: str
+) -> None:
     assert case_of(triage, program, "-t", built) == "model"
-    assert case_of(triage, program, "-t", built, "--backend", "rocm", "--chip", "gfx942") == "model"
+    assert (
+        case_of(triage, program, "-t", built, "--backend", "rocm", "--chip", "gfx942")
+        == "model"
+    )
     assert not list(program.parent.glob("*.yaml"))
 
 
-def test_the_recipe_of_a_program_can_be_kept(triage: Triage, home: Path, program: Path, built: str) -> None:
+def test_the_recipe_of_a_program_can_be_kept(
+    triage: Triage, home: Path, program: Path, built: str
+) -> None:
     kept = program.parent / "kept.yaml"
-    assert case_of(triage, program, "-t", built, "--backend", "rocm", "--chip", "gfx942", "--save", kept) == "kept"
+    assert (
+        case_of(
+            triage,
+            program,
+            "-t",
+            built,
+            "--backend",
+            "rocm",
+            "--chip",
+            "gfx942",
+            "--save",
+            kept,
+        )
+        == "kept"
+    )
     assert "chip: gfx942" in kept.read_text()
     assert case_of(triage, kept, "-t", built) == "kept"
-    assert triage("run", program, "-t", built, "--save", kept).returncode == 2  # never over a file
+    # never over a file
+    assert triage("run", program, "-t", built, "--save", kept).returncode == 2
 
 
-def test_a_pasted_issue_is_compiled(triage: Triage, home: Path, tmp_path: Path, built: str) -> None:
+def test_a_pasted_issue_is_compiled(
+    triage: Triage, home: Path, tmp_path: Path, built: str
+) -> None:
     program = "```mlir\nfunc.func @breaks() { // breaks-3\n  return\n}\n```\n"
     text = f"{program}\n```\niree-compile a.mlir --iree-hal-target-backends=llvm-cpu\n```\n"
     (tmp_path / "issue.md").write_text(text)
@@ -74,13 +105,27 @@ def test_a_pasted_issue_is_compiled(triage: Triage, home: Path, tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("home")
-def test_a_command_line_is_compiled(program: Path, built: str, triage_process: Triage) -> None:
-    line = ("iree-compile", program, "--iree-hal-target-backends=llvm-cpu", "-o", "out.vmfb")
+def test_a_command_line_is_compiled(
+    program: Path, built: str, triage_process: Triage
+) -> None:
+    line = (
+        "iree-compile",
+        program,
+        "--iree-hal-target-backends=llvm-cpu",
+        "-o",
+        "out.vmfb",
+    )
     assert case_of(triage_process, "-t", built, "--", *line) == "model"
 
 
-def test_options_of_programs_are_refused_for_recipes(triage: Triage, tmp_path: Path) -> None:
-    for words in (("a.yaml", "--backend", "rocm"), ("a.mlir", "b.mlir", "--save", "c.yaml"), ("missing.mlir",)):
+def test_options_of_programs_are_refused_for_recipes(
+    triage: Triage, tmp_path: Path
+) -> None:
+    for words in (
+        ("a.yaml", "--backend", "rocm"),
+        ("a.mlir", "b.mlir", "--save", "c.yaml"),
+        ("missing.mlir",),
+    ):
         done = triage("run", *words, cwd=tmp_path)
         assert (done.returncode, done.stdout) == (2, "")
 
@@ -88,7 +133,9 @@ def test_options_of_programs_are_refused_for_recipes(triage: Triage, tmp_path: P
 @pytest.mark.real
 def test_each_printed_command_works_as_typed(shared_home: Path, triage: Triage) -> None:
     written = triage("init", "my recipes")
-    lines = [shlex.split(line) for line in written.stdout.splitlines() if "triage " in line]
+    lines = [
+        shlex.split(line) for line in written.stdout.splitlines() if "triage " in line
+    ]
     assert len(lines) == 4
     printed = [triage(*words[1:]) for words in lines]
     assert [done.returncode for done in printed] == [1, 0, 0, 0], printed
@@ -99,12 +146,18 @@ def test_each_printed_command_works_as_typed(shared_home: Path, triage: Triage) 
     assert new == "mine.yaml\n"
 
 
-def test_the_written_folder_validates_and_is_never_overwritten(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_the_written_folder_validates_and_is_never_overwritten(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     folder = tmp_path / "recipes"
     done = triage("init", folder, "--all", "--format", "json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["recipes"] == sorted(path.name for path in (ROOT / "recipes").glob("*.yaml"))
-    checked = json.loads(triage("recipe", "validate", folder, "--format", "json").stdout)
+    assert json.loads(done.stdout)["recipes"] == sorted(
+        path.name for path in (ROOT / "recipes").glob("*.yaml")
+    )
+    checked = json.loads(
+        triage("recipe", "validate", folder, "--format", "json").stdout
+    )
     assert checked["problems"] == []
     assert not list(folder.rglob("__pycache__"))
     (folder / "cuda-matmul-f32.yaml").write_text("mine")
@@ -116,12 +169,26 @@ def test_the_written_folder_validates_and_is_never_overwritten(home: Path, triag
 @pytest.mark.slow
 def test_an_installed_wheel_brings_the_examples(home: Path, tmp_path: Path) -> None:
     subprocess.run(
-        [sys.executable, "-m", "uv", "build", "--wheel", "--out-dir", tmp_path, ROOT], check=True, capture_output=True
+        [sys.executable, "-m", "uv", "build", "--wheel", "--out-dir", tmp_path, ROOT],
+        check=True,
+        capture_output=True,
     )
     [wheel] = tmp_path.glob("*.whl")
     environment = tmp_path / "environment"
-    subprocess.run([sys.executable, "-m", "uv", "venv", environment, "--python", sys.executable], check=True)
-    install = [sys.executable, "-m", "uv", "pip", "install", "--python", environment / "bin" / "python", wheel]
+    subprocess.run(
+        [sys.executable, "-m", "uv", "venv", environment, "--python", sys.executable],
+        check=True,
+    )
+    install = [
+        sys.executable,
+        "-m",
+        "uv",
+        "pip",
+        "install",
+        "--python",
+        environment / "bin" / "python",
+        wheel,
+    ]
     subprocess.run(install, check=True)
     program = environment / "bin" / "triage"
     for words in (
@@ -130,14 +197,18 @@ def test_an_installed_wheel_brings_the_examples(home: Path, tmp_path: Path) -> N
         ["recipe", "validate", "recipes"],
         ["recipe", "validate", "every"],
     ):
-        done = subprocess.run([program, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [program, *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
 
 
 FIRST = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
 SECOND = FIRST.replace("first", "second")
 WHOLE = f"#map = affine_map<(d0) -> (d0)>\nmodule {{\n  {FIRST.rstrip()}\n}}\n"
-COMMAND = "iree-compile a.mlir \\\n    --iree-hal-target-backends=llvm-cpu \\\n    -o a.vmfb"
+COMMAND = (
+    "iree-compile a.mlir \\\n    --iree-hal-target-backends=llvm-cpu \\\n    -o a.vmfb"
+)
 ISSUE = f"""It's broken since last week:
 
 ```
@@ -183,25 +254,42 @@ DUMP = f"```mlir\n// -----// IR Dump After Canonicalizer //----- //\n{FIRST}```\
         ("nothing of use: `iree-compile` fails", [], []),
     ],
 )
-def test_programs_and_command_lines_are_found(text: str, programs: list[str], commands: list[str]) -> None:
+def test_programs_and_command_lines_are_found(
+    text: str, programs: list[str], commands: list[str]
+) -> None:
     pasted = read_text(text)
     assert [program.text for program in pasted.programs] == programs
-    assert [command.text.partition("backends=")[2].split()[0] for command in pasted.commands] == commands
+    assert [
+        command.text.partition("backends=")[2].split()[0] for command in pasted.commands
+    ] == commands
     assert all(command.text.startswith("iree-compile ") for command in pasted.commands)
 
 
 def test_an_issue_becomes_a_recipe(home: Path, triage: Triage, tmp_path: Path) -> None:
     (tmp_path / "issue.md").write_text(ISSUE)
     recipe = tmp_path / "mine.yaml"
-    done = triage("recipe", "new", recipe, "--from-text", tmp_path / "issue.md", "--format", "json")
+    done = triage(
+        "recipe",
+        "new",
+        recipe,
+        "--from-text",
+        tmp_path / "issue.md",
+        "--format",
+        "json",
+    )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert (answer["left_out"], answer["input"]) == (["-o a.vmfb"], str(tmp_path / "mine.mlir"))
+    assert (answer["left_out"], answer["input"]) == (
+        ["-o a.vmfb"],
+        str(tmp_path / "mine.mlir"),
+    )
     assert (tmp_path / "mine.mlir").read_text() == WHOLE
     assert triage("recipe", "validate", recipe).returncode == 0
 
 
-def test_an_ambiguous_text_is_refused_with_the_choices(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_an_ambiguous_text_is_refused_with_the_choices(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
     done = triage(*words, input=TWO)
     assert done.returncode == 2
@@ -234,7 +322,9 @@ add[(1,)](torch.rand(10).cuda(), torch.rand(10).cuda(), 10, BLOCK=64)
 
 @pytest.mark.parametrize("program", [CUT_START, CUT_END])
 @pytest.mark.parametrize("fence", ["```mlir\n{}```\n", "{}"])
-def test_a_program_that_was_cut_is_refused(home: Path, triage: Triage, tmp_path: Path, program: str, fence: str) -> None:
+def test_a_program_that_was_cut_is_refused(
+    home: Path, triage: Triage, tmp_path: Path, program: str, fence: str
+) -> None:
     words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
     assert triage(*words, input=f"{fence.format(program)}\n{COMMAND}\n").returncode == 2
     assert not [*tmp_path.glob("mine.*")]
@@ -245,7 +335,10 @@ def test_a_program_that_was_cut_is_refused(home: Path, triage: Triage, tmp_path:
     [
         ("IREE compiler version 3.3.0 @ abc", ["3.3.0"]),
         ("### Version information\n\n3.3.0\n", ["3.3.0"]),
-        ("iree-base-compiler==3.4.0rc20250312, but iree-base-compiler 3.2.0 is fine", ["nightly:2025-03-12", "3.2.0"]),
+        (
+            "iree-base-compiler==3.4.0rc20250312, but iree-base-compiler 3.2.0 is fine",
+            ["nightly:2025-03-12", "3.2.0"],
+        ),
         ("Python 3.11.2", []),
     ],
 )
@@ -254,16 +347,30 @@ def test_the_reported_versions_and_failure_are_kept(
 ) -> None:
     error = "a.mlir:3:8: error: 'func.func' op uses 81920 bytes of shared memory; exceeded the limit of 65536 bytes"
     recipe = tmp_path / "mine.yaml"
-    done = triage("recipe", "new", recipe, "--from-text", "-", "--format", "json", input=f"{ISSUE}\n{error}\n\n{version}\n")
+    done = triage(
+        "recipe",
+        "new",
+        recipe,
+        "--from-text",
+        "-",
+        "--format",
+        "json",
+        input=f"{ISSUE}\n{error}\n\n{version}\n",
+    )
     answer = json.loads(done.stdout)
-    assert (answer["reported_for"], answer["reported_failure"]) == (revs, "shared-memory-overflow")
+    assert (answer["reported_for"], answer["reported_failure"]) == (
+        revs,
+        "shared-memory-overflow",
+    )
     next_line = done.stderr.splitlines()[-1]
     assert [word for word in next_line.split() if word in revs] == revs
     assert "failure: shared-memory-overflow" in recipe.read_text()
     assert triage("recipe", "validate", recipe).returncode == 0
 
 
-def test_a_kernel_in_a_python_block_becomes_a_recipe(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_kernel_in_a_python_block_becomes_a_recipe(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-", "--no-try"]
     done = triage(*words, input=f"Fails with triton 3.2.0:\n```python\n{KERNEL}```\n")
     assert done.returncode == 0, done.stderr
@@ -282,15 +389,31 @@ LLVM = "define i32 @f(i32 %a) {\n  ret i32 %a ; ok }\n}\n"
     [
         (LLVM, "llc -O2 -mtriple=x86_64 a.ll -o -", ["-O2", "-mtriple=x86_64"]),
         (LLVM, "`opt-19 -passes=instcombine -S < a.ll`", ["-passes=instcombine", "-S"]),
-        (WHOLE, "$ mlir-opt --canonicalize a.mlir | FileCheck a.mlir", ["--canonicalize"]),
+        (
+            WHOLE,
+            "$ mlir-opt --canonicalize a.mlir | FileCheck a.mlir",
+            ["--canonicalize"],
+        ),
         (WHOLE, "// RUN: circt-opt %s --cse", ["--cse"]),
     ],
 )
 def test_a_tool_of_llvm_becomes_a_recipe_with_a_command(
-    home: Path, triage: Triage, tmp_path: Path, program: str, line: str, flags: list[str]
+    home: Path,
+    triage: Triage,
+    tmp_path: Path,
+    program: str,
+    line: str,
+    flags: list[str],
 ) -> None:
     recipe = tmp_path / "mine.yaml"
-    done = triage("recipe", "new", recipe, "--from-text", "-", input=f"```\n{program}```\n{line}\n")
+    done = triage(
+        "recipe",
+        "new",
+        recipe,
+        "--from-text",
+        "-",
+        input=f"```\n{program}```\n{line}\n",
+    )
     assert done.returncode == 0, done.stderr
     values = yaml.safe_load(recipe.read_text())
     assert values["flags"] == flags

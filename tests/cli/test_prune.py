@@ -1,4 +1,6 @@
-"""`triage toolchains prune` bounds what the home keeps, by age and size, and takes nothing from a command that runs."""
+"""`triage toolchains prune` bounds what the home keeps, by age and size, and takes
+nothing from a command that runs.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,15 @@ DAY = 86400.0
 
 
 def keep(home: Path, name: str, age: float, size: int = MIB) -> Path:
-    """Put a kept file of this size with its checksum into the home, or a folder with one; `age` in days."""
+    """Put a kept file of this size with its checksum into the home, or a folder with
+    one; `age` in days.
+    """
     path = home / name
-    files = [path, path.with_suffix(".sha256")] if path.suffix else [path / "best.mlir", path / "settings.json"]
+    files = (
+        [path, path.with_suffix(".sha256")]
+        if path.suffix
+        else [path / "best.mlir", path / "settings.json"]
+    )
     for file, length in zip(files, (size, 10), strict=True):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"x" * length)
@@ -39,22 +47,42 @@ def prune(triage: Triage, *words: str) -> dict[str, Any]:
 
 
 def test_what_nobody_used_for_a_quarter_goes(triage: Triage, home: Path) -> None:
-    old = [keep(home, f"{kind}/{'a' if kind in ('downloads', 'reductions') else 'a.mlir'}", 91) for kind in KEPT]
-    new = [keep(home, f"{kind}/{'b' if kind in ('downloads', 'reductions') else 'b.mlir'}", 89) for kind in KEPT]
+    old = [
+        keep(
+            home,
+            f"{kind}/{'a' if kind in ('downloads', 'reductions') else 'a.mlir'}",
+            91,
+        )
+        for kind in KEPT
+    ]
+    new = [
+        keep(
+            home,
+            f"{kind}/{'b' if kind in ('downloads', 'reductions') else 'b.mlir'}",
+            89,
+        )
+        for kind in KEPT
+    ]
     planned = prune(triage, "--dry-run")
     assert all(path.exists() for path in (*old, *new))
     assert planned == prune(triage)
-    assert [path.exists() for path in (*old, *new)] == [False] * len(old) + [True] * len(new)
-    assert {kind: size["removed"] // MIB for kind, size in planned["sizes"].items()} == {"toolchains": 0} | dict.fromkeys(
-        KEPT, 1
-    )
+    assert [path.exists() for path in (*old, *new)] == [False] * len(old) + [
+        True
+    ] * len(new)
+    assert {
+        kind: size["removed"] // MIB for kind, size in planned["sizes"].items()
+    } == {"toolchains": 0} | dict.fromkeys(KEPT, 1)
     assert not list((home / "inputs").glob("a*")), "its checksum goes with it"
     assert all(
-        size["bytes"] // MIB == 1 and not size["removed"] for kind, size in prune(triage)["sizes"].items() if kind in KEPT
+        size["bytes"] // MIB == 1 and not size["removed"]
+        for kind, size in prune(triage)["sizes"].items()
+        if kind in KEPT
     )
 
 
-def test_the_least_recently_used_go_until_the_rest_fits_and_reductions_last(triage: Triage, home: Path) -> None:
+def test_the_least_recently_used_go_until_the_rest_fits_and_reductions_last(
+    triage: Triage, home: Path
+) -> None:
     paths = [
         keep(home, name, age)
         for name, age in (
@@ -78,11 +106,18 @@ def test_what_a_killed_command_left_goes(triage: Triage, home: Path) -> None:
     (home / "inputs" / ".making-x").mkdir()
     (home / "inputs" / ".making-x" / "made.mlir").write_bytes(b"x" * MIB)
     prune(triage)
-    assert sorted(path.name for path in (home / "inputs").iterdir()) == ["a.mlir", "a.sha256"]
+    assert sorted(path.name for path in (home / "inputs").iterdir()) == [
+        "a.mlir",
+        "a.sha256",
+    ]
 
 
-def test_a_command_that_runs_keeps_its_files(triage: Triage, home: Path, tmp_path: Path) -> None:
-    """A generated input that a hanging compiler reads stays; it is made again after it was pruned."""
+def test_a_command_that_runs_keeps_its_files(
+    triage: Triage, home: Path, tmp_path: Path
+) -> None:
+    """A generated input that a hanging compiler reads stays; it is made again after it
+    was pruned.
+    """
     built, folder = install(tmp_path / "built", 5), tmp_path / "recipes"
     folder.mkdir()
     pipe = tmp_path / "pipe"
@@ -92,11 +127,24 @@ def test_a_command_that_runs_keeps_its_files(triage: Triage, home: Path, tmp_pat
     )
     recipe = folder / "case.yaml"
     recipe.write_text("name: case\ninput: generator.py\ntarget: {backend: llvm-cpu}\n")
-    command = [sys.executable, "-c", "from triage.cli import main; main()", "run", str(recipe), "-t", f"path:{built}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command = [
+        sys.executable,
+        "-c",
+        "from triage.cli import main; main()",
+        "run",
+        str(recipe),
+        "-t",
+        f"path:{built}",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
         with pipe.open("rb"):  # the compiler runs
             done = triage("toolchains", "prune", "--keep", "0", "--format", "json")
-        assert (done.returncode, json.loads(done.stdout)["sizes"]["inputs"]["removed"]) == (0, 0)
+        assert (
+            done.returncode,
+            json.loads(done.stdout)["sizes"]["inputs"]["removed"],
+        ) == (0, 0)
         assert done.stderr, "it says why"
         assert list((home / "inputs").glob("*.mlir"))
         process.terminate()

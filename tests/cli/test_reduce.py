@@ -1,4 +1,6 @@
-"""`triage reduce` and `triage replay` as their users call them. The compiler is the one that came with the program."""
+"""`triage reduce` and `triage replay` as their users call them. The compiler is the one
+that came with the program.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +10,24 @@ from pathlib import Path
 from tests.cli.test_cli import GOOD, UNKNOWN_DEVICE, recipe
 from tests.conftest import Triage
 
-CHAIN = "".join(f"  %{number} = arith.mulf %{number - 1}, %{number - 1} : tensor<4xf32>\n" for number in range(2, 12))
+CHAIN = "".join(
+    f"  %{number} = arith.mulf %{number - 1}, %{number - 1} : tensor<4xf32>\n"
+    for number in range(2, 12)
+)
 LONG = UNKNOWN_DEVICE.replace("  return %1", f"{CHAIN}  return %11")
 
 
-def test_a_reduced_program_reproduces_the_failure(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_reduced_program_reproduces_the_failure(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     path = recipe(tmp_path, "device", LONG)
     done = triage("reduce", path, "-t", "installed", "--format", "json")
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert (answer["status"], answer["signature"]) == ("reduced", "undeclared-device:missing")
+    assert (answer["status"], answer["signature"]) == (
+        "reduced",
+        "undeclared-device:missing",
+    )
     assert answer["operations"]["before"] > 10 > answer["operations"]["after"]
     assert answer["bytes"]["after"] < answer["bytes"]["before"]
     assert set(answer["lines"]) == {"before", "after"}
@@ -30,23 +40,42 @@ def test_a_reduced_program_reproduces_the_failure(home: Path, triage: Triage, tm
     assert (folder / "input.mlir").read_text() == answer["program"]
     assert len(answer["program"]) == answer["bytes"]["after"]
     kept = json.loads((folder / "reproducer.json").read_text())
-    assert (kept["signature"], kept["bad"]["name"]) == (answer["signature"], answer["bad"]["name"])
+    assert (kept["signature"], kept["bad"]["name"]) == (
+        answer["signature"],
+        answer["bad"]["name"],
+    )
     assert kept["case"] == "device"
     texts = [one.read_text() for one in folder.iterdir()]
-    assert not [text for text in texts if str(tmp_path) in text or str(Path.home()) in text]
+    assert not [
+        text for text in texts if str(tmp_path) in text or str(Path.home()) in text
+    ]
 
     assert triage("recipe", "validate", folder / "recipe.yaml").returncode == 0
-    assert "xfail" in triage("run", folder / "recipe.yaml").stdout or kept["bad"]["name"] == "local build"
+    assert (
+        "xfail" in triage("run", folder / "recipe.yaml").stdout
+        or kept["bad"]["name"] == "local build"
+    )
     done = triage("replay", "reproducers", "-t", "installed", "--format", "json")
     [replayed] = json.loads(done.stdout)["reproducers"]
     assert (done.returncode, replayed["status"]) == (0, "reproduces"), done.stderr
-    assert "REPRODUCES  reproducers/device" in triage("replay", "reproducers/device", "-t", "installed").stdout
+    assert (
+        "REPRODUCES  reproducers/device"
+        in triage("replay", "reproducers/device", "-t", "installed").stdout
+    )
 
 
-def test_a_case_that_compiles_is_not_reproducible(home: Path, triage: Triage, tmp_path: Path) -> None:
-    done = triage("reduce", recipe(tmp_path, "good", GOOD), "-t", "installed", "--format", "json")
+def test_a_case_that_compiles_is_not_reproducible(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    done = triage(
+        "reduce", recipe(tmp_path, "good", GOOD), "-t", "installed", "--format", "json"
+    )
     answer = json.loads(done.stdout)
-    assert (done.returncode, answer["status"], answer["reproducer"]) == (3, "not-reproducible", None)
+    assert (done.returncode, answer["status"], answer["reproducer"]) == (
+        3,
+        "not-reproducible",
+        None,
+    )
     assert "there is nothing to reduce" in answer["reason"]
     assert [probe["status"] for probe in answer["tried"]] == ["passed"]
     assert not (tmp_path / "work" / "reproducers").exists()
@@ -55,7 +84,9 @@ def test_a_case_that_compiles_is_not_reproducible(home: Path, triage: Triage, tm
     assert "there is nothing to reduce" in message
 
 
-def test_a_folder_that_is_no_reproducer_is_never_touched(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_folder_that_is_no_reproducer_is_never_touched(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     path = recipe(tmp_path, "device", UNKNOWN_DEVICE)
     mine = tmp_path / "mine" / "device"
     mine.mkdir(parents=True)

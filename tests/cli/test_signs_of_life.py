@@ -1,4 +1,6 @@
-"""A command that takes longer than a second says on stderr what it does, unless it is told to be quiet."""
+"""A command that takes longer than a second says on stderr what it does, unless it is
+told to be quiet.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +20,39 @@ TRIAGE = [sys.executable, "-c", "from triage.cli import main; main()"]
 def test_classify_names_what_it_reads_while_nothing_arrives(
     home: Path, workplace: Path, words: tuple[str, ...], shown: bool
 ) -> None:
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([*TRIAGE, *words, "classify", "-"], cwd=workplace, text=True, **pipes) as process:
+    pipes = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+    }
+    with subprocess.Popen(
+        [*TRIAGE, *words, "classify", "-"], cwd=workplace, text=True, **pipes
+    ) as process:
         assert process.stderr is not None
         ready = select.select([process.stderr], [], [], 30 if shown else 4)[0]
         assert bool(ready) == shown
-        out, rest = process.communicate("m.mlir:1:1: error: 'a.b' op failed to verify\n", timeout=30)
+        out, rest = process.communicate(
+            "m.mlir:1:1: error: 'a.b' op failed to verify\n", timeout=30
+        )
     assert process.returncode == 1
     assert "parse-error" in out or "verif" in out
     assert ("classify" in rest) == shown
 
 
 @pytest.mark.parametrize("command", ["classify", "why"])
-def test_a_large_log_is_classified_with_progress(triage_process: Triage, home: Path, workplace: Path, command: str) -> None:
+def test_a_large_log_is_classified_with_progress(
+    triage_process: Triage, home: Path, workplace: Path, command: str
+) -> None:
     line = "m.mlir:1:1: error: 'a.b' op failed to verify {}\n"
-    (workplace / "build.log").write_text("".join(line.format(number) for number in range(20_000)))
+    (workplace / "build.log").write_text(
+        "".join(line.format(number) for number in range(20_000))
+    )
     done = triage_process(command, "build.log")
     assert done.returncode == 1
-    progress = [text for text in done.stderr.splitlines() if text.startswith("classify")]
+    progress = [
+        text for text in done.stderr.splitlines() if text.startswith("classify")
+    ]
     assert progress
-    assert "/1.0" in progress[-1] or "/0.9" in progress[-1], "how much of the log is read"
+    assert "/1.0" in progress[-1] or "/0.9" in progress[-1], (
+        "how much of the log is read"
+    )

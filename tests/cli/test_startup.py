@@ -1,4 +1,6 @@
-"""What the program imports: a command that starts fast must not import what only others need."""
+"""What the program imports: a command that starts fast must not import what only others
+need.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,33 @@ finally:
 """
 # Packages and modules that no start of the program needs.
 HEAVY = {"jinja2", "numpy", "onnx", "psutil", "pypi_simple", "requests", "uv"}
-NEEDED_BY_COMMANDS = {"pydantic", "sqlite3", "triage.compilers", "triage.execution", "triage.recipes", "yaml"}
-ONLY_FOR_OTHER_COMMANDS = {"triage.attribute", "triage.bisect", "triage.git_history", "triage.nightly", "triage.reduce"}
+NEEDED_BY_COMMANDS = {
+    "pydantic",
+    "sqlite3",
+    "triage.compilers",
+    "triage.execution",
+    "triage.recipes",
+    "yaml",
+}
+ONLY_FOR_OTHER_COMMANDS = {
+    "triage.attribute",
+    "triage.bisect",
+    "triage.git_history",
+    "triage.nightly",
+    "triage.reduce",
+}
 
 
 def modules_of(*words: object) -> set[str]:
-    """Run a command that succeeds and return the names of the modules that it has imported."""
+    """Run a command that succeeds and return the names of the modules that it has
+    imported.
+    """
     done = subprocess.run(
-        [sys.executable, "-c", PRINT_MODULES, *map(str, words)], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", PRINT_MODULES, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
     )
     return set(done.stderr.splitlines()[-1].split())
 
@@ -37,7 +58,9 @@ def test_help_imports_no_command() -> None:
     assert not modules & (HEAVY | NEEDED_BY_COMMANDS | ONLY_FOR_OTHER_COMMANDS)
 
 
-def test_a_cached_run_imports_only_what_it_needs(home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_cached_run_imports_only_what_it_needs(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
     path = recipe(tmp_path, "good", GOOD)
     assert triage("run", path).returncode == 0
     modules = modules_of("run", path)

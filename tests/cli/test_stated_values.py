@@ -1,4 +1,6 @@
-"""What a kernel's file states is never changed, and two runs of one command give one answer."""
+"""What a kernel's file states is never changed, and two runs of one command give one
+answer.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def product(a_ptr, b_ptr, out_ptr, K, BLOCK: tl.constexpr):
 """
 
 
-def compile_with(fits: dict[str, object], tried: list[RecipeStart]) -> Callable[[RecipeStart], Execution]:
+def compile_with(
+    fits: dict[str, object], tried: list[RecipeStart]
+) -> Callable[[RecipeStart], Execution]:
     """A compiler that passes only with these options and sizes."""
 
     def compile_(start: RecipeStart) -> Execution:
@@ -39,16 +43,36 @@ def compile_with(fits: dict[str, object], tried: list[RecipeStart]) -> Callable[
         values = {**keys["signature"], **keys["constexprs"], **keys["options"]}  # type: ignore[dict-item]
         ok = all(values.get(name) == value for name, value in fits.items())
         stages = Captured('triage: {"stage": "ttir"}\ntriage: {"stage": "ttgir"}\n')
-        return Execution((), Ending.EXITED, 0 if ok else 1, None, 0.0, 0.0, 0.0, stages, Captured("failed"))
+        return Execution(
+            (),
+            Ending.EXITED,
+            0 if ok else 1,
+            None,
+            0.0,
+            0.0,
+            0.0,
+            stages,
+            Captured("failed"),
+        )
 
     return compile_
 
 
-@pytest.mark.parametrize("fits", [{"num_stages": 1}, {"BLOCK": 16}, {"a_ptr": "*fp32:16"}])
-def test_what_a_file_states_is_never_changed(tmp_path: Path, fits: dict[str, object]) -> None:
-    launch = 'product[(1,)](torch.empty(8, dtype=torch.float16, device="cuda"), K=128)\n'
-    (tmp_path / "attention.py").write_text(f"import torch\n{KERNEL}\n\ndef main():\n    {launch}")
-    start = TritonRecipes().from_source(tmp_path / "a.yaml", tmp_path / "attention.py", None, None, None)
+@pytest.mark.parametrize(
+    "fits", [{"num_stages": 1}, {"BLOCK": 16}, {"a_ptr": "*fp32:16"}]
+)
+def test_what_a_file_states_is_never_changed(
+    tmp_path: Path, fits: dict[str, object]
+) -> None:
+    launch = (
+        'product[(1,)](torch.empty(8, dtype=torch.float16, device="cuda"), K=128)\n'
+    )
+    (tmp_path / "attention.py").write_text(
+        f"import torch\n{KERNEL}\n\ndef main():\n    {launch}"
+    )
+    start = TritonRecipes().from_source(
+        tmp_path / "a.yaml", tmp_path / "attention.py", None, None, None
+    )
     assert start is not None
     tried: list[RecipeStart] = []
     better = TritonRecipes().improve(start, compile_with(fits, tried))
@@ -60,11 +84,22 @@ def test_what_a_file_states_is_never_changed(tmp_path: Path, fits: dict[str, obj
 
 def test_a_changed_guess_is_listed(tmp_path: Path) -> None:
     (tmp_path / "attention.py").write_text(KERNEL.replace(CONFIG, ""))
-    start = TritonRecipes().from_source(tmp_path / "a.yaml", tmp_path / "attention.py", None, None, None)
+    start = TritonRecipes().from_source(
+        tmp_path / "a.yaml", tmp_path / "attention.py", None, None, None
+    )
     assert start is not None
-    better = TritonRecipes().improve(start, compile_with({"num_stages": 1, "BLOCK": 16}, []))
-    assert (better.keys["options"], better.keys["constexprs"]) == ({"num_warps": 4, "num_stages": 1}, {"BLOCK": 16})
-    assert [name for name in ("BLOCK", "num_stages") if any(f"Guessed {name}:" in note for note in better.notes)] == [
+    better = TritonRecipes().improve(
+        start, compile_with({"num_stages": 1, "BLOCK": 16}, [])
+    )
+    assert (better.keys["options"], better.keys["constexprs"]) == (
+        {"num_warps": 4, "num_stages": 1},
+        {"BLOCK": 16},
+    )
+    assert [
+        name
+        for name in ("BLOCK", "num_stages")
+        if any(f"Guessed {name}:" in note for note in better.notes)
+    ] == [
         "BLOCK",
         "num_stages",
     ]
@@ -77,15 +112,22 @@ def test_a_guess_that_was_corrected_stays_corrected(
 ) -> None:
     installed("triton:3.2.0")
     text = KERNEL.replace(
-        '@triton.autotune(configs=[triton.Config({"BLOCK": 128}, num_warps=8, num_stages=4)], key=["K"])\n', ""
+        '@triton.autotune(configs=[triton.Config({"BLOCK": 128}, num_warps=8, num_stages=4)], key=["K"])\n',
+        "",
     )
     (workplace / "attention.py").write_text(
-        text.replace(', input_precision="WRONG"', "").replace(".to(tl.float32)", ".to(tl.int8)")
+        text.replace(', input_precision="WRONG"', "").replace(
+            ".to(tl.float32)", ".to(tl.int8)"
+        )
     )
-    first = triage("run", "attention.py:product", "-t", "triton:3.2.0", "--format", "json")
+    first = triage(
+        "run", "attention.py:product", "-t", "triton:3.2.0", "--format", "json"
+    )
     [path] = (shared_home / "programs").glob("*/attention.yaml")
     recipe = path.read_text()
-    second = triage("run", "attention.py:product", "-t", "triton:3.2.0", "--format", "json")
+    second = triage(
+        "run", "attention.py:product", "-t", "triton:3.2.0", "--format", "json"
+    )
     assert path.read_text() == recipe
     assert [line for line in first.stderr.splitlines() if "Guessed" in line] == [
         line for line in second.stderr.splitlines() if "Guessed" in line

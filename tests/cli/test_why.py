@@ -15,13 +15,17 @@ from tests.fake_releases import fake_releases, recipe
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """An index with 6 releases, and a home that the tests share, so that each is installed once."""
+    """An index with 6 releases, and a home that the tests share, so that each is
+    installed once.
+    """
     with fake_releases(tmp_path_factory.mktemp("index"), 6, logged=False) as served:
         yield served.url, tmp_path_factory.mktemp("home")
 
 
 @pytest.fixture(autouse=True)
-def with_releases(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def with_releases(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if "real" not in request.keywords:
         url, home = request.getfixturevalue("index")
         monkeypatch.setenv("TRIAGE_INDEX_URL", url)
@@ -34,13 +38,19 @@ def explained(triage: Triage, *words: object, code: int = 1) -> Any:
     return json.loads(done.stdout)
 
 
-def test_a_failure_of_the_newest_release_has_its_culprit_and_two_commands(triage: Triage, tmp_path: Path) -> None:
+def test_a_failure_of_the_newest_release_has_its_culprit_and_two_commands(
+    triage: Triage, tmp_path: Path
+) -> None:
     path = recipe(tmp_path, "broke", "breaks-3")
     found = explained(triage, path)
     assert (found["status"], found["fails_on"]["name"]) == ("fails", "1.5.0")
     assert found["failure"]["class"] == "shared-memory-overflow"
     bisection = found["bisection"]
-    assert (bisection["before"]["name"], bisection["after"]["name"], bisection["confirmed"]) == ("1.2.0", "1.3.0", True)
+    assert (
+        bisection["before"]["name"],
+        bisection["after"]["name"],
+        bisection["confirmed"],
+    ) == ("1.2.0", "1.3.0", True)
     reduce, narrow = found["next"]
     assert reduce == f"triage reduce {path} -t 1.5.0 --good 1.2.0"
     assert narrow == f"triage bisect {path} --good 1.2.0 --bad 1.3.0 --repo DIR"
@@ -56,7 +66,11 @@ def test_a_failure_that_a_newer_release_fixed(triage: Triage, tmp_path: Path) ->
     for rev, passes in ((None, True), ("1.3.0", False)):
         words = ("-t", rev) if rev else ()
         found = explained(triage, path, *words)
-        assert (found["status"], found["passes"], found["fails_on"]["name"]) == ("fixed", passes, "1.3.0")
+        assert (found["status"], found["passes"], found["fails_on"]["name"]) == (
+            "fixed",
+            passes,
+            "1.3.0",
+        )
         assert found["bisection"]["fixed"]["after"]["name"] == "1.4.0"
         assert found["bisection"]["after"]["name"] == "1.2.0"
     always = explained(triage, recipe(tmp_path, "always", "breaks-0 fixed-4"))
@@ -64,13 +78,17 @@ def test_a_failure_that_a_newer_release_fixed(triage: Triage, tmp_path: Path) ->
     assert always["next"][1].endswith("--find fix --good 1.4.0 --bad 1.3.0 --repo DIR")
 
 
-def test_what_never_worked_is_explained_without_a_culprit(triage: Triage, tmp_path: Path) -> None:
+def test_what_never_worked_is_explained_without_a_culprit(
+    triage: Triage, tmp_path: Path
+) -> None:
     found = explained(triage, recipe(tmp_path, "never", "breaks-0"))
     assert (found["status"], found["bisection"]["status"]) == ("fails", "inconclusive")
     assert "it fails at both ends, 1.0.0 and 1.5.0: " in found["bisection"]["reason"]
 
 
-def test_a_program_that_no_release_reads_is_bad_input(triage: Triage, tmp_path: Path) -> None:
+def test_a_program_that_no_release_reads_is_bad_input(
+    triage: Triage, tmp_path: Path
+) -> None:
     path = recipe(tmp_path, "typo", "unreadable")
     found = explained(triage, path, code=2)
     assert (found["status"], found["failure"], found["bisection"]["reason"]) == (
@@ -79,42 +97,63 @@ def test_a_program_that_no_release_reads_is_bad_input(triage: Triage, tmp_path: 
         "no release could be tested",
     )
     assert "custom op 'unreadable' is unknown" in found["reason"]
-    assert explained(triage, path, "-t", "1.2.0", code=3)["bisection"] is None  # another release may read it
+    # another release may read it
+    assert explained(triage, path, "-t", "1.2.0", code=3)["bisection"] is None
 
 
-@pytest.mark.parametrize(("good", "helps"), [(("--good", "1.0.0"), False), ((), False), (("--good", "1.2.0"), True)])
+@pytest.mark.parametrize(
+    ("good", "helps"),
+    [(("--good", "1.0.0"), False), ((), False), (("--good", "1.2.0"), True)],
+)
 def test_the_command_that_finds_ends_is_named_where_older_releases_are_left(
     triage: Triage, tmp_path: Path, good: tuple[str, ...], helps: bool
 ) -> None:
     path = recipe(tmp_path, "never", "breaks-0")
     done = triage("bisect", path, *good, "--bad", "1.4.0", "--format", "json")
     assert done.returncode == 3, done.stderr
-    assert json.loads(done.stdout)["command"] == (f"triage bisect {path}" if helps else None)
+    assert json.loads(done.stdout)["command"] == (
+        f"triage bisect {path}" if helps else None
+    )
 
 
-def test_a_case_that_passes_has_nothing_to_explain(triage: Triage, tmp_path: Path) -> None:
+def test_a_case_that_passes_has_nothing_to_explain(
+    triage: Triage, tmp_path: Path
+) -> None:
     path = recipe(tmp_path, "fine", "fine")
     for words in ((), ("-t", "1.2.0")):
         found = explained(triage, path, *words, code=0)
-        assert (found["status"], found["failure"], found["next"]) == ("passes", None, [])
+        assert (found["status"], found["failure"], found["next"]) == (
+            "passes",
+            None,
+            [],
+        )
 
 
-def test_a_spent_budget_holds_for_every_step_and_leaves_the_commands(triage: Triage, tmp_path: Path) -> None:
+def test_a_spent_budget_holds_for_every_step_and_leaves_the_commands(
+    triage: Triage, tmp_path: Path
+) -> None:
     path = recipe(tmp_path, "slow", "breaks-3")
     found = explained(triage, path, "--budget", "0.001s")
-    assert (found["failure"]["class"], found["bisection"]) == ("shared-memory-overflow", None)
+    assert (found["failure"]["class"], found["bisection"]) == (
+        "shared-memory-overflow",
+        None,
+    )
     assert [step["step"] for step in found["left"]] == ["bisect", "remedy"]
     assert found["next"][0] == f"triage why {path} --budget 10m"
 
 
 def test_only_advice_that_can_apply_is_given(triage: Triage, tmp_path: Path) -> None:
     path = recipe(tmp_path, "never", "breaks-0")
-    assert not any("--iree-opt-level=O3" in text for text in explained(triage, path)["advice"])
+    assert not any(
+        "--iree-opt-level=O3" in text for text in explained(triage, path)["advice"]
+    )
 
 
 def test_a_log_is_classified(triage: Triage, tmp_path: Path) -> None:
     log = tmp_path / "build.log"
-    log.write_text("error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n")
+    log.write_text(
+        "error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n"
+    )
     found = explained(triage, log)
     assert found["status"] == "log"
     assert found["log"]["failures"][0]["class"] == "shared-memory-overflow"
@@ -123,16 +162,25 @@ def test_a_log_is_classified(triage: Triage, tmp_path: Path) -> None:
     assert explained(triage, log, code=0)["log"]["failures"] == []
 
 
-@pytest.mark.parametrize(("words", "code"), [(("nothing.yaml",), 2), (("{fine}", "-t", "banana"), 2)])
-def test_bad_input(triage: Triage, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
-    done = triage("why", *(word.format(fine=recipe(tmp_path, "fine", "fine")) for word in words))
+@pytest.mark.parametrize(
+    ("words", "code"), [(("nothing.yaml",), 2), (("{fine}", "-t", "banana"), 2)]
+)
+def test_bad_input(
+    triage: Triage, tmp_path: Path, words: tuple[str, ...], code: int
+) -> None:
+    done = triage(
+        "why", *(word.format(fine=recipe(tmp_path, "fine", "fine")) for word in words)
+    )
     assert (done.returncode, done.stdout) == (code, "")
 
 
 @pytest.mark.real
 @pytest.mark.core
 def test_a_real_failure_is_explained_with_its_pass_and_a_flag(
-    triage: Triage, shared_home: Path, installed: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    triage: Triage,
+    shared_home: Path,
+    installed: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folders = [installed(version).resolve() for version in ("3.2.0", "3.3.0")]
     toolchains = shared_home / "toolchains"
@@ -140,12 +188,15 @@ def test_a_real_failure_is_explained_with_its_pass_and_a_flag(
     toolchains.mkdir()
     for folder in folders:
         (toolchains / folder.name).symlink_to(folder)
-    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")  # only what is installed
+    # only what is installed
+    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")
     found = explained(triage, ROOT / "recipes/i4-matvec.yaml")
     assert (found["status"], found["fails_on"]["name"]) == ("fails", "3.3.0")
     assert found["failure"]["class"] == "legalization"
     assert found["bisection"]["before"]["name"] == "3.2.0"
     assert found["attribution"]["suspect_passes"]
-    flags = [flag for remedy in found["remedies"]["remedies"] for flag in remedy["flags"]]
+    flags = [
+        flag for remedy in found["remedies"]["remedies"] for flag in remedy["flags"]
+    ]
     assert "--iree-rocdl-enable-buffer-instructions=false" in flags
     assert found["left"] == []

@@ -68,7 +68,9 @@ def built(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_built_compiler_end_to_end_with_rules_of_its_own(home: Path, triage: Triage, tmp_path: Path, built: Path) -> None:
+def test_a_built_compiler_end_to_end_with_rules_of_its_own(
+    home: Path, triage: Triage, tmp_path: Path, built: Path
+) -> None:
     (tmp_path / "mine.yaml").write_text(RECIPE)
     (tmp_path / "minicc.rules").write_text(RULES)
     (tmp_path / "program.c").write_text("good\n")
@@ -76,16 +78,24 @@ def test_a_built_compiler_end_to_end_with_rules_of_its_own(home: Path, triage: T
     done = triage(*words)
     assert done.returncode == 0, done.stderr
     [result] = json.loads(done.stdout)["results"]
-    assert (result["status"], result["metrics"]) == ("passed", {"instructions": 12, "artifact_bytes": 5})
+    assert (result["status"], result["metrics"]) == (
+        "passed",
+        {"instructions": 12, "artifact_bytes": 5},
+    )
     (tmp_path / "program.c").write_text("BAD\n")
     done = triage(*words)
     assert done.returncode == 1, done.stderr
     [result] = json.loads(done.stdout)["results"]
-    assert (result["failure"]["class"], result["failure"]["details"]) == ("not-allowed", {"number": 17})
+    assert (result["failure"]["class"], result["failure"]["details"]) == (
+        "not-allowed",
+        {"number": 17},
+    )
     assert json.loads(triage(*words).stdout)["results"][0]["cached"]
     (built / "bin/minicc").write_text(COMPILER.replace("BAD", "WORSE"))
     [result] = json.loads(triage(*words).stdout)["results"]
-    assert (result["status"], result["cached"]) == ("passed", False), "a changed compiler is another compiler"
+    assert (result["status"], result["cached"]) == ("passed", False), (
+        "a changed compiler is another compiler"
+    )
 
 
 @pytest.mark.parametrize(
@@ -145,15 +155,23 @@ def test_a_parse_error_fails_unless_syntax_changes_with_the_version(
     assert (result["status"], result["failure"]["class"]) == (status, "parse-error")
 
 
-def test_an_install_that_lacks_a_library_is_untestable(built: Path, tmp_path: Path, triage: Triage) -> None:
+def test_an_install_that_lacks_a_library_is_untestable(
+    built: Path, tmp_path: Path, triage: Triage
+) -> None:
     (built / "bin/minicc").write_text(PARSER)
     (built / "bin/minicc.no-library").touch()
     (tmp_path / "program.ll").write_text("x")
     recipe = tmp_path / "mine.yaml"
-    recipe.write_text('name: mine\ncompiler: command\ncommand: ["{toolchain}/bin/minicc", "{input}"]\ninput: program.ll\n')
+    recipe.write_text(
+        'name: mine\ncompiler: command\ncommand: ["{toolchain}/bin/minicc", "{input}"]\ninput: program.ll\n'
+    )
     done = triage("run", recipe, "-t", f"path:{built}", "--format", "json")
     [result] = json.loads(done.stdout)["results"]
-    assert (done.returncode, result["status"], result["failure"]) == (4, "untestable", None)
+    assert (done.returncode, result["status"], result["failure"]) == (
+        4,
+        "untestable",
+        None,
+    )
     assert "libc4.so" in result["reason"]
 
 
@@ -179,7 +197,9 @@ def test_a_reproducer_names_the_packages_of_its_release(
         for name in ("some-compiler", "its-runtime"):
             served.publish_dated(name, {"1.5": None})
         monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
-        done = triage("reduce", tmp_path / "mine.yaml", "-t", "1.5", "--out", tmp_path / "out")
+        done = triage(
+            "reduce", tmp_path / "mine.yaml", "-t", "1.5", "--out", tmp_path / "out"
+        )
     assert done.returncode == 0, done.stderr
     [folder] = [path.parent for path in tmp_path.rglob("repro.sh")]
     for name in ("README.md", "repro.sh"):
@@ -189,26 +209,48 @@ def test_a_reproducer_names_the_packages_of_its_release(
     assert "its-runtime=={version}" in (folder / "recipe.yaml").read_text()
 
 
-@pytest.mark.parametrize(("name", "text"), [("program.py", EXPORTED), ("program.mlir", EXPORTED.replace("#", "//"))])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("program.py", EXPORTED), ("program.mlir", EXPORTED.replace("#", "//"))],
+)
 def test_a_program_whose_comments_matter_is_reduced_as_text(
     home: Path, triage: Triage, tmp_path: Path, built: Path, name: str, text: str
 ) -> None:
-    (tmp_path / "mine.yaml").write_text(RECIPE.replace("program.c", name).replace("rules: minicc.rules\n", ""))
-    (built / "bin/minicc").write_text(COMPILER.replace("grep -q BAD", "grep -q ' export f' \"$1\" && grep -q BAD"))
+    (tmp_path / "mine.yaml").write_text(
+        RECIPE.replace("program.c", name).replace("rules: minicc.rules\n", "")
+    )
+    (built / "bin/minicc").write_text(
+        COMPILER.replace("grep -q BAD", "grep -q ' export f' \"$1\" && grep -q BAD")
+    )
     (tmp_path / name).write_text(text)
-    done = triage("reduce", tmp_path / "mine.yaml", "-t", f"path:{built}", "--format", "json")
+    done = triage(
+        "reduce", tmp_path / "mine.yaml", "-t", f"path:{built}", "--format", "json"
+    )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
-    assert answer["program"].split("\n") == [text.split("\n")[0], next(line for line in text.split("\n") if "BAD" in line), ""]
+    assert answer["program"].split("\n") == [
+        text.split("\n")[0],
+        next(line for line in text.split("\n") if "BAD" in line),
+        "",
+    ]
     assert "reduced as plain text" in answer["notes"][-1]
 
 
-def test_what_a_family_cannot_do_is_said_with_what_to_use(home: Path, triage: Triage, tmp_path: Path, built: Path) -> None:
+def test_what_a_family_cannot_do_is_said_with_what_to_use(
+    home: Path, triage: Triage, tmp_path: Path, built: Path
+) -> None:
     (tmp_path / "mine.yaml").write_text(RECIPE.replace("rules: minicc.rules\n", ""))
     (tmp_path / "program.c").write_text("good\n")
     done = triage("bench", tmp_path / "mine.yaml", "-t", f"path:{built}")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "`triage bisect --metric`" in done.stderr
-    done = triage("attribute", tmp_path / "mine.yaml", "--good", f"path:{built}", "--bad", f"path:{built}")
+    done = triage(
+        "attribute",
+        tmp_path / "mine.yaml",
+        "--good",
+        f"path:{built}",
+        "--bad",
+        f"path:{built}",
+    )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert "`triage suspects`" in done.stderr

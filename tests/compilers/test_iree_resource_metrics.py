@@ -1,4 +1,6 @@
-"""What a program asks for, read from its IR, against what the compilers themselves say of it."""
+"""What a program asks for, read from its IR, against what the compilers themselves say
+of it.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,13 @@ KERNELS = """
   %3 = "stream.cmd.execute"(%1) ({
     "stream.cmd.dispatch"(%0) <{entry_points = [@a]}> : (index) -> ()
     "stream.cmd.dispatch"(%0) <{entry_points = [@b]}> : (index) -> ()
-""".splitlines()  # noqa: E501
+""".splitlines()
 DISPATCHING = {"stream.cmd.dispatch"}
 
 
 def test_dispatches_and_the_largest_kernel_s_shared_memory() -> None:
-    assert resource_metrics(KERNELS, DISPATCHING, gpu=True) == {"dispatches": 2, "shared_bytes": 64 * 130 * 4 + 100}
+    assert resource_metrics(KERNELS, DISPATCHING, gpu=True) == {
+        "dispatches": 2,
+        "shared_bytes": 64 * 130 * 4 + 100,
+    }
     assert resource_metrics(KERNELS, DISPATCHING, gpu=False) == {"dispatches": 2}

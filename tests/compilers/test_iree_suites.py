@@ -1,4 +1,6 @@
-"""IREE's own suites as cases: folders of operations, tests of models, lists of ONNX models; and the places of mistakes."""
+"""IREE's own suites as cases: folders of operations, tests of models, lists of ONNX
+models; and the places of mistakes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,13 @@ from triage.model.execution import Stage
 #: The suite that each test gets a copy of.
 SUITE = ROOT / "tests" / "data" / "iree_suite"
 TORCH = '{"flat_args": [{"Formula": {"shape": [2, "x"]}}],\n  "mode": "look"\n}'
-OUTCOMES = {"a/one": "pass", "a/two": "fail-import", "b/three": "fail-compile", "b/four": "fail-run", "b/five": "skip"}
+OUTCOMES = {
+    "a/one": "pass",
+    "a/two": "fail-import",
+    "b/three": "fail-compile",
+    "b/four": "fail-run",
+    "b/five": "skip",
+}
 
 
 @pytest.fixture
@@ -33,7 +41,9 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         operation.mkdir(parents=True)
         (operation / "model.mlir").write_text("module {}")
         (operation / "input_0.bin").write_text("1234")
-        (operation / "run_module_io_flags.txt").write_text("--input=f32=@input_0.bin\n--expected_output=f32=1\n")
+        (operation / "run_module_io_flags.txt").write_text(
+            "--input=f32=@input_0.bin\n--expected_output=f32=1\n"
+        )
     return folder
 
 
@@ -42,35 +52,62 @@ def cases(folder: Path, *configs: Path) -> dict[str, Case]:
     return {case.name: case for case in found}
 
 
-def problems(folder: Path, *configs: Path) -> list[tuple[str, int | None, int | None, str]]:
+def problems(
+    folder: Path, *configs: Path
+) -> list[tuple[str, int | None, int | None, str]]:
     with pytest.raises(BadFiles) as caught:
         cases(folder, *configs)
-    return [(Path(each.path).name, each.line, each.column, each.message) for each in caught.value.problems]
+    return [
+        (Path(each.path).name, each.line, each.column, each.message)
+        for each in caught.value.problems
+    ]
 
 
-def test_an_operation_has_the_flags_of_the_config_and_its_own_values(suite: Path) -> None:
+def test_an_operation_has_the_flags_of_the_config_and_its_own_values(
+    suite: Path,
+) -> None:
     found = cases(suite, suite / "cpu.json")
     assert list(found) == ["ops/broken", "ops/compiled", "ops/fine", "ops/wrong"]
     fine = found["ops/fine"]
-    assert (fine.recipe, fine.target.backend, fine.input.path) == ("cpu", "llvm-cpu", suite / "ops/fine/model.mlir")
+    assert (fine.recipe, fine.target.backend, fine.input.path) == (
+        "cpu",
+        "llvm-cpu",
+        suite / "ops/fine/model.mlir",
+    )
     assert fine.flags[0].text == "--iree-hal-target-device=local"
     assert fine.run is not None
     assert fine.run.inputs == (f"f32=@{suite}/ops/fine/input_0.bin",)
-    assert (fine.run.expected, fine.run.flags, fine.expect) == (("f32=1",), ("--device=local-sync",), ())
+    assert (fine.run.expected, fine.run.flags, fine.expect) == (
+        ("f32=1",),
+        ("--device=local-sync",),
+        (),
+    )
     assert found["ops/compiled"].run is None
     assert [item.stage for item in found["ops/broken"].expect] == [Stage.COMPILE]
-    assert [item.stage for item in found["ops/wrong"].expect] == [Stage.RUN, Stage.COMPARE]
+    assert [item.stage for item in found["ops/wrong"].expect] == [
+        Stage.RUN,
+        Stage.COMPARE,
+    ]
 
 
 def test_a_test_of_a_model_names_what_it_downloads_and_its_limits(suite: Path) -> None:
     [case] = cases(suite, suite / "tests").values()
-    assert (case.name, case.recipe, case.target.backend) == ("tests/time", "benchmark", "llvm-cpu")
+    assert (case.name, case.recipe, case.target.backend) == (
+        "tests/time",
+        "benchmark",
+        "llvm-cpu",
+    )
     assert case.thresholds == (("run_ms", pytest.approx(165.0)),)
-    assert [artifact.source for artifact in case.artifacts] == ["https://example.com/a/model.mlir"]
+    assert [artifact.source for artifact in case.artifacts] == [
+        "https://example.com/a/model.mlir"
+    ]
     assert case.run
     assert case.run.measured
     data, weights = case.run.artifacts
-    assert (data.source, weights.source) == ("https://example.com/input.0.bin", "https://example.com/real.irpa")
+    assert (data.source, weights.source) == (
+        "https://example.com/input.0.bin",
+        "https://example.com/real.irpa",
+    )
     assert case.run.inputs == (f"1x64xi64=@{data.path}", "2xf8E4M3FNUZ")
     assert case.run.parameters == (("model", weights.path),)
     assert case.benchmarks[0].flags == ("--device=local-task",)
@@ -79,32 +116,60 @@ def test_a_test_of_a_model_names_what_it_downloads_and_its_limits(suite: Path) -
 
 def test_a_benchmark_compiles_the_program_of_its_quality_test(suite: Path) -> None:
     measured, compared = cases(suite, suite / "shark").values()
-    assert (measured.name, compared.name) == ("shark/benchmarks/a/clip_rocm", "shark/quality/a/clip_rocm")
+    assert (measured.name, compared.name) == (
+        "shark/benchmarks/a/clip_rocm",
+        "shark/quality/a/clip_rocm",
+    )
     flags = [flag.text for flag in compared.flags]
     assert flags[0] == "--iree-hal-target-device=hip"
     assert flags[1].endswith(str(suite / "shark" / "spec.mlir"))
     assert flags[2:] == ["--iree-rocm-target=gfx942"]
-    assert (measured.input, measured.flags, measured.artifacts) == (compared.input, compared.flags, compared.artifacts)
+    assert (measured.input, measured.flags, measured.artifacts) == (
+        compared.input,
+        compared.flags,
+        compared.artifacts,
+    )
     assert (compared.target.backend, compared.target.chip) == ("rocm", "gfx942")
     assert compared.run
     assert measured.run
-    assert (compared.run.device, compared.run.function, compared.run.tolerances) == ("hip", "main", (("f16", 0.5),))
-    names = [str(artifact.source).rpartition("/")[2] for artifact in compared.run.artifacts]
+    assert (compared.run.device, compared.run.function, compared.run.tolerances) == (
+        "hip",
+        "main",
+        (("f16", 0.5),),
+    )
+    names = [
+        str(artifact.source).rpartition("/")[2] for artifact in compared.run.artifacts
+    ]
     assert names == ["in.bin", "out.npy", "real.irpa"]
-    assert compared.run.parameters == measured.run.parameters == (("model", compared.run.artifacts[2].path),)
+    assert (
+        compared.run.parameters
+        == measured.run.parameters
+        == (("model", compared.run.artifacts[2].path),)
+    )
     assert measured.thresholds == (("run_ms", 15.0), ("dispatches", 7.0))
     assert measured.benchmarks[0].flags == ("--device_allocator=caching",)
 
 
-def test_expected_failures_and_skipped_tests_depend_on_the_chip(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expected_failures_and_skipped_tests_depend_on_the_chip(
+    suite: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ROCM_CHIP", "gfx90a")
     monkeypatch.setenv("SKU", "mi250")
     file = suite / "shark" / "quality" / "a" / "clip_rocm.json"
     quality = file.read_text()
-    file.write_text(quality.replace('"device"', '"run_test_expecting_to_fail": true, "device"'))
+    file.write_text(
+        quality.replace('"device"', '"run_test_expecting_to_fail": true, "device"')
+    )
     [case] = cases(suite, suite / "shark").values()
-    assert [entry.stage for entry in case.expect] == [Stage.RUN, Stage.COMPARE, Stage.COMPILE]
-    assert [flag.text for flag in case.flags] == ["--iree-hal-target-device=hip", "--iree-rocm-target=gfx90a"]
+    assert [entry.stage for entry in case.expect] == [
+        Stage.RUN,
+        Stage.COMPARE,
+        Stage.COMPILE,
+    ]
+    assert [flag.text for flag in case.flags] == [
+        "--iree-hal-target-device=hip",
+        "--iree-rocm-target=gfx90a",
+    ]
     file.write_text(quality.replace('"device"', '"compile_only": true, "device"'))
     [case] = cases(suite, file).values()
     assert case.run is None
@@ -120,21 +185,41 @@ def test_a_pipeline_is_loaded_behind_the_modules_that_it_calls(suite: Path) -> N
     assert case.run
     [library] = case.run.libraries
     flags = [flag.text for flag in library.flags]
-    assert (library.input.path.name, flags) == ("spec.mlir", ["--x", "--iree-rocm-target=gfx942"])
+    assert (library.input.path.name, flags) == (
+        "spec.mlir",
+        ["--x", "--iree-rocm-target=gfx942"],
+    )
 
 
 def write_model(path: Path) -> None:
     """A model with a free dimension and a weight that is also an argument."""
-    free, weight = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3]) for name in ("x", "w"))
+    free, weight = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3])
+        for name in ("x", "w")
+    )
     result = helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", 3])
     zeros = numpy_helper.from_array(np.zeros((1, 3), "f4"), "w")
-    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["z"])], "main", [weight, free], [result], [zeros])
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["z"])],
+        "main",
+        [weight, free],
+        [result],
+        [zeros],
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(
+        helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+        ),
+        path,
+    )
 
 
 def test_outcomes_of_onnx_models_become_expected_failures(suite: Path) -> None:
-    tests = [f'"tests/model_zoo/zoo/kind_models_test.py::test_models[{name}.onnx]": "{end}"' for name, end in OUTCOMES.items()]
+    tests = [
+        f'"tests/model_zoo/zoo/kind_models_test.py::test_models[{name}.onnx]": "{end}"'
+        for name, end in OUTCOMES.items()
+    ]
     flags = '"iree_compile_flags": ["--iree-hal-target-backends=llvm-cpu"], "iree_run_module_flags": ["--device=local-sync"]'
     config = suite / "onnx.json"
     config.write_text(
@@ -142,17 +227,24 @@ def test_outcomes_of_onnx_models_become_expected_failures(suite: Path) -> None:
     )
     write_model(suite / "zoo" / "kind" / "a" / "one.onnx")
     found = cases(suite, config)
-    assert {name: [entry.stage for entry in case.expect] for name, case in found.items()} == {
+    assert {
+        name: [entry.stage for entry in case.expect] for name, case in found.items()
+    } == {
         "zoo/kind/a/one": [],
         "zoo/kind/a/two": [Stage.IMPORT],
         "zoo/kind/b/three": [Stage.COMPILE],
         "zoo/kind/b/four": [Stage.RUN, Stage.COMPARE],
     }
     local, remote = found["zoo/kind/a/one"], found["zoo/kind/a/two"]
-    assert (local.artifacts, local.input.path) == ((), suite / "zoo" / "kind" / "a" / "one.onnx")
+    assert (local.artifacts, local.input.path) == (
+        (),
+        suite / "zoo" / "kind" / "a" / "one.onnx",
+    )
     assert local.run
     assert len(local.run.inputs) == 1
-    assert [str(artifact.source).partition("/main/")[2] for artifact in remote.artifacts] == ["zoo/kind/a/two.onnx"]
+    assert [
+        str(artifact.source).partition("/main/")[2] for artifact in remote.artifacts
+    ] == ["zoo/kind/a/two.onnx"]
     assert remote.run
     assert remote.run.reference == Reference(onnxruntime=True)
     write_model(remote.input.path)  # as the download does
@@ -161,7 +253,11 @@ def test_outcomes_of_onnx_models_become_expected_failures(suite: Path) -> None:
 
 def test_mistakes_of_all_files_are_reported_at_once(suite: Path) -> None:
     config = suite / "cpu.json"
-    config.write_text(config.read_text().replace("skip_run_tests", "skip_runs").replace('"config_name": "cpu",', ""))
+    config.write_text(
+        config.read_text()
+        .replace("skip_run_tests", "skip_runs")
+        .replace('"config_name": "cpu",', "")
+    )
     (suite / "ops/fine/run_module_io_flags.txt").write_text("--input=f32=@gone.bin\n")
     (suite / "ops/wrong/other.mlir").write_text("module {}")
     torch = suite / "generated" / "Add" / "f32" / "run_module_io.json"
@@ -169,7 +265,12 @@ def test_mistakes_of_all_files_are_reported_at_once(suite: Path) -> None:
     torch.write_text(TORCH)
     found = problems(suite, config, suite / "gone.json")
     places = {(name, line, column) for name, line, column, _ in found}
-    assert {("cpu.json", 8, 3), ("gone.json", None, None), ("run_module_io_flags.txt", 1, 9), ("wrong", None, None)} <= places
+    assert {
+        ("cpu.json", 8, 3),
+        ("gone.json", None, None),
+        ("run_module_io_flags.txt", 1, 9),
+        ("wrong", None, None),
+    } <= places
     assert {("run_module_io.json", 1, 42), ("run_module_io.json", 2, 11)} <= places
     assert any("config_name" in message for *_, message in found)
 
@@ -181,15 +282,59 @@ def test_mistakes_of_all_files_are_reported_at_once(suite: Path) -> None:
         ("tests/time", "150.0", "soon", 8, 21, "number"),
         ("tests/time", '"type": "url", ', '"type": "random", ', 5, 15, "seed"),
         ("tests/time", '"2xf8E4M3FNUZ"', '"2xf9"', 6, 89, "2x3xf32"),
-        ("tests/time", '"https://example.com/real.irpa"', '"real.irpa"', 5, 56, "real.irpa"),
-        ("shark/quality/a/clip_rocm", '"run_function"', '"function"', 7, 20, "run_function"),
-        ("shark/quality/a/clip_rocm", '"https://example.com/real.irpa"', '"real.irpa"', 6, 19, "real.irpa"),
-        ("shark/quality/a/clip_rocm", '"spec.mlir"', '"gone.mlir"', 10, 27, "gone.mlir"),
-        ("shark/benchmarks/a/clip_rocm", '"mi300": 7', '"mi300": "many"', 8, 32, "number"),
-        ("shark/benchmarks/a/clip_rocm", '"inputs"', '"modules": ["a_vae"], "inputs"', 3, 15, "a_vae"),
+        (
+            "tests/time",
+            '"https://example.com/real.irpa"',
+            '"real.irpa"',
+            5,
+            56,
+            "real.irpa",
+        ),
+        (
+            "shark/quality/a/clip_rocm",
+            '"run_function"',
+            '"function"',
+            7,
+            20,
+            "run_function",
+        ),
+        (
+            "shark/quality/a/clip_rocm",
+            '"https://example.com/real.irpa"',
+            '"real.irpa"',
+            6,
+            19,
+            "real.irpa",
+        ),
+        (
+            "shark/quality/a/clip_rocm",
+            '"spec.mlir"',
+            '"gone.mlir"',
+            10,
+            27,
+            "gone.mlir",
+        ),
+        (
+            "shark/benchmarks/a/clip_rocm",
+            '"mi300": 7',
+            '"mi300": "many"',
+            8,
+            32,
+            "number",
+        ),
+        (
+            "shark/benchmarks/a/clip_rocm",
+            '"inputs"',
+            '"modules": ["a_vae"], "inputs"',
+            3,
+            15,
+            "a_vae",
+        ),
     ],
 )
-def test_a_mistake_has_its_place(suite: Path, name: str, before: str, after: str, line: int, column: int, word: str) -> None:
+def test_a_mistake_has_its_place(
+    suite: Path, name: str, before: str, after: str, line: int, column: int, word: str
+) -> None:
     file = suite / f"{name}.json"
     assert before in file.read_text()
     file.write_text(file.read_text().replace(before, after, 1))

@@ -1,4 +1,6 @@
-"""Each form in which people paste a command line becomes a recipe with the flags of that command line."""
+"""Each form in which people paste a command line becomes a recipe with the flags of
+that command line.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,26 @@ FILES = {
     "hx.mlir": '#target = #hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">\n',
 }
 # Each form, and after `->` what a shell runs where it is something else.
-COMMANDS = (Path(__file__).parent / "pasted_commands.txt").read_text().strip().split("\n====\n")
-NOT_COMPILED = ("--mlir-print", "--mlir-disable", "--iree-hal-dump", "--iree-llvmcpu-embedded-linker-path")
-KNOWN = frozenset({"iree-hip-target", "iree-cuda-target", "iree-vulkan-target", "iree-llvmcpu-target-cpu"})
+COMMANDS = (
+    (Path(__file__).parent / "pasted_commands.txt")
+    .read_text()
+    .strip()
+    .split("\n====\n")
+)
+NOT_COMPILED = (
+    "--mlir-print",
+    "--mlir-disable",
+    "--iree-hal-dump",
+    "--iree-llvmcpu-embedded-linker-path",
+)
+KNOWN = frozenset(
+    {
+        "iree-hip-target",
+        "iree-cuda-target",
+        "iree-vulkan-target",
+        "iree-llvmcpu-target-cpu",
+    }
+)
 NORMALISED = {  # spellings of other versions
     "--iree-rocm-target=gfx942": "--iree-hip-target=gfx942",
     "--iree-rocm-target-chip=gfx942": "--iree-hip-target=gfx942",
@@ -49,15 +68,30 @@ def start_from(words: Sequence[str], source: Path | None = None) -> RecipeStart:
 
 def flags_of(shell: str) -> set[str]:
     """The flags of a shell line that affect the compiled code, in today's spelling."""
-    shell = shell.replace("@opts.rsp", "--iree-hal-target-backends=llvm-cpu --iree-llvmcpu-target-cpu=generic")
+    shell = shell.replace(
+        "@opts.rsp",
+        "--iree-hal-target-backends=llvm-cpu --iree-llvmcpu-target-cpu=generic",
+    )
     for name in ("iree-hal-target-backends", "iree-llvmcpu-target-cpu"):
         shell = shell.replace(f"--{name} ", f"--{name}=")
-    words = [f"--{word.lstrip('-')}" for word in shlex.split(shell) if word.startswith("-") and word not in ("-", "-o")]
-    return {NORMALISED.get(word, word) for word in words if not word.startswith(NOT_COMPILED)}
+    words = [
+        f"--{word.lstrip('-')}"
+        for word in shlex.split(shell)
+        if word.startswith("-") and word not in ("-", "-o")
+    ]
+    return {
+        NORMALISED.get(word, word)
+        for word in words
+        if not word.startswith(NOT_COMPILED)
+    }
 
 
-@pytest.mark.parametrize("form", COMMANDS, ids=lambda form: form[:60].replace("\n", " "))
-def test_the_recipe_has_the_flags_of_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+@pytest.mark.parametrize(
+    "form", COMMANDS, ids=lambda form: form[:60].replace("\n", " ")
+)
+def test_the_recipe_has_the_flags_of_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name, content in FILES.items():
         (tmp_path / name).write_text(content)
@@ -68,15 +102,26 @@ def test_the_recipe_has_the_flags_of_the_command_line(tmp_path: Path, monkeypatc
     target = target_flags(start.target, KNOWN, start.flags)
     assert isinstance(target, list)
     expected = flags_of(shell or pasted)
-    if not any("target-backends" in flag or "target-device" in flag or "compile-from" in flag for flag in expected):
+    if not any(
+        "target-backends" in flag or "target-device" in flag or "compile-from" in flag
+        for flag in expected
+    ):
         assert start.notes
         expected.add(f"--iree-hal-target-backends={start.target.backend}")
     phase = [f"--compile-to={start.phase}"] if start.phase else []
     assert {*target, *start.flags, *phase} == expected
 
 
-@pytest.mark.parametrize("words", [["iree-compile", "-"], ["iree-compile", "/x/tools/../_mlir_libs/iree-compile", "-"]])
-def test_an_input_is_named_for_a_command_that_reads_standard_input(words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["iree-compile", "-"],
+        ["iree-compile", "/x/tools/../_mlir_libs/iree-compile", "-"],
+    ],
+)
+def test_an_input_is_named_for_a_command_that_reads_standard_input(
+    words: list[str],
+) -> None:
     start = start_from([*words, "--iree-hal-target-backends=vmvx"], Path("saved.mlir"))
     assert (start.input, list(start.flags)) == (Path("saved.mlir"), [])
 
@@ -87,12 +132,20 @@ def test_devices_are_counted_and_outputs_are_left_out() -> None:
         "--iree-hip-target gfx942 -iree-opt-level=O3 --iree-hal-dump-executable-files-to dump -o=/dev/null"
     )
     start = start_from(shlex.split(line))
-    assert (start.input, start.target) == (Path("a/b.mlirbc"), Target("rocm", "gfx942", 2))
+    assert (start.input, start.target) == (
+        Path("a/b.mlirbc"),
+        Target("rocm", "gfx942", 2),
+    )
     assert list(start.flags) == ["--iree-opt-level=O3"]
-    assert list(start.left_out) == ["--iree-hal-dump-executable-files-to=dump", "-o /dev/null"]
+    assert list(start.left_out) == [
+        "--iree-hal-dump-executable-files-to=dump",
+        "-o /dev/null",
+    ]
 
 
-@pytest.mark.parametrize("kind", ["missing", "device", "pipe", "folder", "large", "itself", "many", "quote"])
+@pytest.mark.parametrize(
+    "kind", ["missing", "device", "pipe", "folder", "large", "itself", "many", "quote"]
+)
 def test_only_small_regular_response_files_are_read(tmp_path: Path, kind: str) -> None:
     file = tmp_path / "flags.rsp"
     match kind:

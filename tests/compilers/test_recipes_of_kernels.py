@@ -1,4 +1,6 @@
-"""New recipes of kernels: what is read off their code, a kernel out of a package, and corrections by what a compiler says."""
+"""New recipes of kernels: what is read off their code, a kernel out of a package, and
+corrections by what a compiler says.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,10 @@ def test_kinds_of_arguments_are_those_of_the_recipes_written_by_hand(case):
     guess = guess_kernel(case.input.path.read_text())
 
     def kinds(signature):
-        return {name: "pointer" if kind[0] == "*" else kind[0] for name, kind in signature.items()}
+        return {
+            name: "pointer" if kind[0] == "*" else kind[0]
+            for name, kind in signature.items()
+        }
 
     assert kinds(guess.signature) == kinds(case.spec.signature)
     assert set(guess.constexprs) == set(case.spec.constexprs)
@@ -102,12 +107,22 @@ def test_a_kernel_leaves_its_package_with_what_it_uses(package):
     assert not is_standalone(package, LINEAR)
     text, problems = copy_kernel(package, LINEAR, "state")
     assert problems == ()
-    functions = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    functions = [
+        node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)
+    ]
     assert functions == ["exp", "at_least", "decay", "state"]
     assert "# a row for each step" in text
     assert "fade = decay" in text
     assert "if at_least(triton.__version__, 3):" in text
     assert '@triton.jit(do_not_specialize=["T"])\ndef state(' in text.replace("'", '"')
-    for gone in ("autotune", "heuristics", "torch", "GPU", "launch", "import layers", "from ."):
+    for gone in (
+        "autotune",
+        "heuristics",
+        "torch",
+        "GPU",
+        "launch",
+        "import layers",
+        "from .",
+    ):
         assert gone not in text
     assert is_standalone(package.with_name("alone.py"), text)

@@ -18,11 +18,28 @@ from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Revision, Toolchain
 
 TRITON = Triton()
-KERNEL = KernelSpec(None, {"x": "*fp16"}, {"BLOCK": 64, "fast": True}, {"x": {"divisibility": 16}}, {"num_warps": 8})
-CASE = Case("r", "r", "", "triton", Path("r.yaml"), Input(Path("k.py"), InputKind.OTHER), Target("cuda", "sm_90"), spec=KERNEL)
+KERNEL = KernelSpec(
+    None,
+    {"x": "*fp16"},
+    {"BLOCK": 64, "fast": True},
+    {"x": {"divisibility": 16}},
+    {"num_warps": 8},
+)
+CASE = Case(
+    "r",
+    "r",
+    "",
+    "triton",
+    Path("r.yaml"),
+    Input(Path("k.py"), InputKind.OTHER),
+    Target("cuda", "sm_90"),
+    spec=KERNEL,
+)
 
 
-def wheel(root: Path, version: str = "3.2.0", tag: str = "cp311-cp311-manylinux_2_17_x86_64") -> Path:
+def wheel(
+    root: Path, version: str = "3.2.0", tag: str = "cp311-cp311-manylinux_2_17_x86_64"
+) -> Path:
     """The parts of an unpacked wheel that the adapter looks at."""
     for name in (
         "_C/libtriton.so",
@@ -32,7 +49,9 @@ def wheel(root: Path, version: str = "3.2.0", tag: str = "cp311-cp311-manylinux_
         "backends/nvidia/bin/ptxas",
     ):
         (root / "triton" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "triton" / name).write_text(f"__version__ = '{version.partition('+')[0]}'\n")
+        (root / "triton" / name).write_text(
+            f"__version__ = '{version.partition('+')[0]}'\n"
+        )
     metadata = root / f"triton-{version}.dist-info"
     metadata.mkdir()
     (metadata / "WHEEL").write_text(f"Wheel-Version: 1.0\nTag: {tag}\n")
@@ -43,7 +62,15 @@ def wheel(root: Path, version: str = "3.2.0", tag: str = "cp311-cp311-manylinux_
 def toolchain(tmp_path: Path) -> Toolchain:
     program = wheel(tmp_path)
     told = TRITON.describe(program)
-    return Toolchain("triton", Revision("3.2.0"), "id", tmp_path, program, told.capabilities, told.version)
+    return Toolchain(
+        "triton",
+        Revision("3.2.0"),
+        "id",
+        tmp_path,
+        program,
+        told.capabilities,
+        told.version,
+    )
 
 
 def test_the_library_is_found_in_every_layout(tmp_path: Path) -> None:
@@ -56,32 +83,50 @@ def test_the_library_is_found_in_every_layout(tmp_path: Path) -> None:
 
 
 def test_the_worker_is_told_everything_and_no_path(tmp_path: Path) -> None:
-    program = wheel(tmp_path, tag="{0}-{0}-any".format("cp{}{}".format(*sys.version_info[:2])))
+    program = wheel(
+        tmp_path, tag="{0}-{0}-any".format("cp{}{}".format(*sys.version_info[:2]))
+    )
     known = TRITON.describe(program).capabilities
-    toolchain = Toolchain("triton", Revision("3.2.0"), "id", tmp_path, program, known, "3.2.0")
+    toolchain = Toolchain(
+        "triton", Revision("3.2.0"), "id", tmp_path, program, known, "3.2.0"
+    )
     invocation = TRITON.invocation(replace(CASE, phase="llir"), toolchain)
     assert not isinstance(invocation, Untestable)
     assert invocation.options[2:] == ("--phase", "llir")
     spec = json.loads(invocation.options[1])
-    assert (spec["arch"], spec["shared_limit"], spec["options"]) == ("90", 232448, {"num_warps": 8})
+    assert (spec["arch"], spec["shared_limit"], spec["options"]) == (
+        "90",
+        232448,
+        {"num_warps": 8},
+    )
     assert spec["constexprs"] == {"BLOCK": 64, "fast": True}
     assert str(tmp_path) not in " ".join(invocation.options)
     argv = invocation.argv(program, Path("/k.py"), Path("/out"))
     assert argv[1:3] == ["-I", "-S"]
     assert argv[-3:] == ["/k.py", "-o", "/out"]
-    assert "TRIAGE_STACK_PRINTER" not in invocation.env  # the wheel's library has no symbols
+    # the wheel's library has no symbols
+    assert "TRIAGE_STACK_PRINTER" not in invocation.env
 
 
 def test_a_wheel_for_a_python_that_is_not_here_is_untestable(tmp_path: Path) -> None:
     program = wheel(tmp_path, tag="cp399-cp399-any")
     known = TRITON.describe(program).capabilities
-    answer = TRITON.invocation(CASE, Toolchain("triton", Revision("x"), "id", tmp_path, program, known))
+    answer = TRITON.invocation(
+        CASE, Toolchain("triton", Revision("x"), "id", tmp_path, program, known)
+    )
     assert isinstance(answer, Untestable)
-    assert (answer.cause, answer.reason) == (Cause.TOOLCHAIN, "x needs Python 3.99, and none is installed here")
+    assert (answer.cause, answer.reason) == (
+        Cause.TOOLCHAIN,
+        "x needs Python 3.99, and none is installed here",
+    )
 
 
-def test_the_worker_keeps_the_variables_that_the_recipe_names(toolchain: Toolchain, tmp_path: Path) -> None:
-    case = replace(CASE, env=(("MLIR_ENABLE_DUMP", "1"), ("TRITON_ALWAYS_COMPILE", None)))
+def test_the_worker_keeps_the_variables_that_the_recipe_names(
+    toolchain: Toolchain, tmp_path: Path
+) -> None:
+    case = replace(
+        CASE, env=(("MLIR_ENABLE_DUMP", "1"), ("TRITON_ALWAYS_COMPILE", None))
+    )
     invocation = TRITON.invocation(case, toolchain)
     if isinstance(invocation, Untestable):
         pytest.fail(invocation.reason)
@@ -92,6 +137,10 @@ def test_the_worker_keeps_the_variables_that_the_recipe_names(toolchain: Toolcha
     )
     own = {"MLIR_ENABLE_DUMP": "1", "TRITON_ALWAYS_COMPILE": "2", "TRITON_DEBUG": "3"}
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **invocation.env, **own}, cwd=tmp_path, capture_output=True, text=True
+        [sys.executable, "-c", code],
+        env={**os.environ, **invocation.env, **own},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
     )
     assert done.stdout.split() == ["1", "2", "None"], done.stderr

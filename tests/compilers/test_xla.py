@@ -24,8 +24,24 @@ from triage.model.errors import BadFiles
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Revision, Toolchain
 
-CASE = Case("r", "r", "", "xla", Path("r.yaml"), Input(Path("p.mlir"), InputKind.MLIR), Target("cpu"))
-TOOLCHAIN = Toolchain("xla", Revision("0.8.0"), "id", Path("/env"), Path("/env/bin/python"), Capabilities(), "0.8.0")
+CASE = Case(
+    "r",
+    "r",
+    "",
+    "xla",
+    Path("r.yaml"),
+    Input(Path("p.mlir"), InputKind.MLIR),
+    Target("cpu"),
+)
+TOOLCHAIN = Toolchain(
+    "xla",
+    Revision("0.8.0"),
+    "id",
+    Path("/env"),
+    Path("/env/bin/python"),
+    Capabilities(),
+    "0.8.0",
+)
 HLO = """HloModule jit_f, entry_computation_layout={(f32[4,8]{1,0})->f32[4]{0}}
 
 %region_0.3 (a.4: f32[], b.5: f32[]) -> f32[] {
@@ -51,11 +67,20 @@ def read(text: str) -> PrintedModule:
     return found[0]
 
 
-def test_names_layouts_and_metadata_of_hlo_do_not_count_but_types_and_attributes_do() -> None:
+def test_names_layouts_and_metadata_of_hlo_do_not_count_but_types_and_attributes_do() -> (
+    None
+):
     program = read(HLO)
     assert program.functions["main"].operations == {"hlo.reduce": 1, "hlo.add": 1}
-    renamed = HLO.replace("region_0.3", "region_7.21").replace("reduce.7", "sum").replace("%", "")
-    assert read(renamed.replace("{1,0}", "{0,1}").replace('"sum"', '"other"')).whole == program.whole
+    renamed = (
+        HLO.replace("region_0.3", "region_7.21")
+        .replace("reduce.7", "sum")
+        .replace("%", "")
+    )
+    assert (
+        read(renamed.replace("{1,0}", "{0,1}").replace('"sum"', '"other"')).whole
+        == program.whole
+    )
     assert read(HLO.replace("f32[4,8]", "f32[4,16]")).whole != program.whole
     assert 'dimensions = "{1}"' in generic_form(HLO)
 
@@ -67,12 +92,21 @@ def test_every_damaged_text_of_hlo_is_read_without_an_error() -> None:
 
 
 def test_a_case_becomes_the_words_of_the_worker() -> None:
-    flags = (Flag("--xla_cpu_enable_fast_math=true"), Flag("--xla_old=1", until="0.7.0"))
+    flags = (
+        Flag("--xla_cpu_enable_fast_math=true"),
+        Flag("--xla_old=1", until="0.7.0"),
+    )
     invocation = Xla().invocation(replace(CASE, flags=flags), TOOLCHAIN)
     assert not isinstance(invocation, Untestable)
     argv = invocation.argv(TOOLCHAIN.program, Path("p.mlir"), Path("out"))
     assert argv[:3] == ["/env/bin/python", "-I", str(WORKER)]
-    assert argv[3:] == ["compile", "--xla_cpu_enable_fast_math=true", "p.mlir", "-o", "out"]
+    assert argv[3:] == [
+        "compile",
+        "--xla_cpu_enable_fast_math=true",
+        "p.mlir",
+        "-o",
+        "out",
+    ]
     other = Xla().invocation(replace(CASE, target=Target("cuda")), TOOLCHAIN)
     assert isinstance(other, Untestable)
     assert other.cause is Cause.TARGET
@@ -85,7 +119,11 @@ def test_a_jaxlib_is_found_in_a_virtual_environment_only(tmp_path: Path) -> None
     (tmp_path / "bin/python").touch()
     assert Xla().locate(tmp_path) is None
     (package / "version.py").touch()
-    assert Xla().locate(tmp_path) == Xla().locate(tmp_path / "bin/python") == tmp_path / "bin/python"
+    assert (
+        Xla().locate(tmp_path)
+        == Xla().locate(tmp_path / "bin/python")
+        == tmp_path / "bin/python"
+    )
     (package / "libjax_common.so").touch()
     names = {path.name for path in Xla().identity_files(tmp_path / "bin/python")}
     assert {"libjax_common.so", "version.py", "worker.py"} <= names
@@ -94,15 +132,25 @@ def test_a_jaxlib_is_found_in_a_virtual_environment_only(tmp_path: Path) -> None
 def recipe(folder: Path, text: str) -> Path:
     (folder / "p.mlir").touch()
     (folder / "f.py").touch()
-    (folder / "r.yaml").write_text(f"name: r\nsummary: s\ncompiler: xla\ntarget: {{backend: cpu}}\n{text}\n")
+    (folder / "r.yaml").write_text(
+        f"name: r\nsummary: s\ncompiler: xla\ntarget: {{backend: cpu}}\n{text}\n"
+    )
     return folder / "r.yaml"
 
 
 def test_what_lowers_a_function_is_part_of_its_input(tmp_path: Path) -> None:
-    path = recipe(tmp_path, "input: f.py\nlower: {function: step, arguments: [4x8xf32, i32]}\nargs: {n: 3}")
+    path = recipe(
+        tmp_path,
+        "input: f.py\nlower: {function: step, arguments: [4x8xf32, i32]}\nargs: {n: 3}",
+    )
     [case] = load_cases([path])
     assert case.input.kind is InputKind.GENERATOR
-    assert case.input.args == (("function", "step"), ("argument", "4x8xf32"), ("argument", "i32"), ("n", "3"))
+    assert case.input.args == (
+        ("function", "step"),
+        ("argument", "4x8xf32"),
+        ("argument", "i32"),
+        ("n", "3"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,20 +162,39 @@ def test_what_lowers_a_function_is_part_of_its_input(tmp_path: Path) -> None:
         ("input: p.mlir\nrun: {inputs: [4xq7=1]}", 6),
     ],
 )
-def test_mistakes_of_a_recipe_are_shown_where_they_are(tmp_path: Path, text: str, line: int) -> None:
+def test_mistakes_of_a_recipe_are_shown_where_they_are(
+    tmp_path: Path, text: str, line: int
+) -> None:
     with pytest.raises(BadFiles) as raised:
         load_cases([recipe(tmp_path, text)])
     assert [problem.line for problem in raised.value.problems] == [line]
 
 
 def test_the_script_of_a_reproducer_has_the_values_of_the_run() -> None:
-    spec = RunSpec(inputs=("2x3xf32=1 2 3 4 5 6", "@values/a.npy", "4xbf16=@values/b.bin", "5"), expected=("2xi1=true false",))
+    spec = RunSpec(
+        inputs=("2x3xf32=1 2 3 4 5 6", "@values/a.npy", "4xbf16=@values/b.bin", "5"),
+        expected=("2xi1=true false",),
+    )
     runner = XlaRunner()
     words = runner.argv(
-        Path("python"), Path("{module}"), runner.options(CASE, spec), inputs=spec.inputs, expected=spec.expected
+        Path("python"),
+        Path("{module}"),
+        runner.options(CASE, spec),
+        inputs=spec.inputs,
+        expected=spec.expected,
     )
     options = ("compile", "--xla_a=1")
-    task = StandaloneCompile(CASE, "input.mlir", "jaxlib", options, "0.8.0", "0.8.0", None, "wrong-result", run=tuple(words))
+    task = StandaloneCompile(
+        CASE,
+        "input.mlir",
+        "jaxlib",
+        options,
+        "0.8.0",
+        "0.8.0",
+        None,
+        "wrong-result",
+        run=tuple(words),
+    )
     [(name, text)] = Xla().script.files(task).items()
     assert name in Xla().script.call(task).run
     ast.parse(text)
@@ -144,23 +211,35 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
     return import_module("triage.compilers.xla.worker")
 
 
-def test_the_worker_reads_and_compares_values_as_recipes_write_them(worker: Any, tmp_path: Path) -> None:
+def test_the_worker_reads_and_compares_values_as_recipes_write_them(
+    worker: Any, tmp_path: Path
+) -> None:
     assert worker.value("2x2xf32=1 2 3 4", "f32").tolist() == [[1, 2], [3, 4]]
-    assert worker.value("3xi64=9007199254740993", "s64").tolist() == [9007199254740993] * 3
+    assert (
+        worker.value("3xi64=9007199254740993", "s64").tolist() == [9007199254740993] * 3
+    )
     assert worker.value("2xi1=true false", "pred").tolist() == [True, False]
     assert worker.value("5", "s32").dtype == np.int32
     np.save(tmp_path / "a.npy", np.arange(3))
     assert worker.value(f"@{tmp_path / 'a.npy'}", "s64").tolist() == [0, 1, 2]
     one, near = np.full(4, 1.0, "f4"), np.full(4, 1.00001, "f4")
     assert not worker.difference(near, one, {"f32": 1e-4, "relative": 0})
-    assert "index 0 (1.00001)" in worker.difference(near, one, {"f32": 1e-7, "relative": 0})
-    assert not worker.difference(np.array([np.nan, np.inf]), np.array([np.nan, np.inf]), {})
+    assert "index 0 (1.00001)" in worker.difference(
+        near, one, {"f32": 1e-7, "relative": 0}
+    )
+    assert not worker.difference(
+        np.array([np.nan, np.inf]), np.array([np.nan, np.inf]), {}
+    )
     assert "index 1" in worker.difference(np.array([1, 2]), np.array([1, 3]), {})
     assert "is 4; expected" in worker.difference(one, np.zeros(3), {})
 
 
-def test_a_recipe_is_started_from_a_function_of_jax(triage: Triage, workplace: Path) -> None:
-    (workplace / "f.py").write_text("import jax\n\n\n@jax.jit\ndef step(x):\n    return x\n\n\ndef other(x):\n    return x\n")
+def test_a_recipe_is_started_from_a_function_of_jax(
+    triage: Triage, workplace: Path
+) -> None:
+    (workplace / "f.py").write_text(
+        "import jax\n\n\n@jax.jit\ndef step(x):\n    return x\n\n\ndef other(x):\n    return x\n"
+    )
     assert triage("recipe", "new", "r.yaml", "--input", "f.py").returncode == 0
     [case] = load_cases([workplace / "r.yaml"])
     assert (case.compiler, case.input.args) == ("xla", (("function", "step"),))
@@ -177,14 +256,25 @@ JAX = "import jax\nimport jax.numpy as jnp\nfrom functools import partial\n"
     ("program", "function"),
     [
         ("def f(x):\n    return x\n\n\ng = jax.jit(f)\nprint(g(jnp.ones(3)))\n", "f"),
-        ("@partial(jax.jit, static_argnums=1)\ndef f(x, n):\n    return x * n\n\n\nprint(f(jnp.ones(3), 2))\n", "f"),
-        ("from jax import jit\n\n\n@jit\ndef f(x):\n    return x\n\n\nprint(f(1))\n", "f"),
+        (
+            "@partial(jax.jit, static_argnums=1)\ndef f(x, n):\n    return x * n\n\n\nprint(f(jnp.ones(3), 2))\n",
+            "f",
+        ),
+        (
+            "from jax import jit\n\n\n@jit\ndef f(x):\n    return x\n\n\nprint(f(1))\n",
+            "f",
+        ),
         ("print(jax.jit(lambda x: x + 1)(1))\n", None),
-        ("double = lambda x: 2 * x\nprint(jax.jit(double).lower(1).as_text())\n", "double"),
+        (
+            "double = lambda x: 2 * x\nprint(jax.jit(double).lower(1).as_text())\n",
+            "double",
+        ),
         ("print(jax.jit(jax.grad(lambda x: x))(1.0))\n", None),
     ],
 )
-def test_a_program_that_imports_jax_is_of_xla(triage: Triage, workplace: Path, program: str, function: str | None) -> None:
+def test_a_program_that_imports_jax_is_of_xla(
+    triage: Triage, workplace: Path, program: str, function: str | None
+) -> None:
     (workplace / "p.py").write_text(JAX + program)
     assert triage("recipe", "new", "r.yaml", "--input", "p.py").returncode == 0
     [case] = load_cases([workplace / "r.yaml"])
@@ -192,8 +282,12 @@ def test_a_program_that_imports_jax_is_of_xla(triage: Triage, workplace: Path, p
 
 
 @pytest.mark.usefixtures("home")
-def test_a_function_whose_arguments_are_not_known_is_not_compiled(triage: Triage, workplace: Path) -> None:
-    (workplace / "p.py").write_text(JAX + "def gradient(x, y):\n    return x\n\n\ng = jax.jit(gradient)\n")
+def test_a_function_whose_arguments_are_not_known_is_not_compiled(
+    triage: Triage, workplace: Path
+) -> None:
+    (workplace / "p.py").write_text(
+        JAX + "def gradient(x, y):\n    return x\n\n\ng = jax.jit(gradient)\n"
+    )
     done = triage("run", "p.py:gradient", "-t", "xla:path:/nowhere")
     assert done.returncode == 2
     assert "triage recipe new p.yaml --input p.py:gradient" in done.stderr
@@ -203,9 +297,14 @@ def test_a_function_whose_arguments_are_not_known_is_not_compiled(triage: Triage
 def test_types_of_arguments_are_trees_of_shapes(workplace: Path) -> None:
     text = "name: p\nsummary: s\ncompiler: xla\ninput: p.py\ntarget: {backend: cpu}\nlower: {arguments: [%s]}\n"
     (workplace / "p.py").write_text("")
-    (workplace / "r.yaml").write_text(text % "{w: 4x8xf32, b: [i32, 2xcomplex<f32>]}, f64")
+    (workplace / "r.yaml").write_text(
+        text % "{w: 4x8xf32, b: [i32, 2xcomplex<f32>]}, f64"
+    )
     [case] = load_cases([workplace / "r.yaml"])
-    assert case.input.args == (("argument", '{"w": "4x8xf32", "b": ["i32", "2xcomplex<f32>"]}'), ("argument", "f64"))
+    assert case.input.args == (
+        ("argument", '{"w": "4x8xf32", "b": ["i32", "2xcomplex<f32>"]}'),
+        ("argument", "f64"),
+    )
     (workplace / "r.yaml").write_text(text % "{w: 4x8xf33}")
     with pytest.raises(BadFiles, match="4x8xf33"):
         load_cases([workplace / "r.yaml"])

@@ -1,4 +1,6 @@
-"""The examples of the cluster guide: their files are valid, and Dask knows every option."""
+"""The examples of the cluster guide: their files are valid, and Dask knows every
+option.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,21 @@ import pytest
 import yaml
 
 DOCS = Path(__file__).parents[2] / "docs"
-FILES = [DOCS / "how-to" / "cluster.md", *sorted((DOCS / "examples").glob("*-workers.*"))]
+FILES = [
+    DOCS / "how-to" / "cluster.md",
+    *sorted((DOCS / "examples").glob("*-workers.*")),
+]
 
 
 def dask_lines(path: Path) -> list[list[str]]:
     """Return the words after `dask` of each command in a file."""
-    commands = re.findall(r"(?<![`\w-])dask ((?:scheduler|worker) [^\n'`]*)", path.read_text())
-    return [shlex.split(re.sub(r'"\$\{?\w+[^"]*"', "8", command).removesuffix('"]')) for command in commands]
+    commands = re.findall(
+        r"(?<![`\w-])dask ((?:scheduler|worker) [^\n'`]*)", path.read_text()
+    )
+    return [
+        shlex.split(re.sub(r'"\$\{?\w+[^"]*"', "8", command).removesuffix('"]'))
+        for command in commands
+    ]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -31,28 +41,53 @@ def test_dask_knows_every_option(path: Path) -> None:
         commands[name].make_context(name, words, resilient_parsing=False)
 
 
-def test_the_slurm_job_is_valid_and_starts_a_worker_for_each_core(tmp_path: Path) -> None:
+def test_the_slurm_job_is_valid_and_starts_a_worker_for_each_core(
+    tmp_path: Path,
+) -> None:
     script = DOCS / "examples" / "slurm-workers.sh"
     fake = tmp_path / "dask"
     fake.write_text('#!/bin/sh\necho "$TRIAGE_HOME $*"\n')
     fake.chmod(0o755)
-    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "TRIAGE_SCHEDULER": "tcp://head:8786", "SLURM_CPUS_PER_TASK": "16"}
-    done = subprocess.run(["bash", script], env=env, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("/tmp/triage worker tcp://head:8786 --nworkers 16 --nthreads 1")
-    without = subprocess.run(["bash", script], env={"PATH": env["PATH"]}, capture_output=True, text=True, check=False)
+    env = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "TRIAGE_SCHEDULER": "tcp://head:8786",
+        "SLURM_CPUS_PER_TASK": "16",
+    }
+    done = subprocess.run(
+        ["bash", script], env=env, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(
+        "/tmp/triage worker tcp://head:8786 --nworkers 16 --nthreads 1"
+    )
+    without = subprocess.run(
+        ["bash", script],
+        env={"PATH": env["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (without.returncode != 0, "tcp://" in without.stderr) == (True, True)
 
 
 def test_the_kubernetes_workers_find_the_scheduler() -> None:
     documents = {
         (document["kind"], document["metadata"]["name"]): document["spec"]
-        for document in yaml.safe_load_all((DOCS / "examples" / "kubernetes-workers.yaml").read_text())
+        for document in yaml.safe_load_all(
+            (DOCS / "examples" / "kubernetes-workers.yaml").read_text()
+        )
     }
     service = documents["Service", "triage-scheduler"]
-    pods = {name: spec["template"] for (kind, name), spec in documents.items() if kind == "Deployment"}
+    pods = {
+        name: spec["template"]
+        for (kind, name), spec in documents.items()
+        if kind == "Deployment"
+    }
     assert pods["triage-scheduler"]["metadata"]["labels"] == service["selector"]
     for name, pod in pods.items():
-        assert documents["Deployment", name]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+        assert (
+            documents["Deployment", name]["selector"]["matchLabels"]
+            == pod["metadata"]["labels"]
+        )
     [worker] = pods["triage-workers"]["spec"]["containers"]
     assert f"tcp://triage-scheduler:{service['ports'][0]['port']}" in worker["args"][0]
     assert worker["env"][0]["name"] == "TRIAGE_HOME"

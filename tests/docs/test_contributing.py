@@ -1,4 +1,6 @@
-"""The table in CONTRIBUTING.md is true: each kind of change works in a copy of the package with only the files it names."""
+"""The table in CONTRIBUTING.md is true: each kind of change works in a copy of the
+package with only the files it names.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,11 @@ def drop_last_line(candidate: ReducedCase, test: InterestingnessTest) -> Reduced
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A copy of the package that a test may extend."""
-    shutil.copytree(ROOT / "triage", tmp_path / "src" / "triage", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "triage",
+        tmp_path / "src" / "triage",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     return tmp_path / "src"
 
 
@@ -88,8 +94,19 @@ def add_line(path: Path, after: str, line: str) -> None:
 
 def run(package: Path, tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run Python with the extended package."""
-    env = {**os.environ, "PYTHONPATH": str(package), "TRIAGE_HOME": str(tmp_path / "home")}
-    return subprocess.run([sys.executable, *words], env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(package),
+        "TRIAGE_HOME": str(tmp_path / "home"),
+    }
+    return subprocess.run(
+        [sys.executable, *words],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 TRIAGE = ("-c", "from triage.cli import main; main()")
@@ -121,7 +138,17 @@ def test_a_family_is_a_package_and_one_line(package: Path, tmp_path: Path) -> No
         '    "copier": "triage.compilers.copier.adapter:Copier",',
     )
     recipe = copier(tmp_path)
-    done = run(package, tmp_path, *TRIAGE, "run", str(recipe), "-t", f"path:{tmp_path / 'build'}", "--format", "json")
+    done = run(
+        package,
+        tmp_path,
+        *TRIAGE,
+        "run",
+        str(recipe),
+        "-t",
+        f"path:{tmp_path / 'build'}",
+        "--format",
+        "json",
+    )
     assert done.returncode == 0, done.stderr
     [result] = json.loads(done.stdout)["results"]
     assert result["status"] == "passed"
@@ -141,13 +168,15 @@ def test_a_format_is_a_module_and_one_line(package: Path, tmp_path: Path) -> Non
     assert done.stdout.startswith("one line: ")
 
 
-def test_a_reduction_pass_is_a_module_and_one_line(package: Path, tmp_path: Path) -> None:
+def test_a_reduction_pass_is_a_module_and_one_line(
+    package: Path, tmp_path: Path
+) -> None:
     frontends = package / "triage" / "reduce" / "frontends"
     (frontends / "last_line.py").write_text(PASS.lstrip())
     add_line(
         frontends / "text.py",
-        "            drop_lines,",
-        "            drop_last_line,",
+        "        drop_lines,",
+        "        drop_last_line,",
     )
     add_line(
         frontends / "text.py",

@@ -14,7 +14,11 @@ from triage.cli.app import COMMANDS, every_command, load
 from triage.cli.exit_codes import Exit
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 KNOWN: dict[str, Any] = {" ".join(path): command for path, command in every_command()}
@@ -22,7 +26,9 @@ KNOWN |= {name: load(name) for name in COMMANDS if name not in KNOWN}
 
 
 def command_lines(page: Path) -> Iterator[tuple[int, str]]:
-    """Yield every line in a code block that runs `triage`, and every inline `triage ...`, with its line number."""
+    """Yield every line in a code block that runs `triage`, and every inline `triage
+    ...`, with its line number.
+    """
     fenced = False
     for number, line in enumerate(page.read_text().splitlines(), 1):
         if line.startswith("```"):
@@ -42,19 +48,30 @@ def name_of(page: Path) -> str:
 def test_every_command_line_uses_known_commands_and_options(page: Path) -> None:
     for number, line in command_lines(page):
         words = shlex.split(re.split(r"\s(?:\\?[|>]|2>|&&|#)|\\\|", line)[0])[1:]
-        name = next((name for name in (" ".join(words[:2]), words[0]) if name in KNOWN), None)
+        name = next(
+            (name for name in (" ".join(words[:2]), words[0]) if name in KNOWN), None
+        )
         assert name, f"{page.name}:{number}: no command {words[0]!r} in {line!r}"
-        words = words[: words.index("--")] if "--" in words else words  # the rest belongs to another program
-        options = {option for param in KNOWN[name].params for option in (*param.opts, *param.secondary_opts)}
+        # the rest belongs to another program
+        words = words[: words.index("--")] if "--" in words else words
+        options = {
+            option
+            for param in KNOWN[name].params
+            for option in (*param.opts, *param.secondary_opts)
+        }
         for word in words:
             if word.startswith("-") and len(word) > 1:
-                assert word.partition("=")[0] in options | {"--help"}, f"{page.name}:{number}: {name} has no {word}"
+                assert word.partition("=")[0] in options | {"--help"}, (
+                    f"{page.name}:{number}: {name} has no {word}"
+                )
 
 
 def test_the_readme_names_every_command_and_exit_code_in_150_lines() -> None:
     readme = (ROOT / "README.md").read_text()
     for name in KNOWN:
-        assert f"triage {name.split()[0]}" in readme, f"README does not mention triage {name}"
+        assert f"triage {name.split()[0]}" in readme, (
+            f"README does not mention triage {name}"
+        )
     for code in Exit:
         assert re.search(rf"^\| {int(code)} \|", readme, re.MULTILINE)
     assert len(readme.splitlines()) <= 150
@@ -62,8 +79,12 @@ def test_the_readme_names_every_command_and_exit_code_in_150_lines() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_link_to_a_file_has_a_target(page: Path) -> None:
-    """mkdocs checks the links of the site; this covers pages outside of it. Generated pages have no file."""
-    prose = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    """mkdocs checks the links of the site; this covers pages outside of it. Generated
+    pages have no file.
+    """
+    prose = re.sub(
+        r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL
+    )
     generated = {
         "commands.md",
         "recipe.md",
@@ -75,10 +96,22 @@ def test_every_link_to_a_file_has_a_target(page: Path) -> None:
     }
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", prose):
         path = page.parent / target
-        assert path.exists() or (path.parent.name == "reference" and path.name in generated), f"{page.name} links to {target}"
+        assert path.exists() or (
+            path.parent.name == "reference" and path.name in generated
+        ), f"{page.name} links to {target}"
 
 
 def test_files_that_the_documentation_names_exist() -> None:
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
-    named = {name for page in pages for name in re.findall(r"\b(?:tests|triage)/[\w/]+\.(?:py|yaml)", page.read_text())}
+    pages = [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").rglob("*.md"),
+    ]
+    named = {
+        name
+        for page in pages
+        for name in re.findall(
+            r"\b(?:tests|triage)/[\w/]+\.(?:py|yaml)", page.read_text()
+        )
+    }
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []

@@ -1,4 +1,6 @@
-"""A Dask cluster of real processes, each with a home of its own, and a compiler whose input says what it does."""
+"""A Dask cluster of real processes, each with a home of its own, and a compiler whose
+input says what it does.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 @dataclass
 class Lab:
-    """A scheduler, workers and a client, each a process. toolchain: a folder with the compiler."""
+    """A scheduler, workers and a client, each a process. toolchain: a folder with the
+    compiler.
+    """
 
     folder: Path
     port: int = 0
@@ -84,30 +88,72 @@ class Lab:
         cwd = self.folder / f"cwd-{name}"
         cwd.mkdir(exist_ok=True)
         command = [sys.executable, "-m", "dask", *map(str, words)]
-        settings = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2", "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "3s"}
-        environ = os.environ | settings | {"TRIAGE_HOME": str(self.folder / f"home-{name}")} | env
-        self.processes[name] = subprocess.Popen(command, env=environ, cwd=cwd, stdout=log, stderr=log, start_new_session=True)
+        settings = {
+            "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "2",
+            "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "3s",
+        }
+        environ = (
+            os.environ
+            | settings
+            | {"TRIAGE_HOME": str(self.folder / f"home-{name}")}
+            | env
+        )
+        self.processes[name] = subprocess.Popen(
+            command,
+            env=environ,
+            cwd=cwd,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
         return self.processes[name]
 
     def scheduler(self) -> None:
         file = self.folder / "scheduler.json"
         file.unlink(missing_ok=True)
         self.start(
-            "scheduler", "scheduler", "--host", "127.0.0.1", "--port", self.port, "--no-dashboard", "--scheduler-file", file
+            "scheduler",
+            "scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            self.port,
+            "--no-dashboard",
+            "--scheduler-file",
+            file,
         )
-        until(lambda: file.exists() and file.read_text().strip().endswith("}"), "the scheduler starts")
+        until(
+            lambda: file.exists() and file.read_text().strip().endswith("}"),
+            "the scheduler starts",
+        )
         self.port = int(json.loads(file.read_text())["address"].rpartition(":")[2])
 
     def worker(self, name: str, *words: str, **env: str) -> None:
-        options = ["--nthreads", "1", "--no-dashboard", "--name", name, "--memory-limit", "0", *words]
+        options = [
+            "--nthreads",
+            "1",
+            "--no-dashboard",
+            "--name",
+            name,
+            "--memory-limit",
+            "0",
+            *words,
+        ]
         self.start(name, "worker", self.address, *options, **env)
-        until(lambda: b"Registered to" in (self.folder / f"{name}.log").read_bytes(), f"{name} registers")
+        until(
+            lambda: b"Registered to" in (self.folder / f"{name}.log").read_bytes(),
+            f"{name} registers",
+        )
 
     def liar(self, name: str) -> None:
         """Start a worker whose compiler has other bytes."""
-        write_program(self.folder / "other" / "bin" / "cc", COMPILER + "# other bytes\n")
+        write_program(
+            self.folder / "other" / "bin" / "cc", COMPILER + "# other bytes\n"
+        )
         (self.folder / "lie").mkdir()
-        (self.folder / "lie" / "sitecustomize.py").write_text(LIE.replace("FOLDER", repr(str(self.folder / "other"))))
+        (self.folder / "lie" / "sitecustomize.py").write_text(
+            LIE.replace("FOLDER", repr(str(self.folder / "other")))
+        )
         self.worker(name, PYTHONPATH=str(self.folder / "lie"))
 
     def end(self, name: str, number: int = signal.SIGKILL) -> None:
@@ -121,26 +167,55 @@ class Lab:
         path.write_text(RECIPE.replace("NAMES", ", ".join(names)))
         return path
 
-    def start_triage(self, *words: object, home: str = "client", **env: str) -> subprocess.Popen[str]:
+    def start_triage(
+        self, *words: object, home: str = "client", **env: str
+    ) -> subprocess.Popen[str]:
         """Start a command that uses the cluster."""
-        command = [sys.executable, "-c", "from triage.cli import main; main()", *map(str, words), "--format", "json"]
-        place = {"TRIAGE_HOME": str(self.folder / f"home-{home}"), "TRIAGE_EXECUTOR": f"dask:{self.address}"}
-        pipes: dict[str, Any] = {"text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen(command, env=os.environ | place | env, cwd=self.folder, **pipes)
+        command = [
+            sys.executable,
+            "-c",
+            "from triage.cli import main; main()",
+            *map(str, words),
+            "--format",
+            "json",
+        ]
+        place = {
+            "TRIAGE_HOME": str(self.folder / f"home-{home}"),
+            "TRIAGE_EXECUTOR": f"dask:{self.address}",
+        }
+        pipes: dict[str, Any] = {
+            "text": True,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+        }
+        return subprocess.Popen(
+            command, env=os.environ | place | env, cwd=self.folder, **pipes
+        )
 
     def ended(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
-        """Wait for a command; return its exit code, its answer, and what was printed to stderr."""
+        """Wait for a command; return its exit code, its answer, and what was printed to
+        stderr.
+        """
         stdout, stderr = process.communicate(timeout=PATIENCE)
         return process.returncode, json.loads(stdout or "{}"), stderr
 
     def client(self, *names: str, **env: str) -> subprocess.Popen[str]:
         """Start `triage run` for these inputs."""
-        return self.start_triage("run", self.recipe(*names), "-t", f"path:{self.toolchain}", "-q", **env)
+        return self.start_triage(
+            "run", self.recipe(*names), "-t", f"path:{self.toolchain}", "-q", **env
+        )
 
     def answer(self, process: subprocess.Popen[str]) -> tuple[int, dict[str, Any], str]:
         """Return the exit code, the results by input, and what was printed to stderr."""
         code, answer, stderr = self.ended(process)
-        return code, {result["case"].rpartition("=")[2].rstrip("]"): result for result in answer.get("results", ())}, stderr
+        return (
+            code,
+            {
+                result["case"].rpartition("=")[2].rstrip("]"): result
+                for result in answer.get("results", ())
+            },
+            stderr,
+        )
 
     def run(self, *names: str) -> tuple[int, dict[str, Any], str]:
         return self.answer(self.client(*names))
@@ -148,8 +223,14 @@ class Lab:
     def calls(self) -> list[list[str]]:
         """Return the process, its parent and the input of each compile."""
         file = self.toolchain / "bin" / "calls"
-        return [line.split(maxsplit=2) for line in file.read_text().splitlines()] if file.exists() else []
+        return (
+            [line.split(maxsplit=2) for line in file.read_text().splitlines()]
+            if file.exists()
+            else []
+        )
 
     def records(self, home: str) -> int:
-        with closing(ResultCache(self.folder / f"home-{home}" / "evidence.db")) as evidence:
+        with closing(
+            ResultCache(self.folder / f"home-{home}" / "evidence.db")
+        ) as evidence:
             return evidence.count()

@@ -22,7 +22,9 @@ DAMAGE = {
     "a flipped bit": _flipped,
     "nested": lambda _: b"[" * 100_000,
     "a long number": lambda _: b"9" * 5_000,
-    "another type": lambda _: b'{"files": 5, "flags": "x", "name": 1, "verdict": "good", "by": [], "case": {}}',
+    "another type": lambda _: (
+        b'{"files": 5, "flags": "x", "name": 1, "verdict": "good", "by": [], "case": {}}'
+    ),
 }
 each_damage = pytest.mark.parametrize("damage", DAMAGE)
 

@@ -1,4 +1,6 @@
-"""Programs whose times are invented: a true time, noise, interruptions, and a machine that slows down meanwhile."""
+"""Programs whose times are invented: a true time, noise, interruptions, and a machine
+that slows down meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,17 @@ from triage.execution.timing import Sample
 from triage.model.case import RunSpec
 from triage.model.progress import Progress
 
-RUNNER: Any = SimpleNamespace(progress=Progress(), registry=SimpleNamespace(revision=lambda ref: ref.revision))
+RUNNER: Any = SimpleNamespace(
+    progress=Progress(), registry=SimpleNamespace(revision=lambda ref: ref.revision)
+)
 MAIN = RunSpec(function="main")
 
 
 @dataclass
 class Machine:
-    """Adds noise to all programs that run on it. drift: change of all times from the first to the hundredth run; outliers:
-    share of the runs that other work makes up to four times as long.
+    """Adds noise to all programs that run on it. drift: change of all times from the
+    first to the hundredth run; outliers: share of the runs that other work makes up to
+    four times as long.
     """
 
     seed: int
@@ -36,8 +41,14 @@ class Machine:
     def seconds(self, true: float) -> float:
         self.runs += 1
         slowed = 1 + self.drift * min(self.runs, 100) / 100
-        busy = 1 + 3 * self.random.random() if self.random.random() < self.outliers else 1.0
-        return float(true * slowed * busy * np.exp(self.noise * self.random.standard_normal()))
+        busy = (
+            1 + 3 * self.random.random()
+            if self.random.random() < self.outliers
+            else 1.0
+        )
+        return float(
+            true * slowed * busy * np.exp(self.noise * self.random.standard_normal())
+        )
 
 
 @dataclass(eq=False)

@@ -1,4 +1,6 @@
-"""Verdicts on invented times: none from noise, drift or outliers, and a change only where two measurements agree."""
+"""Verdicts on invented times: none from noise, drift or outliers, and a change only
+where two measurements agree.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,29 @@ from triage.execution.timing import Pace, Sample
 
 CASE = case_named("case")
 ROWS = [Configuration(CASE, ref) for ref in release_refs(3)]
-BUSY = [{"noise": 0.02}, {"noise": 0.1}, {"drift": 0.5}, {"drift": 3.0}, {"outliers": 0.2}, {"outliers": 0.4, "drift": 0.3}]
+BUSY = [
+    {"noise": 0.02},
+    {"noise": 0.1},
+    {"drift": 0.5},
+    {"drift": 3.0},
+    {"outliers": 0.2},
+    {"outliers": 0.4, "drift": 0.3},
+]
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, *programs: Any, baseline: int = 0) -> Benchmark:
+def measured(
+    monkeypatch: pytest.MonkeyPatch, *programs: Any, baseline: int = 0
+) -> Benchmark:
     rows = ROWS[: len(programs)]
-    by_release = {row.ref.revision.name: program for row, program in zip(rows, programs, strict=True)}
-    monkeypatch.setattr(benchmarks, "compile_program", lambda _runner, _case, ref, _target: by_release[ref.revision.name])
+    by_release = {
+        row.ref.revision.name: program
+        for row, program in zip(rows, programs, strict=True)
+    }
+    monkeypatch.setattr(
+        benchmarks,
+        "compile_program",
+        lambda _runner, _case, ref, _target: by_release[ref.revision.name],
+    )
     monkeypatch.setattr(benchmarks, "functions_of", lambda *_: (MAIN,))
     return Benchmark(rows, rows[baseline], threshold=0.05).measure(RUNNER, budget=600.0)
 
@@ -30,28 +48,47 @@ def paces(result: Benchmark) -> list[Pace | None]:
 
 
 @pytest.mark.parametrize("busy", BUSY, ids=str)
-def test_equal_programs_are_never_slower_or_faster(monkeypatch: pytest.MonkeyPatch, busy: dict[str, float]) -> None:
+def test_equal_programs_are_never_slower_or_faster(
+    monkeypatch: pytest.MonkeyPatch, busy: dict[str, float]
+) -> None:
     for seed in range(40):
         machine = Machine(seed, **busy)
-        result = measured(monkeypatch, InventedProgram(machine, 0.01), InventedProgram(machine, 0.01))
+        result = measured(
+            monkeypatch, InventedProgram(machine, 0.01), InventedProgram(machine, 0.01)
+        )
         assert paces(result)[1] in (Pace.SAME, Pace.NOISY)
 
 
 @pytest.mark.parametrize("busy", BUSY, ids=str)
-def test_twice_as_slow_is_slower_on_a_busy_machine_too(monkeypatch: pytest.MonkeyPatch, busy: dict[str, float]) -> None:
+def test_twice_as_slow_is_slower_on_a_busy_machine_too(
+    monkeypatch: pytest.MonkeyPatch, busy: dict[str, float]
+) -> None:
     for seed in range(5):
         machine = Machine(seed, **busy)
-        result = measured(monkeypatch, InventedProgram(machine, 0.01), InventedProgram(machine, 0.02))
+        result = measured(
+            monkeypatch, InventedProgram(machine, 0.01), InventedProgram(machine, 0.02)
+        )
         assert paces(result) == [None, Pace.SLOWER]
-        assert result.series[1].comparison.low < 2 < result.series[1].comparison.high * 1.05
+        assert (
+            result.series[1].comparison.low
+            < 2
+            < result.series[1].comparison.high * 1.05
+        )
 
 
-def test_a_program_that_stops_running_has_a_reason_and_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_stops_running_has_a_reason_and_no_verdict(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     class Broken(InventedProgram):
         def sample(self, *_: object, **__: object) -> Sample | str:
             return "it ran out of memory"
 
     machine = Machine(1)
-    result = measured(monkeypatch, InventedProgram(machine, 0.01), Broken(machine, 0.01), InventedProgram(machine, 0.01))
+    result = measured(
+        monkeypatch,
+        InventedProgram(machine, 0.01),
+        Broken(machine, 0.01),
+        InventedProgram(machine, 0.01),
+    )
     assert [row.reason for row in result.series] == [None, "it ran out of memory", None]
     assert paces(result) == [None, None, Pace.SAME]

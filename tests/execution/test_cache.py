@@ -16,23 +16,54 @@ from pathlib import Path
 import pytest
 
 from triage.classify import FailingPass
-from triage.execution.cache import SCHEMA_VERSION, Record, ResultCache, record_json, set_aside_files
+from triage.execution.cache import (
+    SCHEMA_VERSION,
+    Record,
+    ResultCache,
+    record_json,
+    set_aside_files,
+)
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Captured, Ending, Execution
 
 COUNT = 40
 
 
-def record(key: str = "k", text: str = "error: x", at: str = "2026-01-01T00:00:00+00:00") -> Record:
+def record(
+    key: str = "k", text: str = "error: x", at: str = "2026-01-01T00:00:00+00:00"
+) -> Record:
     execution = Execution(
-        ("iree-compile",), Ending.EXITED, 1, None, 1.5, 2.5, 300.0, Captured(), Captured(text, "tail", 7), None, randomised=True
+        ("iree-compile",),
+        Ending.EXITED,
+        1,
+        None,
+        1.5,
+        2.5,
+        300.0,
+        Captured(),
+        Captured(text, "tail", 7),
+        None,
+        randomised=True,
     )
-    return Record(key, "case", "3.3.0", execution, FailingPass("SomePass", "iree-some-pass"), 1, at)
+    return Record(
+        key,
+        "case",
+        "3.3.0",
+        execution,
+        FailingPass("SomePass", "iree-some-pass"),
+        1,
+        at,
+    )
 
 
 def numbered(number: int) -> Record:
-    changed = replace(record(f"key{number}"), case_name=f"case{number % 4}", toolchain=f"3.{number % 5}.0")
-    # Random text does not compress: rows of some hundred bytes, and every tenth larger than a page.
+    changed = replace(
+        record(f"key{number}"),
+        case_name=f"case{number % 4}",
+        toolchain=f"3.{number % 5}.0",
+    )
+    # Random text does not compress: rows of some hundred bytes, and every tenth larger
+    # than a page.
     noise = random.Random(number).randbytes(4000 if number % 10 == 0 else 100).hex()
     return replace(changed, execution=replace(changed.execution, argv=("cc", noise)))
 
@@ -57,7 +88,9 @@ def statement(path: Path, text: str, *values: object) -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1.0, 10**400])
-def test_a_record_that_could_not_be_read_back_is_not_written(tmp_path: Path, number: float) -> None:
+def test_a_record_that_could_not_be_read_back_is_not_written(
+    tmp_path: Path, number: float
+) -> None:
     warnings: list[str] = []
     store = ResultCache(tmp_path / "e.db", warnings.append)
     store.add(replace(record(), execution=replace(record().execution, seconds=number)))
@@ -70,12 +103,24 @@ def test_records_of_older_and_newer_versions_are_read(path: Path) -> None:
     facts["later"] = facts["execution"]["later"] = 1
     text = json.dumps(facts).encode()
     digest = sha256(text).hexdigest()
-    statement(path, "UPDATE probes SET digest = ?, facts = ? WHERE key = 'key7'", digest, zlib.compress(text))
-    assert ResultCache(path).find("key7") == replace(record("key7"), failing_pass=None, disagreements=0)
+    statement(
+        path,
+        "UPDATE probes SET digest = ?, facts = ? WHERE key = 'key7'",
+        digest,
+        zlib.compress(text),
+    )
+    assert ResultCache(path).find("key7") == replace(
+        record("key7"), failing_pass=None, disagreements=0
+    )
 
 
-@pytest.mark.parametrize("change", ["ALTER TABLE probes ADD COLUMN phase TEXT", "CREATE TABLE phases (id INTEGER)"])
-def test_a_database_of_a_newer_schema_is_refused_and_left_alone(path: Path, change: str) -> None:
+@pytest.mark.parametrize(
+    "change",
+    ["ALTER TABLE probes ADD COLUMN phase TEXT", "CREATE TABLE phases (id INTEGER)"],
+)
+def test_a_database_of_a_newer_schema_is_refused_and_left_alone(
+    path: Path, change: str
+) -> None:
     statement(path, change)
     statement(path, f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     before = path.read_bytes()
@@ -84,12 +129,22 @@ def test_a_database_of_a_newer_schema_is_refused_and_left_alone(path: Path, chan
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("seed", [pytest.param(seed, marks=[] if seed < 20 else pytest.mark.slow) for seed in range(300)])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(seed, marks=[] if seed < 20 else pytest.mark.slow)
+        for seed in range(300)
+    ],
+)
 def test_a_flipped_bit_is_a_miss_or_a_new_file(path: Path, seed: int) -> None:
     place = random.Random(seed)
     data = bytearray(path.read_bytes())
     # Half of the flips hit headers of the file or of pages, where they do most damage.
-    index = place.randrange(len(data)) if seed % 2 else place.randrange(len(data) // 4096) * 4096 + place.randrange(100)
+    index = (
+        place.randrange(len(data))
+        if seed % 2
+        else place.randrange(len(data) // 4096) * 4096 + place.randrange(100)
+    )
     data[index] ^= 1 << place.randrange(8)
     path.write_bytes(data)
     with closing(ResultCache(path)) as store:
@@ -132,7 +187,9 @@ def test_a_damaged_row_is_unknown(path: Path, change: str, value: object) -> Non
         lambda data: data[:60] + b"\x01" + data[61:],  # the number of a newer schema
     ],
 )
-def test_a_corrupt_file_is_set_aside_and_the_run_goes_on(path: Path, damage: object) -> None:
+def test_a_corrupt_file_is_set_aside_and_the_run_goes_on(
+    path: Path, damage: object
+) -> None:
     content = damage(path.read_bytes())  # type: ignore[operator]
     path.write_bytes(content)
     warnings: list[str] = []
@@ -151,6 +208,12 @@ def test_processes_that_meet_a_corrupt_file_together_all_go_on(path: Path) -> No
     path.write_bytes(path.read_bytes()[:9000])
     stores = [ResultCache(path) for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: stores[number].add(numbered(100 + number)), range(8)))
-    assert all(store.find(f"key{100 + number}") for store in stores for number in range(8))
+        list(
+            pool.map(
+                lambda number: stores[number].add(numbered(100 + number)), range(8)
+            )
+        )
+    assert all(
+        store.find(f"key{100 + number}") for store in stores for number in range(8)
+    )
     assert len(set_aside_files(path)) == 1

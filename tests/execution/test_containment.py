@@ -19,8 +19,8 @@ from triage.execution.mlir_tools import AnsweringProcess
 from triage.execution.process import Log, run, unlimited
 from triage.model.execution import Ending, Limits
 
-# Starts a process as a daemon does: in a session of its own, without its parent, and here with an empty environment. The
-# starter waits until the daemon runs.
+# Starts a process as a daemon does: in a session of its own, without its parent, and
+# here with an empty environment. The starter waits until the daemon runs.
 DAEMON = """
 import os, sys
 def daemon(code, mark):
@@ -57,7 +57,9 @@ def starting(code: str, mark: str, then: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize("code", [STAYS, HOPS])
-def test_a_daemon_does_not_survive_its_run(tmp_path: Path, mark: str, code: str) -> None:
+def test_a_daemon_does_not_survive_its_run(
+    tmp_path: Path, mark: str, code: str
+) -> None:
     execution = run(starting(code, mark), Limits(timeout=60), tmp_path)
     assert execution.ok, execution
     assert not processes_with(mark)
@@ -76,7 +78,9 @@ def test_each_run_has_its_own_daemons(tmp_path: Path, mark: str) -> None:
     go = tmp_path / "go"
     waits = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)"
     with ThreadPoolExecutor(1) as pool:
-        longer = pool.submit(run, starting(STAYS, mark, waits), Limits(timeout=60), tmp_path)
+        longer = pool.submit(
+            run, starting(STAYS, mark, waits), Limits(timeout=60), tmp_path
+        )
         wait_until(lambda: len(processes_with(mark)) == 1)
         assert run(starting(STAYS, f"{mark}-other"), Limits(timeout=60), tmp_path).ok
         assert not processes_with(f"{mark}-other")
@@ -86,7 +90,9 @@ def test_each_run_has_its_own_daemons(tmp_path: Path, mark: str) -> None:
     assert not processes_with(mark)
 
 
-def test_other_children_of_this_program_are_left_alone(tmp_path: Path, mark: str) -> None:
+def test_other_children_of_this_program_are_left_alone(
+    tmp_path: Path, mark: str
+) -> None:
     other = subprocess.Popen(["sleep", "300"], start_new_session=True)
     ended = subprocess.Popen(["sh", "-c", "exit 3"], start_new_session=True)
     wait_until(lambda: psutil.Process(ended.pid).status() == psutil.STATUS_ZOMBIE)
@@ -96,11 +102,17 @@ def test_other_children_of_this_program_are_left_alone(tmp_path: Path, mark: str
     other.wait()
 
 
-def test_a_build_and_an_answering_process_leave_no_daemon(tmp_path: Path, mark: str) -> None:
+def test_a_build_and_an_answering_process_leave_no_daemon(
+    tmp_path: Path, mark: str
+) -> None:
     with Log(tmp_path / "log") as log:
-        run(starting(STAYS, mark), unlimited(), tmp_path, purpose=Purpose.BUILD, log=log)
+        run(
+            starting(STAYS, mark), unlimited(), tmp_path, purpose=Purpose.BUILD, log=log
+        )
     assert not processes_with(mark)
-    with closing(AnsweringProcess(starting(STAYS, mark, ECHO), {}, threading.Event())) as process:
+    with closing(
+        AnsweringProcess(starting(STAYS, mark, ECHO), {}, threading.Event())
+    ) as process:
         assert process.ask(b"one", timeout=60) == b"oneone"
         assert len(processes_with(mark)) == 1
     assert not processes_with(mark)
@@ -110,7 +122,9 @@ def test_a_build_and_an_answering_process_leave_no_daemon(tmp_path: Path, mark: 
 UNMARKED = "import resource, time; resource.setrlimit(resource.RLIMIT_RTTIME, (5, 5)); open('ready', 'w'); time.sleep(300)"
 
 
-def test_kill_9_of_this_program_ends_a_run_without_a_mark(tmp_path: Path, mark: str) -> None:
+def test_kill_9_of_this_program_ends_a_run_without_a_mark(
+    tmp_path: Path, mark: str
+) -> None:
     unmarked = [sys.executable, "-c", UNMARKED, mark]
     code = f"""
 import threading, time
@@ -139,7 +153,11 @@ from triage.model.execution import Limits
 run({starting(STAYS, mark, "import time; time.sleep(300)")!r}, Limits(), Path({str(tmp_path)!r}))
 """
     parent = subprocess.Popen([sys.executable, "-c", code])
-    wait_until(lambda: any(psutil.Process(pid).ppid() == parent.pid for pid in processes_with(mark)))
+    wait_until(
+        lambda: any(
+            psutil.Process(pid).ppid() == parent.pid for pid in processes_with(mark)
+        )
+    )
     parent.kill()
     parent.wait()
     wait_until(lambda: not processes_with(mark))

@@ -11,7 +11,10 @@ from tests.execution.cluster_lab import Lab, until
 
 pytestmark = pytest.mark.slow
 #: More than goes with a job, and its candidates soon less.
-LINES = "".join(f"line {number} {'x' * 2000}\n" if number != 41 else "this must fail\n" for number in range(60))
+LINES = "".join(
+    f"line {number} {'x' * 2000}\n" if number != 41 else "this must fail\n"
+    for number in range(60)
+)
 
 
 def test_workers_make_the_probes_and_the_client_keeps_the_facts(lab: Lab) -> None:
@@ -20,7 +23,9 @@ def test_workers_make_the_probes_and_the_client_keeps_the_facts(lab: Lab) -> Non
     lab.worker("second")
     code, results, _ = lab.run("fine", "wrong", "other")
     assert code == 1
-    assert {name: (result["status"], result["cached"]) for name, result in results.items()} == {
+    assert {
+        name: (result["status"], result["cached"]) for name, result in results.items()
+    } == {
         "fine": ("passed", False),
         "wrong": ("failed", False),
         "other": ("passed", False),
@@ -28,10 +33,16 @@ def test_workers_make_the_probes_and_the_client_keeps_the_facts(lab: Lab) -> Non
     assert lab.records("client") == 3
     calls = lab.calls()
     code, results, _ = lab.run("fine", "wrong", "other")
-    assert (code, {result["cached"] for result in results.values()}, lab.calls()) == (1, {True}, calls)
+    assert (code, {result["cached"] for result in results.values()}, lab.calls()) == (
+        1,
+        {True},
+        calls,
+    )
 
 
-def test_a_job_whose_worker_is_killed_is_made_elsewhere_and_counted_once(lab: Lab) -> None:
+def test_a_job_whose_worker_is_killed_is_made_elsewhere_and_counted_once(
+    lab: Lab,
+) -> None:
     lab.write(unlucky="die-once", fine="fine")
     lab.worker("first")
     lab.worker("second")
@@ -46,7 +57,11 @@ def test_a_job_that_ends_three_workers_is_untestable(lab: Lab) -> None:
     lab.worker("first")
     lab.worker("second")
     code, results, _ = lab.run("deadly", "fine")
-    assert (code, results["deadly"]["status"], results["fine"]["status"]) == (4, "untestable", "passed")
+    assert (code, results["deadly"]["status"], results["fine"]["status"]) == (
+        4,
+        "untestable",
+        "passed",
+    )
     assert "ended its worker" in results["deadly"]["reason"]
     assert [call[2] for call in lab.calls()].count("die") == 3
     assert lab.records("client") == 1
@@ -60,7 +75,11 @@ def test_a_worker_with_another_compiler_of_that_name_has_no_say(lab: Lab) -> Non
     assert "other bytes" in results["fine"]["reason"]
     lab.worker("honest")
     code, results, _ = lab.run("fine", "wrong")
-    assert (code, results["fine"]["status"], results["wrong"]["status"]) == (1, "passed", "failed")
+    assert (code, results["fine"]["status"], results["wrong"]["status"]) == (
+        1,
+        "passed",
+        "failed",
+    )
     assert lab.records("client") == 2
 
 
@@ -105,11 +124,21 @@ def test_a_scheduler_that_goes_away_ends_the_command(lab: Lab) -> None:
 
 def reduced(lab: Lab, home: str, executor: str | None = None) -> dict[str, bytes]:
     """Reduce the input `large`, and return the files of its reproducer."""
-    out, env = lab.folder / f"out-{home}", {"TRIAGE_EXECUTOR": executor} if executor else {}
+    out, env = (
+        lab.folder / f"out-{home}",
+        {"TRIAGE_EXECUTOR": executor} if executor else {},
+    )
     words = ("reduce", lab.recipe("large"), "-t", f"path:{lab.toolchain}", "--out", out)
     code, answer, _ = lab.ended(lab.start_triage(*words, home=home, **env))
-    assert (code, answer["status"], answer["program"]) == (0, "reduced", "this must fail\n")
-    return {path.name: path.read_bytes() for path in Path(lab.folder, answer["reproducer"]).iterdir()}
+    assert (code, answer["status"], answer["program"]) == (
+        0,
+        "reduced",
+        "this must fail\n",
+    )
+    return {
+        path.name: path.read_bytes()
+        for path in Path(lab.folder, answer["reproducer"]).iterdir()
+    }
 
 
 def test_reduce_on_workers_writes_the_reproducer_that_it_writes_here(lab: Lab) -> None:
@@ -134,7 +163,9 @@ def test_reduce_on_workers_writes_the_reproducer_that_it_writes_here(lab: Lab) -
 def test_the_compile_of_a_candidate_ends_when_its_client_is_gone(lab: Lab) -> None:
     lab.write(large="this must fail\n" + "wait\n" * 3)
     lab.worker("first")
-    process = lab.start_triage("reduce", lab.recipe("large"), "-t", f"path:{lab.toolchain}")
+    process = lab.start_triage(
+        "reduce", lab.recipe("large"), "-t", f"path:{lab.toolchain}"
+    )
     until(lab.calls, "the original is compiled")
     process.kill()
     lab.ended(process)

@@ -1,4 +1,6 @@
-"""`--executor dask` in this process: when it connects, what it answers, and who else could use it."""
+"""`--executor dask` in this process: when it connects, what it answers, and who else
+could use it.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,51 @@ def test_known_results_need_no_scheduler(home: Path, tmp_path: Path) -> None:
     lab.write(fine="fine", wrong="fail")
     words = ["run", str(lab.recipe("fine", "wrong")), "-t", f"path:{lab.toolchain}"]
     assert CliRunner().invoke(app, [*words, "--executor", "local"]).exit_code == 1
-    assert CliRunner().invoke(app, words, env={"TRIAGE_EXECUTOR": NOWHERE}).exit_code == 1
-    assert CliRunner().invoke(app, [*words, "--dry-run", "--fresh"], env={"TRIAGE_EXECUTOR": NOWHERE}).exit_code == 0
-    assert CliRunner().invoke(app, words, env={"TRIAGE_EXECUTOR": "slurm"}).exit_code == 2
-    assert CliRunner().invoke(app, ["toolchains", "list"], env={"TRIAGE_EXECUTOR": NOWHERE}).exit_code == 0
+    assert (
+        CliRunner().invoke(app, words, env={"TRIAGE_EXECUTOR": NOWHERE}).exit_code == 1
+    )
+    assert (
+        CliRunner()
+        .invoke(app, [*words, "--dry-run", "--fresh"], env={"TRIAGE_EXECUTOR": NOWHERE})
+        .exit_code
+        == 0
+    )
+    assert (
+        CliRunner().invoke(app, words, env={"TRIAGE_EXECUTOR": "slurm"}).exit_code == 2
+    )
+    assert (
+        CliRunner()
+        .invoke(app, ["toolchains", "list"], env={"TRIAGE_EXECUTOR": NOWHERE})
+        .exit_code
+        == 0
+    )
 
 
-def test_workers_in_this_process_answer_as_threads_do(home: Path, tmp_path: Path) -> None:
+def test_workers_in_this_process_answer_as_threads_do(
+    home: Path, tmp_path: Path
+) -> None:
     lab = Lab(tmp_path)
     lab.write(fine="fine", wrong="fail", large="x" * 100_000)
-    words = ["run", str(lab.recipe("fine", "wrong", "large")), "-t", f"path:{lab.toolchain}", "--format", "json", "--fresh"]
-    answers = [CliRunner().invoke(app, [*words, "--executor", name]) for name in ("local", "dask")]
-    ours, theirs = ([(r["case"], r["status"], r["failure"]) for r in json.loads(a.stdout)["results"]] for a in answers)
+    words = [
+        "run",
+        str(lab.recipe("fine", "wrong", "large")),
+        "-t",
+        f"path:{lab.toolchain}",
+        "--format",
+        "json",
+        "--fresh",
+    ]
+    answers = [
+        CliRunner().invoke(app, [*words, "--executor", name])
+        for name in ("local", "dask")
+    ]
+    ours, theirs = (
+        [
+            (r["case"], r["status"], r["failure"])
+            for r in json.loads(a.stdout)["results"]
+        ]
+        for a in answers
+    )
     assert sorted(ours) == sorted(theirs)
     assert [answer.exit_code for answer in answers] == [1, 1]
     assert len(lab.calls()) == 6
@@ -46,16 +81,33 @@ def test_no_other_program_can_use_a_local_cluster(tmp_path: Path) -> None:
     """Nothing listens beyond this machine, and what listens has no page."""
     lab = Lab(tmp_path)
     lab.write(slow="wait")
-    words = ["run", str(lab.recipe("slow")), "-t", f"path:{lab.toolchain}", "-q", "--executor", "dask"]
+    words = [
+        "run",
+        str(lab.recipe("slow")),
+        "-t",
+        f"path:{lab.toolchain}",
+        "-q",
+        "--executor",
+        "dask",
+    ]
     program = [sys.executable, "-c", "from triage.cli import main; main()", *words]
-    with subprocess.Popen(program, env=os.environ | {"TRIAGE_HOME": str(tmp_path / "home")}) as process:
+    with subprocess.Popen(
+        program, env=os.environ | {"TRIAGE_HOME": str(tmp_path / "home")}
+    ) as process:
         try:
             until(lab.calls, "the compile starts")
-            listening = [c.laddr for c in psutil.Process(process.pid).net_connections(kind="inet") if c.status == "LISTEN"]
+            listening = [
+                c.laddr
+                for c in psutil.Process(process.pid).net_connections(kind="inet")
+                if c.status == "LISTEN"
+            ]
             assert {address.ip for address in listening} <= {"127.0.0.1", "::1"}
             for address in listening:
-                with pytest.raises(urllib.error.HTTPError, match="404"):  # a web server without pages, and no scheduler
-                    urllib.request.urlopen(f"http://127.0.0.1:{address.port}/", timeout=60)
+                # a web server without pages, and no scheduler
+                with pytest.raises(urllib.error.HTTPError, match="404"):
+                    urllib.request.urlopen(
+                        f"http://127.0.0.1:{address.port}/", timeout=60
+                    )
         finally:
             (lab.toolchain / "bin" / "go").touch()
     assert process.returncode == 0

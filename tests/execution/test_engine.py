@@ -28,7 +28,8 @@ from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed, Untestable
 from triage.model.revision import Capabilities, Revision, Toolchain
 
-# Notes its arguments, then does what the next line of the plan says; its last line says it for all later runs.
+# Notes its arguments, then does what the next line of the plan says; its last line says
+# it for all later runs.
 COMPILER = """#!/bin/sh
 here=$(dirname "$0")
 for output; do :; done
@@ -42,7 +43,9 @@ CRASHES = "kill -SEGV $$"
 FAILS = "echo 'm.mlir:1:1: error: no such thing' >&2; exit 1"
 KILLED = "kill -KILL $$"
 NAMES_ITS_PASS = """case "$*" in *--report*)
- echo '// -----// IR Dump After SomePass Failed (some-pass) //----- //' >&2;; esac; exit 1""".replace("\n", "")
+ echo '// -----// IR Dump After SomePass Failed (some-pass) //----- //' >&2;; esac; exit 1""".replace(
+    "\n", ""
+)
 
 
 class ScriptIr:
@@ -96,19 +99,41 @@ class Laboratory:
         return lab_toolchain(self.folder)
 
     def case(self) -> Case:
-        source, target = Input(self.folder / "m.mlir", InputKind.MLIR), Target("llvm-cpu")
-        return Case("m", "m", "", "script", self.folder / "m.yaml", source, target, limits=Limits(timeout=60))
+        source, target = (
+            Input(self.folder / "m.mlir", InputKind.MLIR),
+            Target("llvm-cpu"),
+        )
+        return Case(
+            "m",
+            "m",
+            "",
+            "script",
+            self.folder / "m.yaml",
+            source,
+            target,
+            limits=Limits(timeout=60),
+        )
 
 
 def lab_toolchain(folder: Path) -> Toolchain:
-    return Toolchain("script", Revision("1.0.0"), "identity", folder, folder / "compiler", Capabilities(), "1.0.0")
+    return Toolchain(
+        "script",
+        Revision("1.0.0"),
+        "identity",
+        folder,
+        folder / "compiler",
+        Capabilities(),
+        "1.0.0",
+    )
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Laboratory:
     (tmp_path / "m.mlir").write_text("module {}")
     write_program(tmp_path / "compiler", COMPILER)
-    return Laboratory(tmp_path, engine_in(tmp_path), ResultCache(tmp_path / "evidence.db"))
+    return Laboratory(
+        tmp_path, engine_in(tmp_path), ResultCache(tmp_path / "evidence.db")
+    )
 
 
 def engine_in(folder: Path) -> Engine:
@@ -121,7 +146,13 @@ def engine_in(folder: Path) -> Engine:
         ref_of=lambda _toolchain: None,
     )
     cache = ResultCache(folder / "evidence.db")
-    return Engine(registry, {"script": ScriptFamily()}, cache, inputs_without_importer(folder), threading.Event())
+    return Engine(
+        registry,
+        {"script": ScriptFamily()},
+        cache,
+        inputs_without_importer(folder),
+        threading.Event(),
+    )
 
 
 def test_a_crash_is_confirmed_by_a_second_run(lab: Laboratory) -> None:
@@ -136,7 +167,9 @@ def crashes_in(function: str) -> str:
     return f"echo ' #0 0x0000000000000001 {function}() (lib.so+0x1)' >&2; {CRASHES}"
 
 
-def test_of_threads_that_crash_at_different_places_a_run_on_one_thread_decides(lab: Laboratory) -> None:
+def test_of_threads_that_crash_at_different_places_a_run_on_one_thread_decides(
+    lab: Laboratory,
+) -> None:
     lab.plan(crashes_in("ns::first"), crashes_in("ns::second"), crashes_in("ns::third"))
     outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
     assert isinstance(outcome, Failed)
@@ -186,7 +219,9 @@ for word; do case $word in --output=@*) cp "$here/result.npy" "${word#--output=@
 """
 
 
-def test_results_that_depend_on_unwritten_memory_are_remembered(lab: Laboratory) -> None:
+def test_results_that_depend_on_unwritten_memory_are_remembered(
+    lab: Laboratory,
+) -> None:
     np.save(lab.folder / "result.npy", np.ones(2, dtype="f4"))
     np.save(lab.folder / "other.npy", np.zeros(2, dtype="f4"))
     write_program(lab.folder / "program", RUNS)
@@ -194,12 +229,18 @@ def test_results_that_depend_on_unwritten_memory_are_remembered(lab: Laboratory)
     case = replace(lab.case(), run=RunSpec())
     for engine in (lab.engine, engine_in(lab.folder)):
         with pytest.raises(NoTask, match="memory"):
-            engine.planner.reference_results(case, lab.toolchain, Reference("1.0.0"), lab.folder / "kept")
+            engine.planner.reference_results(
+                case, lab.toolchain, Reference("1.0.0"), lab.folder / "kept"
+            )
     assert len(lab.runs) == 1
 
 
-@pytest.mark.parametrize(("slots", "memory_mb", "together"), [(2, 1000.0, 2), (6, 250.0, 2), (6, 50.0, 1)])
-def test_jobs_run_together_only_within_cores_and_memory(slots: int, memory_mb: float, together: int) -> None:
+@pytest.mark.parametrize(
+    ("slots", "memory_mb", "together"), [(2, 1000.0, 2), (6, 250.0, 2), (6, 50.0, 1)]
+)
+def test_jobs_run_together_only_within_cores_and_memory(
+    slots: int, memory_mb: float, together: int
+) -> None:
     capacity, running, most = Capacity(slots), list[int](), list[int]()
     capacity.memory_mb = memory_mb
     all_of_them = threading.Barrier(together, timeout=20.0)

@@ -15,22 +15,45 @@ from triage.execution.containment import Purpose, environment
 from triage.execution.process import capture, run
 from triage.model.execution import Limits
 
-SECRETS = ("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "SSH_AUTH_SOCK", "PYTHONPATH", "SOME_SETTING")
+SECRETS = (
+    "GITHUB_TOKEN",
+    "AWS_SECRET_ACCESS_KEY",
+    "HF_TOKEN",
+    "SSH_AUTH_SOCK",
+    "PYTHONPATH",
+    "SOME_SETTING",
+)
 
 
 @pytest.fixture(autouse=True)
 def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*SECRETS, "UV_INDEX_PASSWORD", "CMAKE_GENERATOR", "https_proxy", "LC_TIME"):
+    for name in (
+        *SECRETS,
+        "UV_INDEX_PASSWORD",
+        "CMAKE_GENERATOR",
+        "https_proxy",
+        "LC_TIME",
+    ):
         monkeypatch.setenv(name, "secret")
 
 
 def test_a_compiler_gets_no_secret(tmp_path: Path) -> None:
-    for execution in (run(["env"], Limits(timeout=60), tmp_path), capture(["env"], timeout=60)):
-        assert [line for line in execution.stdout.text.splitlines() if line.endswith("=secret")] == ["LC_TIME=secret"]
+    for execution in (
+        run(["env"], Limits(timeout=60), tmp_path),
+        capture(["env"], timeout=60),
+    ):
+        assert [
+            line
+            for line in execution.stdout.text.splitlines()
+            if line.endswith("=secret")
+        ] == ["LC_TIME=secret"]
         assert f"PATH={os.environ['PATH']}" in execution.stdout.text.splitlines()
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="root may read all unless it drops that right")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not shutil.which("setpriv"),
+    reason="root may read all unless it drops that right",
+)
 def test_a_compiler_cannot_read_the_environment_of_the_program(tmp_path: Path) -> None:
     """Nor that of any other process of the program, such as its watchdog."""
     script = """
@@ -45,16 +68,33 @@ print(execution.stdout.text)
 print(execution.stderr.text, file=sys.stderr)
 """
     rights = "-sys_ptrace,-perfmon,-sys_admin"
-    started = ["setpriv", f"--bounding-set={rights}", f"--inh-caps={rights}", sys.executable, "-c", script, str(tmp_path)]
+    started = [
+        "setpriv",
+        f"--bounding-set={rights}",
+        f"--inh-caps={rights}",
+        sys.executable,
+        "-c",
+        script,
+        str(tmp_path),
+    ]
     environ = {**os.environ, "PYTHONPATH": str(ROOT), "GITHUB_TOKEN": "secret"}
-    done = subprocess.run(started, env=environ, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        started, env=environ, cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert "PATH=" in done.stdout, "the environment of the compiler itself is read"
     assert "GITHUB_TOKEN" not in done.stdout
 
 
 def test_each_purpose_has_its_variables() -> None:
-    names = {purpose: {name for name, value in environment(purpose, {}).items() if value == "secret"} for purpose in Purpose}
+    names = {
+        purpose: {
+            name
+            for name, value in environment(purpose, {}).items()
+            if value == "secret"
+        }
+        for purpose in Purpose
+    }
     assert names == {
         Purpose.COMPILE: {"LC_TIME"},
         Purpose.INSTALL: {"LC_TIME", "UV_INDEX_PASSWORD", "https_proxy"},
@@ -64,5 +104,11 @@ def test_each_purpose_has_its_variables() -> None:
 
 
 def test_named_variables_are_passed_on_or_set() -> None:
-    chosen = environment(Purpose.COMPILE, {"SOME_SETTING": None, "HOME": "/elsewhere", "NOT_SET": None})
-    assert (chosen["SOME_SETTING"], chosen["HOME"], "NOT_SET" in chosen) == ("secret", "/elsewhere", False)
+    chosen = environment(
+        Purpose.COMPILE, {"SOME_SETTING": None, "HOME": "/elsewhere", "NOT_SET": None}
+    )
+    assert (chosen["SOME_SETTING"], chosen["HOME"], "NOT_SET" in chosen) == (
+        "secret",
+        "/elsewhere",
+        False,
+    )

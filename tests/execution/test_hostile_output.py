@@ -1,4 +1,6 @@
-"""No output of a compiler raises, and a defect that one case brings out does not end the others."""
+"""No output of a compiler raises, and a defect that one case brings out does not end
+the others.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,17 @@ OUTPUTS = [
 
 
 def execution(stdout: str = "", stderr: str = "") -> Execution:
-    return Execution(("c",), Ending.EXITED, 1, None, 1.0, 1.0, 1.0, Captured(stdout), Captured(stderr))
+    return Execution(
+        ("c",),
+        Ending.EXITED,
+        1,
+        None,
+        1.0,
+        1.0,
+        1.0,
+        Captured(stdout),
+        Captured(stderr),
+    )
 
 
 @pytest.mark.parametrize("text", OUTPUTS, ids=range(len(OUTPUTS)))
@@ -39,7 +51,9 @@ def test_no_output_raises(text: str) -> None:
     [
         "[" * 200_000,
         '{"metrics": {"a": ' + DIGITS + "}}",
-        '{"metrics": {"a": 1e999, "b": NaN, "c": -Infinity, "d": 1' + "0" * 400 + ', "e": true}}',
+        '{"metrics": {"a": 1e999, "b": NaN, "c": -Infinity, "d": 1'
+        + "0" * 400
+        + ', "e": true}}',
         '{"metrics": [1]}',
         '{"stage": {}}',
         "3",

@@ -21,13 +21,29 @@ def no_download(url: str, _target: Path) -> None:
 def inputs_without_importer(folder: Path) -> Inputs:
     stop = threading.Event()
     importers = OnnxImporters(ModelImporter("none", ()), tuple, stop, lambda: None)
-    return Inputs(folder / "made", ResultCache(folder / "imports.db"), stop, fresh=False, onnx=importers, download=no_download)
+    return Inputs(
+        folder / "made",
+        ResultCache(folder / "imports.db"),
+        stop,
+        fresh=False,
+        onnx=importers,
+        download=no_download,
+    )
 
 
 def prepared(script: Path) -> Prepared:
     """Run a generator as a process with the home beside it does."""
     source = Input(script, InputKind.GENERATOR)
-    case = Case("r", "r", "", "iree", script, source, Target("llvm-cpu"), limits=Limits(timeout=30))
+    case = Case(
+        "r",
+        "r",
+        "",
+        "iree",
+        script,
+        source,
+        Target("llvm-cpu"),
+        limits=Limits(timeout=30),
+    )
     answer = inputs_without_importer(script.parent).prepare(case)
     assert isinstance(answer, Prepared)
     return answer
@@ -40,15 +56,22 @@ def test_a_generator_is_run_again_when_what_it_imports_changed(tmp_path: Path) -
     first = prepared(script)
     part.write_text("N = 8")
     second = prepared(script)
-    assert (first.path.read_text(), second.path.read_text()) == ("tensor<4xf32>\n", "tensor<8xf32>\n")
+    assert (first.path.read_text(), second.path.read_text()) == (
+        "tensor<4xf32>\n",
+        "tensor<8xf32>\n",
+    )
     assert first.digest != second.digest
 
 
 @each_damage
 @pytest.mark.parametrize("suffix", [".mlir", ".sha256"])
-def test_a_damaged_cached_input_is_generated_again(tmp_path: Path, damage: str, suffix: str) -> None:
+def test_a_damaged_cached_input_is_generated_again(
+    tmp_path: Path, damage: str, suffix: str
+) -> None:
     script = tmp_path / "gen.py"
-    script.write_text("import sys; print('tensor<4xf32>'); open(__file__ + '.calls', 'a').write('x')")
+    script.write_text(
+        "import sys; print('tensor<4xf32>'); open(__file__ + '.calls', 'a').write('x')"
+    )
     calls = tmp_path / "gen.py.calls"
     first = prepared(script)
     assert prepared(script) == first

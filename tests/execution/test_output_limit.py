@@ -18,7 +18,9 @@ from triage.model.outcome import Cause, Failed, Untestable
 MIB = 1 << 20
 
 
-def shell(code: str, folder: Path, output: int = 8 * MIB, **options: object) -> Execution:
+def shell(
+    code: str, folder: Path, output: int = 8 * MIB, **options: object
+) -> Execution:
     return run(["sh", "-c", code], Limits(timeout=60, output=output), folder, **options)
 
 
@@ -30,7 +32,9 @@ def shell(code: str, folder: Path, output: int = 8 * MIB, **options: object) -> 
         "mkdir $TMPDIR/deep; for n in 1 2 3 4; do head -c 3M /dev/zero > $TMPDIR/deep/$n; done",
     ],
 )
-def test_one_file_many_files_and_temporary_files_are_over_the_limit(tmp_path: Path, code: str) -> None:
+def test_one_file_many_files_and_temporary_files_are_over_the_limit(
+    tmp_path: Path, code: str
+) -> None:
     assert shell(code, tmp_path).ending is Ending.OVER_OUTPUT
 
 
@@ -40,7 +44,10 @@ def test_less_than_the_limit_is_no_problem(tmp_path: Path) -> None:
 
 
 def test_too_much_output_is_a_failure_of_its_own(tmp_path: Path) -> None:
-    outcome = judge(shell("echo 'error: x' >&2; dd if=/dev/zero of=out bs=1M count=64", tmp_path), packaged_rules())
+    outcome = judge(
+        shell("echo 'error: x' >&2; dd if=/dev/zero of=out bs=1M count=64", tmp_path),
+        packaged_rules(),
+    )
     assert isinstance(outcome, Failed)
     assert outcome.failure.failure_class == "runaway-output"
 
@@ -50,7 +57,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 4 MiB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], check=False, capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder],
+        check=False,
+        capture_output=True,
+    ).returncode:
         pytest.skip("only root may mount a file system")
     yield folder
     subprocess.run(["umount", folder], check=True)
@@ -70,10 +81,19 @@ def test_a_full_disk_is_no_failure_of_the_compiler(small_disk: Path, code: str) 
     assert outcome.cause is Cause.ENVIRONMENT
 
 
-def ended(stderr: str, code: int = 1, argv: str = "/opt/bin/iree-compile", *, folder: Path) -> Execution:
+def ended(
+    stderr: str, code: int = 1, argv: str = "/opt/bin/iree-compile", *, folder: Path
+) -> Execution:
     script = f"printf '%s\\n' \"$MESSAGE\" >&2; exit {code}"
-    execution = run(["sh", "-c", script], Limits(timeout=60), folder, env={"MESSAGE": stderr})
-    return Execution(**{**{name: getattr(execution, name) for name in execution.__slots__}, "argv": (argv,)})
+    execution = run(
+        ["sh", "-c", script], Limits(timeout=60), folder, env={"MESSAGE": stderr}
+    )
+    return Execution(
+        **{
+            **{name: getattr(execution, name) for name in execution.__slots__},
+            "argv": (argv,),
+        }
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,10 +102,15 @@ def ended(stderr: str, code: int = 1, argv: str = "/opt/bin/iree-compile", *, fo
         ("m.mlir:1:1: error: No space left on device memory @gpu0", 1),
         ("error while loading shared libraries: plugin.so: not registered", 1),
         ("m.mlir:1:1: error: error while loading shared libraries: x: y", 127),
-        ("iree-compile: error while loading shared libraries: x.so: the plugin has no entry", 1),
+        (
+            "iree-compile: error while loading shared libraries: x.so: the plugin has no entry",
+            1,
+        ),
     ],
 )
-def test_words_alone_do_not_make_a_failure_untestable(tmp_path: Path, stderr: str, code: int) -> None:
+def test_words_alone_do_not_make_a_failure_untestable(
+    tmp_path: Path, stderr: str, code: int
+) -> None:
     assert os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize > 1 << 30
     outcome = judge(ended(stderr, code, folder=tmp_path), packaged_rules())
     assert isinstance(outcome, Failed)
@@ -95,12 +120,23 @@ def test_words_alone_do_not_make_a_failure_untestable(tmp_path: Path, stderr: st
 @pytest.mark.parametrize(
     ("stderr", "code"),
     [
-        ("/opt/bin/iree-compile: error while loading shared libraries: libx.so: cannot open shared object file", 127),
-        ("iree-compile: /lib/libc.so.6: version `GLIBC_2.99' not found (required by iree-compile)", 1),
-        ("/bin/sh: error while loading shared libraries: libx.so: cannot open shared object file", 127),
+        (
+            "/opt/bin/iree-compile: error while loading shared libraries: libx.so: cannot open shared object file",
+            127,
+        ),
+        (
+            "iree-compile: /lib/libc.so.6: version `GLIBC_2.99' not found (required by iree-compile)",
+            1,
+        ),
+        (
+            "/bin/sh: error while loading shared libraries: libx.so: cannot open shared object file",
+            127,
+        ),
     ],
 )
-def test_a_compiler_that_cannot_be_loaded_is_untestable(tmp_path: Path, stderr: str, code: int) -> None:
+def test_a_compiler_that_cannot_be_loaded_is_untestable(
+    tmp_path: Path, stderr: str, code: int
+) -> None:
     outcome = judge(ended(stderr, code, folder=tmp_path), packaged_rules())
     assert isinstance(outcome, Untestable)
     assert outcome.cause is Cause.TOOLCHAIN

@@ -32,7 +32,11 @@ def python(code: str, tmp_path: Path, **options: object):
 
 
 def processes_with(mark: str) -> list[int]:
-    return [process.pid for process in psutil.process_iter(["cmdline"]) if mark in (process.info["cmdline"] or [])]
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if mark in (process.info["cmdline"] or [])
+    ]
 
 
 def wait_until(condition: Callable[[], bool], timeout: float = 20) -> None:
@@ -48,16 +52,25 @@ def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     assert (execution.ending, execution.signal) == (Ending.TIMED_OUT, signal.SIGKILL)
 
 
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to a core")
-def test_waiting_for_a_core_is_no_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("triage.execution.process._MAX_STRETCH", 200.0)  # no load of this machine reaches it
+@pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity"), reason="processes cannot be bound to a core"
+)
+def test_waiting_for_a_core_is_no_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # no load of this machine reaches it
+    monkeypatch.setattr("triage.execution.process._MAX_STRETCH", 200.0)
     core = min(os.sched_getaffinity(0))
     spin = f"import os; os.sched_setaffinity(0, {{{core}}}); os.write(1, b'x')\nwhile True: pass"
-    with subprocess.Popen([sys.executable, "-c", spin], stdout=subprocess.PIPE) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", spin], stdout=subprocess.PIPE
+    ) as other:
         try:
             assert other.stdout
             other.stdout.read(1)  # from now on it shares the core
-            wall = python(spin, tmp_path, limits=Limits(timeout=2.0, without_waiting=False))
+            wall = python(
+                spin, tmp_path, limits=Limits(timeout=2.0, without_waiting=False)
+            )
             own = python(spin, tmp_path, limits=Limits(timeout=0.5))
         finally:
             other.kill()
@@ -74,11 +87,19 @@ def test_waiting_for_a_core_is_no_timeout(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_head_and_the_tail_of_a_long_output_are_kept(tmp_path: Path) -> None:
     code = "import sys\nfor n in range(200000): sys.stderr.write(f'line {n:08d}\\n')"
     seen = bytearray()
-    execution = python(code, tmp_path, limits=Limits(timeout=60, kept=4096), on_stderr=seen.extend)
+    execution = python(
+        code, tmp_path, limits=Limits(timeout=60, kept=4096), on_stderr=seen.extend
+    )
     total = 200000 * len("line 00000000\n")
     assert execution.stderr.head.startswith("line 00000000\n")
     assert execution.stderr.tail.endswith("line 00199999\n")
-    assert len(execution.stderr.head) + len(execution.stderr.tail) + execution.stderr.dropped == total == len(seen)
+    assert (
+        len(execution.stderr.head)
+        + len(execution.stderr.tail)
+        + execution.stderr.dropped
+        == total
+        == len(seen)
+    )
     assert len(execution.stderr.head) == len(execution.stderr.tail) == 2048
 
 
@@ -86,7 +107,12 @@ def test_a_stop_ends_the_run(tmp_path: Path) -> None:
     mark, stop = f"mark-{os.getpid()}-stop", threading.Event()
     threading.Timer(0.5, stop.set).start()
     with pytest.raises(Interrupted):
-        run([sys.executable, "-c", "import time; time.sleep(300)", mark], Limits(timeout=60), tmp_path, stop=stop)
+        run(
+            [sys.executable, "-c", "import time; time.sleep(300)", mark],
+            Limits(timeout=60),
+            tmp_path,
+            stop=stop,
+        )
     assert not processes_with(mark)
 
 
@@ -99,7 +125,9 @@ def test_a_missing_program_is_not_started(tmp_path: Path) -> None:
 def test_a_logged_command_does_not_wait_for_what_it_left_behind(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as log:
         command = ["sh", "-c", "sleep 50 & echo first; echo last"]
-        execution = run(command, unlimited(20), tmp_path, purpose=Purpose.BUILD, log=log)
+        execution = run(
+            command, unlimited(20), tmp_path, purpose=Purpose.BUILD, log=log
+        )
     assert (execution.status, execution.stdout.last_line) == (0, "last")
     assert (tmp_path / "log").read_text() == "first\nlast\n"
 
@@ -116,7 +144,9 @@ while len(header := sys.stdin.buffer.read(8)) == 8:
 
 
 def test_a_process_answers_and_is_started_again_when_it_ended() -> None:
-    with closing(AnsweringProcess([sys.executable, "-c", ECHO], {}, threading.Event())) as process:
+    with closing(
+        AnsweringProcess([sys.executable, "-c", ECHO], {}, threading.Event())
+    ) as process:
         assert process.ask(b"one", timeout=60) == b"oneone"
         assert process.ask(b"", timeout=60) == b""
         assert process.ask(b"x" * 1_000_000, timeout=60) == b"x" * 2_000_000
@@ -127,17 +157,28 @@ def test_a_process_answers_and_is_started_again_when_it_ended() -> None:
 
 def test_waiting_for_an_answer_ends_with_the_stop() -> None:
     stop = threading.Event()
-    process = AnsweringProcess([sys.executable, "-c", "import time; time.sleep(600)"], {}, stop)
+    process = AnsweringProcess(
+        [sys.executable, "-c", "import time; time.sleep(600)"], {}, stop
+    )
     with closing(process), ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(process.ask, b"x" * (1 << 20), 600.0)  # more than a pipe holds
+        # more than a pipe holds
+        waiting = pool.submit(process.ask, b"x" * (1 << 20), 600.0)
         stop.set()
         assert isinstance(waiting.exception(timeout=30), Interrupted)
 
 
-@given(st.lists(st.binary(max_size=50).map(lambda data: data.hex().encode()), max_size=30), st.integers(2, 200))
-def test_a_stream_split_anywhere_gives_the_same_capture(pieces: list[bytes], limit: int) -> None:
+@given(
+    st.lists(st.binary(max_size=50).map(lambda data: data.hex().encode()), max_size=30),
+    st.integers(2, 200),
+)
+def test_a_stream_split_anywhere_gives_the_same_capture(
+    pieces: list[bytes], limit: int
+) -> None:
     whole = b"".join(pieces)
-    piecewise, at_once = Capture(limit // 2, limit // 2), Capture(limit // 2, limit // 2)
+    piecewise, at_once = (
+        Capture(limit // 2, limit // 2),
+        Capture(limit // 2, limit // 2),
+    )
     for piece in pieces:
         piecewise.write(piece)
     at_once.write(whole)

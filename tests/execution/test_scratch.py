@@ -1,4 +1,6 @@
-"""Folders of compiles: removed whatever is in them, and set aside when that is impossible."""
+"""Folders of compiles: removed whatever is in them, and set aside when that is
+impossible.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,22 @@ echo "error: it fails" >&2; exit 1
 """
 
 
-def test_a_deep_folder_of_a_compile_stops_no_run(home: Path, tmp_path: Path, triage: Triage) -> None:
+def test_a_deep_folder_of_a_compile_stops_no_run(
+    home: Path, tmp_path: Path, triage: Triage
+) -> None:
     write_program(tmp_path / "built" / "bin" / "cc", DEEP)
     (tmp_path / "x.txt").write_text("x")
     (tmp_path / "mine.yaml").write_text(RECIPE.replace("NAMES", "x"))
     for _ in range(2):
-        done = triage("run", tmp_path / "mine.yaml", "-t", f"path:{tmp_path / 'built'}", "--fresh", "--format", "json")
+        done = triage(
+            "run",
+            tmp_path / "mine.yaml",
+            "-t",
+            f"path:{tmp_path / 'built'}",
+            "--fresh",
+            "--format",
+            "json",
+        )
         [result] = json.loads(done.stdout)["results"]
         assert (done.returncode, result["status"]) == (1, "failed"), done.stderr
     assert list((home / "scratch").iterdir()) == []
@@ -52,7 +64,9 @@ def test_a_tree_of_links_and_closed_folders_is_removed(tmp_path: Path) -> None:
     assert not remove_tree(tmp_path / "link")
 
 
-def test_what_cannot_be_removed_is_set_aside_and_named(home: Path, monkeypatch: pytest.MonkeyPatch, triage: Triage) -> None:
+def test_what_cannot_be_removed_is_set_aside_and_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, triage: Triage
+) -> None:
     warnings: list[str] = []
     scratch = Scratch(home / "scratch", warnings.append)
     with monkeypatch.context() as patch:
@@ -64,5 +78,11 @@ def test_what_cannot_be_removed_is_set_aside_and_named(home: Path, monkeypatch: 
     Scratch(home / "scratch", warnings.append)
     assert aside.exists(), "no later command tries again"
     assert len(warnings) == 1
-    checks = {check["check"]: check for check in json.loads(triage("doctor", "--format", "json").stdout)["checks"]}
-    assert (checks["scratch"]["grade"], str(aside) in checks["scratch"]["advice"]) == ("weak", True)
+    checks = {
+        check["check"]: check
+        for check in json.loads(triage("doctor", "--format", "json").stdout)["checks"]
+    }
+    assert (checks["scratch"]["grade"], str(aside) in checks["scratch"]["advice"]) == (
+        "weak",
+        True,
+    )

@@ -53,11 +53,17 @@ class Machine:
     warnings: list[str] = field(default_factory=list)
 
     @contextmanager
-    def open(self, *, trusted: bool = False, fresh: bool = False) -> Iterator[ResultCache]:
+    def open(
+        self, *, trusted: bool = False, fresh: bool = False
+    ) -> Iterator[ResultCache]:
         self.folder.mkdir(exist_ok=True)
         shared = SharedCache(self.url, self.warnings.append) if self.url else None
         path = self.folder / "evidence.db"
-        with closing(ResultCache(path, self.warnings.append, shared=shared, trusted=trusted, fresh=fresh)) as evidence:
+        with closing(
+            ResultCache(
+                path, self.warnings.append, shared=shared, trusted=trusted, fresh=fresh
+            )
+        ) as evidence:
             yield evidence
 
 
@@ -69,10 +75,14 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def machines(folder: Path, tmp_path: Path) -> tuple[Machine, Machine]:
-    return Machine(tmp_path / "a", f"file://{folder}"), Machine(tmp_path / "b", f"file://{folder}")
+    return Machine(tmp_path / "a", f"file://{folder}"), Machine(
+        tmp_path / "b", f"file://{folder}"
+    )
 
 
-def test_a_result_of_one_machine_is_found_on_another(machines: tuple[Machine, Machine], folder: Path) -> None:
+def test_a_result_of_one_machine_is_found_on_another(
+    machines: tuple[Machine, Machine], folder: Path
+) -> None:
     first, second = machines
     with first.open() as evidence:
         evidence.add(record(KEY))
@@ -97,19 +107,34 @@ def test_a_folder_is_asked_before_a_compile(tmp_path: Path, folder: Path) -> Non
 
     def run(home: str, url: str) -> tuple[bool, str, int]:
         env = {"TRIAGE_HOME": str(tmp_path / home), "TRIAGE_EVIDENCE": url}
-        words = ["run", str(tmp_path / "mine.yaml"), "-t", f"path:{tmp_path / 'built'}", "--format", "json"]
+        words = [
+            "run",
+            str(tmp_path / "mine.yaml"),
+            "-t",
+            f"path:{tmp_path / 'built'}",
+            "--format",
+            "json",
+        ]
         done = CliRunner().invoke(app, words, env=env)
         [result] = json.loads(done.stdout)["results"]
         assert (done.exit_code, result["status"]) == (1, "failed")
-        return result["cached"], done.stderr, len((compiler.parent / "calls").read_text().splitlines())
+        return (
+            result["cached"],
+            done.stderr,
+            len((compiler.parent / "calls").read_text().splitlines()),
+        )
 
     assert run("first", f"file://{folder}") == (False, "", 1)
     assert run("second", f"file://{folder}") == (True, "", 1)
     cached, warning, calls = run("third", f"file://{tmp_path}/nowhere")
-    assert (cached, calls, warning.count("nowhere")) == (False, 2, 2), "one line with the URL and the folder"
+    assert (cached, calls, warning.count("nowhere")) == (False, 2, 2), (
+        "one line with the URL and the folder"
+    )
 
 
-def test_a_damaged_result_counts_as_unknown_and_is_replaced(machines: tuple[Machine, Machine], folder: Path) -> None:
+def test_a_damaged_result_counts_as_unknown_and_is_replaced(
+    machines: tuple[Machine, Machine], folder: Path
+) -> None:
     first, second = machines
     with first.open() as evidence:
         evidence.add(record(KEY))
@@ -125,21 +150,36 @@ def test_a_damaged_result_counts_as_unknown_and_is_replaced(machines: tuple[Mach
 @pytest.mark.parametrize(
     "changed",
     [
-        lambda value: replace(value, execution=replace(value.execution, ending=Ending.TIMED_OUT)),
-        lambda value: replace(value, execution=replace(value.execution, metrics={"run_ms": 3.0})),
-        lambda value: replace(value, execution=replace(value.execution, argv=("cc", "--iree-llvmcpu-target-cpu=host"))),
+        lambda value: replace(
+            value, execution=replace(value.execution, ending=Ending.TIMED_OUT)
+        ),
+        lambda value: replace(
+            value, execution=replace(value.execution, metrics={"run_ms": 3.0})
+        ),
+        lambda value: replace(
+            value,
+            execution=replace(
+                value.execution, argv=("cc", "--iree-llvmcpu-target-cpu=host")
+            ),
+        ),
     ],
 )
-def test_what_depends_on_the_machine_is_not_shared(folder: Path, changed: functools.partial[Record]) -> None:
+def test_what_depends_on_the_machine_is_not_shared(
+    folder: Path, changed: functools.partial[Record]
+) -> None:
     assert not is_portable(changed(record(KEY)))
     SharedCache(f"file://{folder}").publish(changed(record(KEY)))
     assert not list(folder.iterdir())
 
 
-def test_a_web_server_is_only_read(folder: Path, machines: tuple[Machine, Machine]) -> None:
+def test_a_web_server_is_only_read(
+    folder: Path, machines: tuple[Machine, Machine]
+) -> None:
     with machines[0].open() as evidence:
         evidence.add(record(KEY))
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
+    handler = functools.partial(
+        http.server.SimpleHTTPRequestHandler, directory=str(folder)
+    )
     with serving(handler) as url:
         shared = SharedCache(url)
         assert shared.find(KEY) == replace(record(KEY), origin=shared.url)
@@ -151,7 +191,9 @@ def test_a_web_server_is_only_read(folder: Path, machines: tuple[Machine, Machin
 
 
 @pytest.mark.slow
-def test_a_bucket_holds_the_results_of_two_homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bucket_holds_the_results_of_two_homes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from moto.server import ThreadedMotoServer
 
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
@@ -159,9 +201,13 @@ def test_a_bucket_holds_the_results_of_two_homes(tmp_path: Path, monkeypatch: py
     server = ThreadedMotoServer("127.0.0.1", 0)
     server.start()
     try:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port()))
+        monkeypatch.setenv(
+            "AWS_ENDPOINT_URL", "http://{}:{}".format(*server.get_host_and_port())
+        )
         SharedCache("s3://bucket/prefix")._files.mkdir("bucket")
-        first, machine = (Machine(tmp_path / name, "s3://bucket/prefix") for name in "ab")
+        first, machine = (
+            Machine(tmp_path / name, "s3://bucket/prefix") for name in "ab"
+        )
         with first.open() as evidence:
             evidence.add(record(KEY))
         with machine.open() as evidence:
@@ -187,16 +233,28 @@ class ForeignRunner(HistoryRunner):
 
 def test_results_of_others_guide_a_bisect_and_do_not_confirm_it() -> None:
     fresh = {}
-    for runner in (HistoryRunner({"mine": "PPPPFFFF"}), ForeignRunner({"mine": "PPPPFFFF"})):
+    for runner in (
+        HistoryRunner({"mine": "PPPPFFFF"}),
+        ForeignRunner({"mine": "PPPPFFFF"}),
+    ):
         answer = run_search(
-            BisectSearch(BisectRequest(runner, case_named("mine")), release_range(runner.registry, release_refs(8)))
+            BisectSearch(
+                BisectRequest(runner, case_named("mine")),
+                release_range(runner.registry, release_refs(8)),
+            )
         )
         assert (answer.status, answer.confirmed) == (Answer.CULPRIT, True)
-        fresh[type(runner)] = sorted(index for _, index, is_fresh in runner.asked if is_fresh)
-    assert fresh[ForeignRunner] == sorted([*fresh[HistoryRunner], 3, 4]), "one more of each side"
+        fresh[type(runner)] = sorted(
+            index for _, index, is_fresh in runner.asked if is_fresh
+        )
+    assert fresh[ForeignRunner] == sorted([*fresh[HistoryRunner], 3, 4]), (
+        "one more of each side"
+    )
 
 
-def test_a_liar_in_the_store_turns_no_red_night_green(tmp_path: Path, folder: Path) -> None:
+def test_a_liar_in_the_store_turns_no_red_night_green(
+    tmp_path: Path, folder: Path
+) -> None:
     """Another machine says that a case passes on the new compiler; here it fails."""
     for name, ending in (("old", "touch"), ("new", "false")):
         text = f'#!/bin/sh\n# {name}\n[ "$1" = --version ] && echo version 1.0 && exit\n{ending} "$2" || exit 1\n'
@@ -205,19 +263,49 @@ def test_a_liar_in_the_store_turns_no_red_night_green(tmp_path: Path, folder: Pa
     (tmp_path / "mine.yaml").write_text(RECIPE)
 
     def nightly(home: str, *words: str) -> tuple[int, dict[str, Any]]:
-        env = {"TRIAGE_HOME": str(tmp_path / home), "TRIAGE_EVIDENCE": f"file://{folder}"}
-        sides = ["-t", f"path:{tmp_path / 'new'}", "-b", f"path:{tmp_path / 'old'}", "--out", str(tmp_path / "out")]
-        done = CliRunner().invoke(app, ["nightly", str(tmp_path / "mine.yaml"), *sides, "--format", "json", *words], env=env)
+        env = {
+            "TRIAGE_HOME": str(tmp_path / home),
+            "TRIAGE_EVIDENCE": f"file://{folder}",
+        }
+        sides = [
+            "-t",
+            f"path:{tmp_path / 'new'}",
+            "-b",
+            f"path:{tmp_path / 'old'}",
+            "--out",
+            str(tmp_path / "out"),
+        ]
+        done = CliRunner().invoke(
+            app,
+            [
+                "nightly",
+                str(tmp_path / "mine.yaml"),
+                *sides,
+                "--format",
+                "json",
+                *words,
+            ],
+            env=env,
+        )
         return done.exit_code, json.loads(done.stdout)
 
     assert nightly("first")[0] == 1
     for file in (file for file in folder.rglob("*") if file.is_file()):
         told = SharedCache(f"file://{folder}").find(file.name)
         assert told
-        lie = replace(told, execution=replace(told.execution, ending=Ending.EXITED, exit_code=0))
+        lie = replace(
+            told, execution=replace(told.execution, ending=Ending.EXITED, exit_code=0)
+        )
         file.write_bytes(packed(lie))
     code, night = nightly("second", "--trust")
-    assert (code, night["cases"][0]["change"]) == (0, "passing"), "whoever trusts the liar believes it"
+    assert (code, night["cases"][0]["change"]) == (0, "passing"), (
+        "whoever trusts the liar believes it"
+    )
     code, night = nightly("third")
     [case] = night["cases"]
-    assert (code, case["change"], case["foreign"], case["baseline"]["foreign"]) == (1, "regressed", False, True)
+    assert (code, case["change"], case["foreign"], case["baseline"]["foreign"]) == (
+        1,
+        "regressed",
+        False,
+        True,
+    )

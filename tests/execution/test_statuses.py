@@ -11,15 +11,37 @@ TRACEBACK = 'Traceback (most recent call last):\n  File "/w/compile.py", line 9,
 
 
 def compiled(message: str) -> Execution:
-    return Execution(("c",), Ending.EXITED, 1, None, 1.0, 1.0, 100.0, Captured(), Captured(f"{TRACEBACK}{message}\n"))
+    return Execution(
+        ("c",),
+        Ending.EXITED,
+        1,
+        None,
+        1.0,
+        1.0,
+        100.0,
+        Captured(),
+        Captured(f"{TRACEBACK}{message}\n"),
+    )
 
 
 @pytest.mark.parametrize(
-    "exception", ["jaxlib.xla_extension.XlaRuntimeError", "jaxlib._jax.XlaRuntimeError", "jax.errors.JaxRuntimeError"]
+    "exception",
+    [
+        "jaxlib.xla_extension.XlaRuntimeError",
+        "jaxlib._jax.XlaRuntimeError",
+        "jax.errors.JaxRuntimeError",
+    ],
 )
-@pytest.mark.parametrize("status", ["INTERNAL", "FAILED_PRECONDITION", "DEADLINE_EXCEEDED", "INVALID_ARGUMENT"])
-def test_a_status_that_no_rule_explains_is_a_failure_of_the_compile(exception: str, status: str) -> None:
-    outcome = judge(compiled(f"{exception}: {status}: too many tiles: 18"), packaged_rules())
+@pytest.mark.parametrize(
+    "status",
+    ["INTERNAL", "FAILED_PRECONDITION", "DEADLINE_EXCEEDED", "INVALID_ARGUMENT"],
+)
+def test_a_status_that_no_rule_explains_is_a_failure_of_the_compile(
+    exception: str, status: str
+) -> None:
+    outcome = judge(
+        compiled(f"{exception}: {status}: too many tiles: 18"), packaged_rules()
+    )
     assert isinstance(outcome, Failed)
     assert outcome.failure.signature == f"compiler-status:{status} too many tiles: #"
 

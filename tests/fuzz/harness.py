@@ -1,4 +1,6 @@
-"""Run a target on one input. A finding is an error that is not the program's own, a broken property, or a slow check."""
+"""Run a target on one input. A finding is an error that is not the program's own, a
+broken property, or a slow check.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ class TooSlow(BaseException):
 
 
 def failure_of(name: str, data: bytes) -> tuple[str, str] | None:
-    """The place and the report of the failure of a target on an input; None when there is none."""
+    """The place and the report of the failure of a target on an input; None when there
+    is none.
+    """
     with tempfile.TemporaryDirectory() as folder:
         try:
             with _limit(SECONDS):
@@ -35,14 +39,20 @@ def failure_of(name: str, data: bytes) -> tuple[str, str] | None:
             return None
         except (Exception, TooSlow) as error:
             frames = traceback.extract_tb(error.__traceback__)
-            own = next((frame for frame in reversed(frames) if "/triage/" in frame.filename), frames[-1])
+            own = next(
+                (frame for frame in reversed(frames) if "/triage/" in frame.filename),
+                frames[-1],
+            )
             place = f"{type(error).__name__} at {Path(own.filename).name}:{own.lineno}"
             return place, "".join(traceback.format_exception(error, limit=-6))
     return None
 
 
-def fuzz(name: str, seconds: float, seed: int) -> tuple[int, dict[str, tuple[bytes, str]]]:
-    """Check mutations of a target's seeds for some time; return their number, and input and report by the place that failed.
+def fuzz(
+    name: str, seconds: float, seed: int
+) -> tuple[int, dict[str, tuple[bytes, str]]]:
+    """Check mutations of a target's seeds for some time; return their number, and input
+    and report by the place that failed.
 
     Of the inputs that fail at one place the smallest is kept.
     """
@@ -52,7 +62,9 @@ def fuzz(name: str, seconds: float, seed: int) -> tuple[int, dict[str, tuple[byt
     seeds = seeds_of(name)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        data = seeds[executions] if executions < len(seeds) else mutated(seeds, randomly)
+        data = (
+            seeds[executions] if executions < len(seeds) else mutated(seeds, randomly)
+        )
         executions += 1
         if (failure := failure_of(name, data)) is not None:
             place, report = failure

@@ -1,4 +1,6 @@
-"""Change bytes at random: flip, cut, repeat, splice, and insert what parsers have failed on before."""
+"""Change bytes at random: flip, cut, repeat, splice, and insert what parsers have
+failed on before.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,22 @@ _TOKENS = (
         b"\r",
         b"\n",
     ),
-    *(b"NaN", b"1e999", b"-1", b"9" * 400, b"9" * 5000, b"0x", b"null", b"true", b"[]", b"{}", b'"', b"'", b"\\", b"\\u0000"),
+    *(
+        b"NaN",
+        b"1e999",
+        b"-1",
+        b"9" * 400,
+        b"9" * 5000,
+        b"0x",
+        b"null",
+        b"true",
+        b"[]",
+        b"{}",
+        b'"',
+        b"'",
+        b"\\",
+        b"\\u0000",
+    ),
     *(
         b"[" * 300,
         b"{" * 300,
@@ -32,7 +49,19 @@ _TOKENS = (
         b"<<: *a",
         b"!!python/object",
     ),
-    *(b":1: error: boom", b"error: ", b"%", b"${x}", b"loc(", b'"x.y"() : () -> ()', b"../", b"/dev/stdin", b"--", b"=", b";"),
+    *(
+        b":1: error: boom",
+        b"error: ",
+        b"%",
+        b"${x}",
+        b"loc(",
+        b'"x.y"() : () -> ()',
+        b"../",
+        b"/dev/stdin",
+        b"--",
+        b"=",
+        b";",
+    ),
 )
 
 
@@ -47,7 +76,9 @@ def mutated(seeds: Sequence[bytes], randomly: random.Random) -> bytes:
 
 
 def _piece(old: bytes, seeds: Sequence[bytes], randomly: random.Random) -> bytes:
-    """What is put in place of some bytes: nothing, a flipped bit, repeats, a token before them or not, or a part of a seed."""
+    """What is put in place of some bytes: nothing, a flipped bit, repeats, a token
+    before them or not, or a part of a seed.
+    """
     match randomly.choice(("cut", "flip", "repeat", "token", "token", "splice")):
         case "cut":
             return b""

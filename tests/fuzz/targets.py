@@ -1,6 +1,8 @@
-"""What is fuzzed: for each kind of input some valid examples, and a check that reads any bytes in their place.
+"""What is fuzzed: for each kind of input some valid examples, and a check that reads
+any bytes in their place.
 
-A check may raise only the errors of the program. It asserts what must hold of an input that is accepted.
+A check may raise only the errors of the program. It asserts what must hold of an input
+that is accepted.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Target:
-    """`seeds`: makes valid inputs; `check`: reads any bytes, with an empty folder to work in."""
+    """`seeds`: makes valid inputs; `check`: reads any bytes, with an empty folder to
+    work in.
+    """
 
     seeds: Callable[[], Sequence[bytes]]
     check: Callable[[bytes, Path], None]
@@ -60,7 +64,11 @@ def _file(data: bytes, folder: Path, name: str) -> Path:
 
 
 def _files(pattern: str) -> list[bytes]:
-    return [path.read_bytes() for path in sorted(ROOT.glob(pattern)) if path.stat().st_size < 20_000]
+    return [
+        path.read_bytes()
+        for path in sorted(ROOT.glob(pattern))
+        if path.stat().st_size < 20_000
+    ]
 
 
 def recipe(data: bytes, folder: Path) -> None:
@@ -135,8 +143,12 @@ def _response(data: bytes, url: str) -> requests.Response:
     response.url = url
     response.status_code = int(first) if first.isdigit() and len(first) == 3 else 200
     response.reason = "reason"
-    response.headers.update(BytesHeaderParser().parsebytes(rest.partition(b"\n\n")[0]).items())
-    response.raw = HTTPResponse(io.BytesIO(data.partition(b"\n\n")[2]), preload_content=False)
+    response.headers.update(
+        BytesHeaderParser().parsebytes(rest.partition(b"\n\n")[0]).items()
+    )
+    response.raw = HTTPResponse(
+        io.BytesIO(data.partition(b"\n\n")[2]), preload_content=False
+    )
     return response
 
 
@@ -145,9 +157,13 @@ def http(data: bytes, folder: Path) -> None:
     workspace = Workspace(folder)
     now = datetime(2026, 1, 1, tzinfo=UTC)
     settings = ArtifactsSection(artifact="linux")
-    actions = CommitArtifacts(workspace, "owner/name", "iree-base-compiler", settings, "https://api.example")
+    actions = CommitArtifacts(
+        workspace, "owner/name", "iree-base-compiler", settings, "https://api.example"
+    )
     asked: tuple[Callable[[], object], ...] = (
-        lambda: Index(workspace, "https://index.example/simple/").releases("iree-base-compiler"),
+        lambda: Index(workspace, "https://index.example/simple/").releases(
+            "iree-base-compiler"
+        ),
         lambda: list(actions.listed(now)),
     )
     failure: Exception | None = None
@@ -155,8 +171,13 @@ def http(data: bytes, folder: Path) -> None:
         for request in asked:
             try:
                 request()
-            except Exception as error:  # all requests are made; the error that is no error of the program is raised
-                failure = failure if failure and not isinstance(failure, _allowed()) else error
+            # all requests are made; the error that is no error of the program is raised
+            except Exception as error:
+                failure = (
+                    failure
+                    if failure and not isinstance(failure, _allowed())
+                    else error
+                )
     if failure:
         raise failure
 
@@ -168,7 +189,11 @@ def _allowed() -> tuple[type[Exception], ...]:
 
 
 def _logs() -> list[bytes]:
-    return [value.encode() for name, value in vars(samples).items() if name.isupper() and isinstance(value, str)]
+    return [
+        value.encode()
+        for name, value in vars(samples).items()
+        if name.isupper() and isinstance(value, str)
+    ]
 
 
 def _modules() -> list[bytes]:
@@ -182,22 +207,45 @@ def _modules() -> list[bytes]:
         + "\n// -----// IR Dump After X Failed (x-y) //----- //\n"
         + nested
     )
-    return [nested.encode(), dump.encode(), f"#map = affine_map<(d0) -> (d0)>\n{nested}".encode()]
+    return [
+        nested.encode(),
+        dump.encode(),
+        f"#map = affine_map<(d0) -> (d0)>\n{nested}".encode(),
+    ]
 
 
 def _models() -> list[bytes]:
     value = helper.make_tensor_value_info
-    nodes = [helper.make_node("Add", ["x", "w"], ["y"]), helper.make_node("Relu", ["y"], ["z"])]
+    nodes = [
+        helper.make_node("Add", ["x", "w"], ["y"]),
+        helper.make_node("Relu", ["y"], ["z"]),
+    ]
     weights = [helper.make_tensor("w", TensorProto.FLOAT, [2], [1.0, 2.0])]
-    ends = [value("x", TensorProto.FLOAT, ["n", 2])], [value("z", TensorProto.FLOAT, ["n", 2])]
-    model = helper.make_model(helper.make_graph(nodes, "g", *ends, weights), opset_imports=[helper.make_opsetid("", 17)])
+    ends = (
+        [value("x", TensorProto.FLOAT, ["n", 2])],
+        [value("z", TensorProto.FLOAT, ["n", 2])],
+    )
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", *ends, weights),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
     assert isinstance(model, onnx.ModelProto)
     return [model.SerializeToString()]
 
 
 def _records() -> list[bytes]:
     output = Captured("x.mlir:1:1: error: boom")
-    execution = Execution(("iree-compile", "x.mlir"), Ending.EXITED, 1, None, 1.5, 1.25, 100.0, Captured(), output)
+    execution = Execution(
+        ("iree-compile", "x.mlir"),
+        Ending.EXITED,
+        1,
+        None,
+        1.5,
+        1.25,
+        100.0,
+        Captured(),
+        output,
+    )
     record = Record("key", "case", "3.2.0", execution, at="2026-01-01T00:00:00+00:00")
     return [json.dumps(asdict(record)).encode()]
 
@@ -208,17 +256,41 @@ def _journals() -> list[bytes]:
 
 
 def _answers() -> list[bytes]:
-    run = {"head_sha": "a" * 40, "head_branch": "main", "repository_id": 7, "head_repository_id": 7}
+    run = {
+        "head_sha": "a" * 40,
+        "head_branch": "main",
+        "repository_id": 7,
+        "head_repository_id": 7,
+    }
     times = {"created_at": "2026-06-01T00:00:00Z", "expires_at": "2026-09-01T00:00:00Z"}
-    artifact = {"id": 8, "name": "linux", "expired": False, **times, "workflow_run": run}
+    artifact = {
+        "id": 8,
+        "name": "linux",
+        "expired": False,
+        **times,
+        "workflow_run": run,
+    }
     wheel = "iree_base_compiler-3.2.0-cp311-cp311-manylinux_2_28_x86_64.whl"
     page = f'<html><body><a href="../../{wheel}#sha256={"0" * 64}" data-requires-python="&gt;=3.9">{wheel}</a></body></html>'
-    files = [{"filename": wheel, "url": f"https://f.example/{wheel}", "hashes": {"sha256": "0" * 64}, "yanked": False}]
-    simple = {"meta": {"api-version": "1.0"}, "name": "iree-base-compiler", "files": files}
+    files = [
+        {
+            "filename": wheel,
+            "url": f"https://f.example/{wheel}",
+            "hashes": {"sha256": "0" * 64},
+            "yanked": False,
+        }
+    ]
+    simple = {
+        "meta": {"api-version": "1.0"},
+        "name": "iree-base-compiler",
+        "files": files,
+    }
     return [
-        b"200\nContent-Type: application/json\n\n" + json.dumps({"total_count": 1, "artifacts": [artifact]}).encode(),
+        b"200\nContent-Type: application/json\n\n"
+        + json.dumps({"total_count": 1, "artifacts": [artifact]}).encode(),
         b"200\nContent-Type: text/html; charset=utf-8\n\n" + page.encode(),
-        b"200\nContent-Type: application/vnd.pypi.simple.v1+json\n\n" + json.dumps(simple).encode(),
+        b"200\nContent-Type: application/vnd.pypi.simple.v1+json\n\n"
+        + json.dumps(simple).encode(),
         b'429\nRetry-After: 30\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1893456000\n\n{"message": "slow down"}',
     ]
 
@@ -232,18 +304,32 @@ def program(data: bytes, folder: Path) -> None:
 
 
 def _texts() -> list[bytes]:
-    commands = (ROOT / "tests/compilers/pasted_commands.txt").read_text().split("\n====\n")
+    commands = (
+        (ROOT / "tests/compilers/pasted_commands.txt").read_text().split("\n====\n")
+    )
     program = "```mlir\nfunc.func @f(%a: tensor<8xf32>) {\n  return\n}\n```\n"
-    kernel = next(text for text in _files("recipes/kernels/*.py") if b"@triton.jit" in text).decode()
+    kernel = next(
+        text for text in _files("recipes/kernels/*.py") if b"@triton.jit" in text
+    ).decode()
     llvm = "```llvm\ndefine void @f() {\n  ret void\n}\n```\n```\nopt -passes=licm a.ll -S\n```\n"
-    texts = [*(f"<details>\n\n{program}\n{command}\n</details>" for command in commands), f"> ```python\n{kernel}\n```\n", llvm]
+    texts = [
+        *(f"<details>\n\n{program}\n{command}\n</details>" for command in commands),
+        f"> ```python\n{kernel}\n```\n",
+        llvm,
+    ]
     return [text.encode() for text in texts]
 
 
 TARGETS: Mapping[str, Target] = {
     "recipes": Target(lambda: _files("recipes/*.yaml"), recipe),
     "projects": Target(lambda: _files("triage/projects/*.yaml"), project),
-    "rules": Target(lambda: [*_files("triage/classify/rules/*.yaml"), *_files("recipes/models/*.rules")], rules),
+    "rules": Target(
+        lambda: [
+            *_files("triage/classify/rules/*.yaml"),
+            *_files("recipes/models/*.rules"),
+        ],
+        rules,
+    ),
     "logs": Target(_logs, log),
     "texts": Target(_texts, text),
     "mlir": Target(_modules, mlir),
@@ -258,5 +344,8 @@ TARGETS: Mapping[str, Target] = {
 @cache
 def seeds_of(name: str) -> tuple[bytes, ...]:
     """The valid examples of a target and its corpus."""
-    corpus = [path.read_bytes() for path in sorted((Path(__file__).parent / "corpus" / name).glob("*"))]
+    corpus = [
+        path.read_bytes()
+        for path in sorted((Path(__file__).parent / "corpus" / name).glob("*"))
+    ]
     return (*TARGETS[name].seeds(), *corpus)

@@ -21,10 +21,15 @@ def test_nothing_of_the_corpus_fails(name: str) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_some_mutations_fail_nowhere(name: str) -> None:
     randomly = random.Random(name)
-    for data in (*TARGETS[name].seeds()[:3], *(mutated(seeds_of(name), randomly) for _ in range(10))):
+    for data in (
+        *TARGETS[name].seeds()[:3],
+        *(mutated(seeds_of(name), randomly) for _ in range(10)),
+    ):
         assert failure_of(name, data) is None
 
 
-@pytest.mark.parametrize("name", ["projects", "rules", "logs", "mlir", "onnx", "evidence"])
+@pytest.mark.parametrize(
+    "name", ["projects", "rules", "logs", "mlir", "onnx", "evidence"]
+)
 def test_the_examples_are_valid(name: str, tmp_path: Path) -> None:
     TARGETS[name].check(TARGETS[name].seeds()[0], tmp_path)

@@ -24,7 +24,9 @@ ENV = {
 
 @dataclass
 class History:
-    """A work tree. Commits are a minute apart, from 2025-06-01 12:00 on, unless a date is given."""
+    """A work tree. Commits are a minute apart, from 2025-06-01 12:00 on, unless a date
+    is given.
+    """
 
     path: Path
     count: int = 0
@@ -36,9 +38,22 @@ class History:
         history.git("init", "--quiet", "--initial-branch=main")
         return history
 
-    def git(self, *words: str, date: str | None = None, data: bytes | None = None) -> str:
-        env = os.environ | ENV | ({"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date} if date else {})
-        done = subprocess.run(["git", *words], cwd=self.path, env=env, capture_output=True, check=False, input=data)
+    def git(
+        self, *words: str, date: str | None = None, data: bytes | None = None
+    ) -> str:
+        env = (
+            os.environ
+            | ENV
+            | ({"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date} if date else {})
+        )
+        done = subprocess.run(
+            ["git", *words],
+            cwd=self.path,
+            env=env,
+            capture_output=True,
+            check=False,
+            input=data,
+        )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode().strip()
 
@@ -47,13 +62,25 @@ class History:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode() if isinstance(text, str) else text)
 
-    def commit(self, subject: str = "", files: dict[str, str | bytes] | None = None, date: str | None = None) -> str:
+    def commit(
+        self,
+        subject: str = "",
+        files: dict[str, str | bytes] | None = None,
+        date: str | None = None,
+    ) -> str:
         """A commit of everything that changed; its sha."""
         self.count += 1
         for name, text in (files or {}).items():
             self.write(name, text)
         self.git("add", "--all")
-        words = ("commit", "--quiet", "--allow-empty", "--allow-empty-message", "--cleanup=verbatim", "--file=-")
+        words = (
+            "commit",
+            "--quiet",
+            "--allow-empty",
+            "--allow-empty-message",
+            "--cleanup=verbatim",
+            "--file=-",
+        )
         self.git(*words, date=date or self.now(), data=subject.encode())
         return self.head()
 

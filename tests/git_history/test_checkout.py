@@ -26,19 +26,27 @@ def snapshot(folder: Path) -> dict[str, tuple[int, int, str]]:
     for path in (folder, *sorted(folder.rglob("*"))):
         status = path.lstat()
         content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-        entries[str(path.relative_to(folder))] = (status.st_mode, status.st_mtime_ns, hashlib.sha256(content).hexdigest())
+        entries[str(path.relative_to(folder))] = (
+            status.st_mode,
+            status.st_mtime_ns,
+            hashlib.sha256(content).hexdigest(),
+        )
     return entries
 
 
 @pytest.fixture
 def nested(tmp_path: Path) -> History:
-    """A repository with three commits, each with another commit of a submodule that has a submodule itself."""
+    """A repository with three commits, each with another commit of a submodule that has
+    a submodule itself.
+    """
     inner = History.begin(tmp_path / "inner")
     inner.commit("inner", {"inner.txt": "inner"})
     part = History.begin(tmp_path / "part")
     part.commit("part")
     part.git("submodule", "--quiet", "add", "../inner", "deep/inner")
-    shas = [part.commit(f"part {number}", {"number": str(number)}) for number in range(3)]
+    shas = [
+        part.commit(f"part {number}", {"number": str(number)}) for number in range(3)
+    ]
     whole = History.begin(tmp_path / "whole")
     whole.commit("root", {"file": "0"})
     whole.git("submodule", "--quiet", "add", str(part.path), "third_party/part")
@@ -52,11 +60,15 @@ def nested(tmp_path: Path) -> History:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
-    """Check out a commit of a repository in a folder of the program, and return the folder."""
+    """Check out a commit of a repository in a folder of the program, and return the
+    folder.
+    """
 
     def check_out(repository: Path, sha: str, name: str = "source") -> Path:
         with Log(tmp_path / "log") as log:
-            checkout = Checkout(tmp_path / "home" / name, Repository(repository), log, threading.Event())
+            checkout = Checkout(
+                tmp_path / "home" / name, Repository(repository), log, threading.Event()
+            )
             checkout.check_out(sha, submodules=True)
         return checkout.folder
 
@@ -66,7 +78,11 @@ def place(tmp_path: Path) -> Place:
 
 def contents(folder: Path) -> tuple[str, str, str]:
     part = folder / "third_party" / "part"
-    return (folder / "file").read_text(), (part / "number").read_text(), (part / "deep/inner/inner.txt").read_text()
+    return (
+        (folder / "file").read_text(),
+        (part / "number").read_text(),
+        (part / "deep/inner/inner.txt").read_text(),
+    )
 
 
 def shas_of(history: History) -> list[str]:
@@ -74,11 +90,17 @@ def shas_of(history: History) -> list[str]:
 
 
 def clone(history: History, folder: Path, *words: str) -> Path:
-    subprocess.run(["git", "clone", "--quiet", *words, history.path.as_uri(), folder], env=os.environ | ENV, check=True)
+    subprocess.run(
+        ["git", "clone", "--quiet", *words, history.path.as_uri(), folder],
+        env=os.environ | ENV,
+        check=True,
+    )
     return folder
 
 
-def test_the_users_repository_is_only_read_and_serves_submodules_offline(nested: History, place: Place, tmp_path: Path) -> None:
+def test_the_users_repository_is_only_read_and_serves_submodules_offline(
+    nested: History, place: Place, tmp_path: Path
+) -> None:
     (tmp_path / "part").rename(tmp_path / "part-gone")  # nothing can be fetched
     before = snapshot(nested.path)
     for number, sha in reversed(list(enumerate(shas_of(nested)[1:]))):
@@ -86,13 +108,28 @@ def test_the_users_repository_is_only_read_and_serves_submodules_offline(nested:
     assert snapshot(nested.path) == before
     source = place(nested.path, "v1")
     command = ["git", "-C", source, "describe", "--tags"]
-    assert subprocess.run(command, env=os.environ | ENV, capture_output=True, text=True).stdout.strip() == "v1"
-    objects = [path for git in (".git", ".git/modules/third_party/part") for path in (source / git / "objects").rglob("*")]
-    assert not [path for path in objects if path.is_file() and "info" not in path.parts], "objects are borrowed, not copied"
+    assert (
+        subprocess.run(
+            command, env=os.environ | ENV, capture_output=True, text=True
+        ).stdout.strip()
+        == "v1"
+    )
+    objects = [
+        path
+        for git in (".git", ".git/modules/third_party/part")
+        for path in (source / git / "objects").rglob("*")
+    ]
+    assert not [
+        path for path in objects if path.is_file() and "info" not in path.parts
+    ], "objects are borrowed, not copied"
 
 
-@pytest.mark.parametrize("kind", ["partial", pytest.param("worktree", marks=pytest.mark.slow)])
-def test_every_kind_of_clone_serves(nested: History, place: Place, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    "kind", ["partial", pytest.param("worktree", marks=pytest.mark.slow)]
+)
+def test_every_kind_of_clone_serves(
+    nested: History, place: Place, tmp_path: Path, kind: str
+) -> None:
     nested.git("config", "uploadpack.allowFilter", "true")
     user = tmp_path / "user"
     match kind:
@@ -102,11 +139,17 @@ def test_every_kind_of_clone_serves(nested: History, place: Place, tmp_path: Pat
             nested.git("worktree", "add", "--quiet", "--detach", str(user), "HEAD~1")
     before = snapshot(user), snapshot(nested.path)
     for number in (2, 1):
-        assert contents(place(user, shas_of(nested)[number + 1])) == (str(number), str(number), "inner")
+        assert contents(place(user, shas_of(nested)[number + 1])) == (
+            str(number),
+            str(number),
+            "inner",
+        )
     assert (snapshot(user), snapshot(nested.path)) == before
 
 
-def test_a_checkout_that_was_killed_is_begun_again(nested: History, place: Place) -> None:
+def test_a_checkout_that_was_killed_is_begun_again(
+    nested: History, place: Place
+) -> None:
     shas = shas_of(nested)
     source = place(nested.path, shas[2])
     for left in ("index.lock", "modules/third_party/part/HEAD.lock"):
@@ -117,7 +160,9 @@ def test_a_checkout_that_was_killed_is_begun_again(nested: History, place: Place
     assert contents(place(nested.path, shas[3])) == ("2", "2", "inner")
 
 
-def test_a_submodule_that_cannot_be_fetched_is_named(nested: History, place: Place, tmp_path: Path) -> None:
+def test_a_submodule_that_cannot_be_fetched_is_named(
+    nested: History, place: Place, tmp_path: Path
+) -> None:
     user = clone(nested, tmp_path / "user")
     shutil.rmtree(tmp_path / "part")
     with pytest.raises(GitFailed, match=r"third_party/part"):

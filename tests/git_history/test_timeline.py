@@ -10,7 +10,14 @@ import pytest
 from tests.git_history.history import History
 from tests.git_history.releases import Releases
 from triage.git_history.branches import Branch, MatchedBy, read_branches
-from triage.git_history.refs import Links, PinMove, day_in, links_of, pull_request, read_moves
+from triage.git_history.refs import (
+    Links,
+    PinMove,
+    day_in,
+    links_of,
+    pull_request,
+    read_moves,
+)
 from triage.git_history.repository import UnknownCommit
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
@@ -32,7 +39,9 @@ def test_any_subject_survives_git(history: History) -> None:
     assert fresh.commits[-1].subject == "two lines become one subject"
 
 
-def test_a_folder_without_a_repository_is_refused(tmp_path: Path, history: History) -> None:
+def test_a_folder_without_a_repository_is_refused(
+    tmp_path: Path, history: History
+) -> None:
     (tmp_path / "plain").mkdir()
     with pytest.raises(BadInput, match="is not in a git repository"):
         Timeline(tmp_path / "plain")
@@ -48,7 +57,9 @@ def test_unknown_names_get_suggestions(history: History) -> None:
     timeline = Timeline(history.path)
     with pytest.raises(UnknownCommit, match=r"did you mean iree-3\.5\.0rc20250604\?"):
         timeline.place("iree-3.5.0rc20250605")
-    with pytest.raises(UnknownCommit, match=r"no branch, tag or commit 'deadbeef' .*git fetch --tags"):
+    with pytest.raises(
+        UnknownCommit, match=r"no branch, tag or commit 'deadbeef' .*git fetch --tags"
+    ):
         timeline.place("deadbeef")
     for name in ("", "--all", "a\0b", "HEAD\n", "@{-99}", ":/nothing"):
         with pytest.raises(UnknownCommit):
@@ -60,11 +71,23 @@ def test_unknown_names_get_suggestions(history: History) -> None:
 
 def test_a_shallow_clone_is_completed(history: History, tmp_path: Path) -> None:
     shas = [history.commit(f"c{number}") for number in range(5)]
-    subprocess.run(["git", "clone", "-q", "--depth=2", f"file://{history.path}", tmp_path / "clone"], check=True)
+    subprocess.run(
+        [
+            "git",
+            "clone",
+            "-q",
+            "--depth=2",
+            f"file://{history.path}",
+            tmp_path / "clone",
+        ],
+        check=True,
+    )
     assert len(Timeline(tmp_path / "clone")) == 2
     with pytest.raises(UnknownCommit, match="git fetch --unshallow"):
         Timeline(tmp_path / "clone").place(shas[0])
-    subprocess.run(["git", "fetch", "-q", "--unshallow"], cwd=tmp_path / "clone", check=True)
+    subprocess.run(
+        ["git", "fetch", "-q", "--unshallow"], cwd=tmp_path / "clone", check=True
+    )
     assert len(Timeline(tmp_path / "clone")) == 5
 
 
@@ -75,7 +98,12 @@ def test_settings_and_variables_of_the_user_change_nothing(
     history.git("mv", "a", "b")
     history.commit("rename")
     plain = Timeline(history.path).with_files(range(2))
-    for setting in ("log.showSignature=true", "color.ui=always", "diff.renames=false", "diff.external=/bin/false"):
+    for setting in (
+        "log.showSignature=true",
+        "color.ui=always",
+        "diff.renames=false",
+        "diff.external=/bin/false",
+    ):
         history.git("config", *setting.split("="))
     history.git("config", "diff.orderFile", "/missing")
     other = History.begin(tmp_path / "other")
@@ -89,7 +117,9 @@ def test_settings_and_variables_of_the_user_change_nothing(
 
 @pytest.fixture
 def branched(history: History) -> dict[str, str]:
-    """main: a b c(merge of side) d; side: s, from a; release: r1 r2, from b; other: without a common commit."""
+    """main: a b c(merge of side) d; side: s, from a; release: r1 r2, from b; other:
+    without a common commit.
+    """
     shas = {"a": history.commit("a")}
     history.git("switch", "--quiet", "--create", "side")
     shas["s"] = history.commit("s")
@@ -113,7 +143,11 @@ def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it
     timeline = Timeline(history.path)
     assert timeline.place(branched["b"]) == CommitPosition(1, branched["b"])
     assert timeline.place(branched["b"][:9]) == CommitPosition(1, branched["b"])
-    assert timeline.place("main") == timeline.place("HEAD") == CommitPosition(3, branched["d"])
+    assert (
+        timeline.place("main")
+        == timeline.place("HEAD")
+        == CommitPosition(3, branched["d"])
+    )
     assert timeline.place("HEAD~1").index == 2
     assert timeline.place("release") == CommitPosition(1, branched["r2"], exact=False)
     assert timeline.place("v1.0") == CommitPosition(1, branched["r2"], exact=False)
@@ -123,9 +157,13 @@ def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it
         timeline.place("other")
 
 
-def test_a_span_without_commits_says_why(history: History, branched: dict[str, str]) -> None:
+def test_a_span_without_commits_says_why(
+    history: History, branched: dict[str, str]
+) -> None:
     timeline = Timeline(history.path)
-    with pytest.raises(BadInput, match=r"is newer than the bad commit .*: exchange them"):
+    with pytest.raises(
+        BadInput, match=r"is newer than the bad commit .*: exchange them"
+    ):
         timeline.between("main", branched["a"])
     with pytest.raises(BadInput, match="are the same commit"):
         timeline.between("main", "HEAD")
@@ -134,9 +172,13 @@ def test_a_span_without_commits_says_why(history: History, branched: dict[str, s
 
 
 def test_days_in_names() -> None:
-    assert day_in("iree-3.5.0rc20250604") == day_in("nightly-2025-06-04") == "2025-06-04"
+    assert (
+        day_in("iree-3.5.0rc20250604") == day_in("nightly-2025-06-04") == "2025-06-04"
+    )
     assert day_in("3.2.0.dev20241011+git4f2c8e1") == "2024-10-11"
-    assert [day_in(text) for text in ("v3.5.0", "x-20251399", "3.0.0.post20240716052845")] == [None] * 3
+    assert [
+        day_in(text) for text in ("v3.5.0", "x-20251399", "3.0.0.post20240716052845")
+    ] == [None] * 3
 
 
 def test_the_newest_commit_of_a_day(history: History) -> None:
@@ -160,7 +202,15 @@ def files(timeline: Timeline, index: int) -> set[str]:
 
 
 def test_the_files_that_a_commit_changes(history: History) -> None:
-    history.commit("root", {"a.c": "1\n2\n", "ünï cødé/編.mlir": "x\n", "tab\tand\nline": "x\n", "-": "y\n"})
+    history.commit(
+        "root",
+        {
+            "a.c": "1\n2\n",
+            "ünï cødé/編.mlir": "x\n",
+            "tab\tand\nline": "x\n",
+            "-": "y\n",
+        },
+    )
     history.commit("binary and text", {"a.c": "1\n3\n4\n", "blob": b"\0\1\2" * 100})
     history.commit("nothing")
     history.git("rm", "--quiet", "a.c")
@@ -172,12 +222,22 @@ def test_the_files_that_a_commit_changes(history: History) -> None:
     assert files(timeline, 3) == {"a.c"}
 
 
-def test_a_clone_without_contents_is_not_made_to_fetch_them(history: History, tmp_path: Path) -> None:
+def test_a_clone_without_contents_is_not_made_to_fetch_them(
+    history: History, tmp_path: Path
+) -> None:
     history.commit("root", {"a": "1\n"})
     history.commit("next", {"a": "2\n", "b": "1\n"})
     history.git("config", "uploadpack.allowFilter", "true")
     clone = tmp_path / "clone"
-    command = ["git", "clone", "-q", "--no-checkout", "--filter=blob:none", f"file://{history.path}", clone]
+    command = [
+        "git",
+        "clone",
+        "-q",
+        "--no-checkout",
+        "--filter=blob:none",
+        f"file://{history.path}",
+        clone,
+    ]
     subprocess.run(command, check=True)
     history.path.rename(tmp_path / "moved")  # nothing can be fetched
     assert files(Timeline(clone), 1) == {"a", "b"}
@@ -185,7 +245,9 @@ def test_a_clone_without_contents_is_not_made_to_fetch_them(history: History, tm
 
 @pytest.fixture
 def pinned(history: History, tmp_path: Path) -> tuple[History, list[str]]:
-    """A submodule at third_party/llvm that moves in the third commit, and a file with a sha that moves in the fourth."""
+    """A submodule at third_party/llvm that moves in the third commit, and a file with a
+    sha that moves in the fourth.
+    """
     llvm = History.begin(tmp_path / "llvm")
     shas = [llvm.commit("one"), llvm.commit("two")]
     history.commit("root")
@@ -218,13 +280,22 @@ def test_which_commits_moved_a_pin(pinned: tuple[History, list[str]]) -> None:
 
 
 def test_pull_requests() -> None:
-    subjects = ("[GPU] Collapse dimensions (#20320)", "Merge pull request #7 from a/b", "see (#12) for more")
+    subjects = (
+        "[GPU] Collapse dimensions (#20320)",
+        "Merge pull request #7 from a/b",
+        "see (#12) for more",
+    )
     assert [pull_request(subject) for subject in subjects] == [20320, 7, None]
 
 
 def test_pages_of_remotes() -> None:
-    remotes = ("https://user:secret@github.com/iree-org/iree.git", "git@github.com:iree-org/iree.git")
-    assert {links_of(remote) for remote in remotes} == {Links("https://github.com/iree-org/iree")}
+    remotes = (
+        "https://user:secret@github.com/iree-org/iree.git",
+        "git@github.com:iree-org/iree.git",
+    )
+    assert {links_of(remote) for remote in remotes} == {
+        Links("https://github.com/iree-org/iree")
+    }
     assert [links_of(remote) for remote in ("/srv/git/iree.git", None)] == [None, None]
 
 
@@ -242,15 +313,33 @@ def branch_at(history: History, name: str, ref: str = "HEAD") -> Branch | None:
 def test_the_originals_of_cherry_picks_are_found(releases: Releases) -> None:
     shas = releases.shas
     expected = {
-        "v3.1.0": (4, {"with-line": (7, MatchedBy.LINE), "backport": (9, MatchedBy.PULL_REQUEST), "revert": (None, None)}),
-        "v3.2.0": (12, {"changed": (14, MatchedBy.SUBJECT), "squashed": (17, MatchedBy.PULL_REQUEST), "own": (None, None)}),
+        "v3.1.0": (
+            4,
+            {
+                "with-line": (7, MatchedBy.LINE),
+                "backport": (9, MatchedBy.PULL_REQUEST),
+                "revert": (None, None),
+            },
+        ),
+        "v3.2.0": (
+            12,
+            {
+                "changed": (14, MatchedBy.SUBJECT),
+                "squashed": (17, MatchedBy.PULL_REQUEST),
+                "own": (None, None),
+            },
+        ),
     }
     for tag, (start, commits) in expected.items():
         branch = branch_at(releases.history, tag)
         assert branch is not None
         assert branch.start.commit == shas[start]
-        assert {own.commit: ([one.commit for one in own.picked_from], own.matched_by) for own in branch.commits} == {
-            shas[name]: ([] if number is None else [shas[number]], way) for name, (number, way) in commits.items()
+        assert {
+            own.commit: ([one.commit for one in own.picked_from], own.matched_by)
+            for own in branch.commits
+        } == {
+            shas[name]: ([] if number is None else [shas[number]], way)
+            for name, (number, way) in commits.items()
         }
 
 

@@ -1,6 +1,8 @@
-"""Whole screens compared with files in this folder. Other tests assert on values, not on sentences.
+"""Whole screens compared with files in this folder. Other tests assert on values, not
+on sentences.
 
-After an intended change of a screen, write the files again with `python -m tests.golden.test_golden` and read the diff.
+After an intended change of a screen, write the files again with `python -m
+tests.golden.test_golden` and read the diff.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from typer.testing import CliRunner
 from tests.bisect.letters import case_named, outcome
 from tests.nightly.test_compare import night_of
 from triage.bisect.history import Histories, History
-from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, UntestableRevision
+from triage.bisect.result import (
+    Answer,
+    Bisection,
+    BisectKind,
+    Suspect,
+    UntestableRevision,
+)
 from triage.cli.app import app
 from triage.execution.results import RunResults, run_result
 from triage.model.outcome import Failed, Measured, Probe
@@ -31,8 +39,13 @@ FOLDER = Path(__file__).parent
 
 
 def help_screen() -> str:
-    text = CliRunner(env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"}).invoke(app, ["--help"], prog_name="triage").stdout
-    # Typer draws the boxes and the types of options differently from version to version.
+    text = (
+        CliRunner(env={"COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1"})
+        .invoke(app, ["--help"], prog_name="triage")
+        .stdout
+    )
+    # Typer draws the boxes and the types of options differently from version to
+    # version.
     lines = (line.strip(" │╭╮╰╯─").replace("<bool>", "") for line in text.splitlines())
     return "\n".join(" ".join(line.split()) for line in lines if line) + "\n"
 
@@ -45,13 +58,18 @@ def nightly_screen() -> str:
         "other": "FFFFGGPP",
         "fine": "PPPPPPPP",
     }
-    return rendered("text", replace(night_of(histories, old=1, new=4), seconds=2.0), night_screen)
+    return rendered(
+        "text", replace(night_of(histories, old=1, new=4), seconds=2.0), night_screen
+    )
 
 
 def bisect_screen() -> str:
     failed = outcome("F")
     assert isinstance(failed, Failed)
-    before, after = Revision("1.1.0", "a" * 40, "2025-01-01"), Revision("1.2.0", "b" * 40, "2025-02-01")
+    before, after = (
+        Revision("1.1.0", "a" * 40, "2025-01-01"),
+        Revision("1.2.0", "b" * 40, "2025-02-01"),
+    )
     bisection = Bisection(
         "softmax",
         BisectKind.REGRESSION,
@@ -64,7 +82,9 @@ def bisect_screen() -> str:
         probes=5,
         rounds=2,
         cached=1,
-        untestable=(UntestableRevision(Revision("1.0.0"), "does not know the flag --iree-x"),),
+        untestable=(
+            UntestableRevision(Revision("1.0.0"), "does not know the flag --iree-x"),
+        ),
     )
     return rendered("text", bisection, partial(bisect_document, compiler="iree"))
 
@@ -72,10 +92,20 @@ def bisect_screen() -> str:
 def probes(**letters: str) -> list[list[Probe]]:
     """Return a row of probes for each case, with a letter for each release."""
     names = [f"1.{number}.0" for number in range(len(next(iter(letters.values()))))]
-    cases = {name.replace("_", "[size=") + "]" * ("_" in name): row for name, row in letters.items()}
+    cases = {
+        name.replace("_", "[size=") + "]" * ("_" in name): row
+        for name, row in letters.items()
+    }
     return [
         [
-            Probe(case_named(case), Revision(name), name, outcome(letter), Measured(1.0, 1.0, 100.0), cached=False)
+            Probe(
+                case_named(case),
+                Revision(name),
+                name,
+                outcome(letter),
+                Measured(1.0, 1.0, 100.0),
+                cached=False,
+            )
             for name, letter in zip(names, row, strict=True)
         ]
         for case, row in cases.items()
@@ -83,14 +113,29 @@ def probes(**letters: str) -> list[list[Probe]]:
 
 
 def run_screen() -> str:
-    found = probes(softmax="PF", matmul_64="FF", matmul_128="FF", attention="UP", add="PP", sub="PP")
-    return rendered("text", RunResults([run_result(probe) for row in found for probe in row]), run_document)
+    found = probes(
+        softmax="PF",
+        matmul_64="FF",
+        matmul_128="FF",
+        attention="UP",
+        add="PP",
+        sub="PP",
+    )
+    return rendered(
+        "text",
+        RunResults([run_result(probe) for row in found for probe in row]),
+        run_document,
+    )
 
 
 def history_screen() -> str:
     found = probes(matmul_64="UUPFFP", matmul_128="UUPFFP", add="UUPPPP")
     places = tuple(probe.revision for probe in found[0])
-    return rendered("text", Histories([History(row[0].case, places, tuple(row), 3) for row in found]), history_document)
+    return rendered(
+        "text",
+        Histories([History(row[0].case, places, tuple(row), 3) for row in found]),
+        history_document,
+    )
 
 
 SCREENS: dict[str, Callable[[], str]] = {

@@ -1,4 +1,6 @@
-"""Compare the part of an answer that people rely on with a golden file. Further keys are welcome."""
+"""Compare the part of an answer that people rely on with a golden file. Further keys
+are welcome.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from tests.conftest import ROOT
 FOLDER = Path(__file__).parent / "golden"
 REWRITE = "TRIAGE_REWRITE_GOLDEN"
 
-GENERATED = re.compile(r"TMP/\S+/[0-9a-f]{64}\.mlir")  # what a generator of a recipe wrote
+# what a generator of a recipe wrote
+GENERATED = re.compile(r"TMP/\S+/[0-9a-f]{64}\.mlir")
 
 ANY = "any"
 """The value itself is compared."""
@@ -24,7 +27,9 @@ PRESENT = "<present>"
 """Only the key has to be there."""
 
 REVISION = dict.fromkeys(("name", "commit", "date", "subject"), ANY)
-FAILURE = dict.fromkeys(("class", "signature", "headline", "phase", "pass", "location", "details"), ANY)
+FAILURE = dict.fromkeys(
+    ("class", "signature", "headline", "phase", "pass", "location", "details"), ANY
+)
 CHANGE = {"before": REVISION, "after": REVISION}
 RUN = {
     "results": [
@@ -39,8 +44,19 @@ RUN = {
         }
     ]
 }
-CLASSIFY = {"logs": [{"log": ANY, "failures": [{**FAILURE, "line": ANY, "count": ANY}]}]}
-HISTORY = {"cases": [{"case": ANY, "changes": [{**CHANGE, "from": ANY, "to": ANY}], "statuses": ANY, "compiles": NUMBER}]}
+CLASSIFY = {
+    "logs": [{"log": ANY, "failures": [{**FAILURE, "line": ANY, "count": ANY}]}]
+}
+HISTORY = {
+    "cases": [
+        {
+            "case": ANY,
+            "changes": [{**CHANGE, "from": ANY, "to": ANY}],
+            "statuses": ANY,
+            "compiles": NUMBER,
+        }
+    ]
+}
 NIGHT = {
     "schema": PRESENT,
     "toolchain": REVISION,
@@ -49,10 +65,24 @@ NIGHT = {
     "unchanged": ANY,
     "untestable": ANY,
     "clusters": [
-        {"signature": ANY, "cases": ANY, "culprit": PRESENT, "reproducer": PRESENT, "remedies": PRESENT, "issue": PRESENT}
+        {
+            "signature": ANY,
+            "cases": ANY,
+            "culprit": PRESENT,
+            "reproducer": PRESENT,
+            "remedies": PRESENT,
+            "issue": PRESENT,
+        }
     ],
     "reports": PRESENT,
-    "cases": [{**dict.fromkeys(("case", "status", "baseline_status", "stage", "change"), ANY), "failure": FAILURE}],
+    "cases": [
+        {
+            **dict.fromkeys(
+                ("case", "status", "baseline_status", "stage", "change"), ANY
+            ),
+            "failure": FAILURE,
+        }
+    ],
     "stages": ANY,
 }
 BISECT = {
@@ -71,7 +101,13 @@ REDUCE = {
     "reproducer": PRESENT,
 }
 REMEDY = {
-    "remedies": [{"flags": ANY, "input_change": ANY, **dict.fromkeys(("verified_on", "breaks", "explanation"), PRESENT)}],
+    "remedies": [
+        {
+            "flags": ANY,
+            "input_change": ANY,
+            **dict.fromkeys(("verified_on", "breaks", "explanation"), PRESENT),
+        }
+    ],
     "tried": NUMBER,
 }
 LINT = {
@@ -79,34 +115,62 @@ LINT = {
     "devices": [{"name": ANY, "references": ANY}],
     "suggested_flags": ANY,
 }
-ROW = {"case": ANY, "toolchain": REVISION, "function": ANY, "median": NUMBER, "reason": ANY}
+ROW = {
+    "case": ANY,
+    "toolchain": REVISION,
+    "function": ANY,
+    "median": NUMBER,
+    "reason": ANY,
+}
 BENCH = {
     **dict.fromkeys(("baseline", "sizes"), PRESENT),
-    "results": [{**ROW, **dict.fromkeys(("samples", "ratio", "low", "high", "verdict"), PRESENT)}],
+    "results": [
+        {
+            **ROW,
+            **dict.fromkeys(("samples", "ratio", "low", "high", "verdict"), PRESENT),
+        }
+    ],
 }
-ATTRIBUTE = {**dict.fromkeys(("case", "status", "failing_pass", "first_phase"), ANY), "pass": {"name": ANY, "argument": ANY}}
+ATTRIBUTE = {
+    **dict.fromkeys(("case", "status", "failing_pass", "first_phase"), ANY),
+    "pass": {"name": ANY, "argument": ANY},
+}
 BROKE = {**CHANGE, "failure": FAILURE}
 
 
 def selected(value: Any, shape: Any, where: str = "$") -> Any:
-    """Return the part of a value that the shape names. A dict in a shape accepts null as well."""
+    """Return the part of a value that the shape names. A dict in a shape accepts null
+    as well.
+    """
     if isinstance(shape, Mapping):
         if value is None:
             return None
         missing = shape.keys() - value.keys()
         assert not missing, f"{where} lacks {sorted(missing)}"
-        return {key: selected(value[key], inner, f"{where}.{key}") for key, inner in shape.items()}
+        return {
+            key: selected(value[key], inner, f"{where}.{key}")
+            for key, inner in shape.items()
+        }
     if isinstance(shape, list):
-        return [selected(item, shape[0], f"{where}[{number}]") for number, item in enumerate(value)]
+        return [
+            selected(item, shape[0], f"{where}[{number}]")
+            for number, item in enumerate(value)
+        ]
     if shape == NUMBER:
-        assert value is None or (isinstance(value, int | float) and not isinstance(value, bool)), f"{where}: {value!r}"
+        assert value is None or (
+            isinstance(value, int | float) and not isinstance(value, bool)
+        ), f"{where}: {value!r}"
         return value if value is None else NUMBER
     return PRESENT if shape == PRESENT else value
 
 
 def check(name: str, value: Any, shape: Any, *folders: Path) -> None:
-    """Compare with the golden file of this name, or write it. `folders`: temporary ones, whose paths are not compared."""
-    text = json.dumps(selected(value, shape), indent=1, ensure_ascii=False, sort_keys=True)
+    """Compare with the golden file of this name, or write it. `folders`: temporary
+    ones, whose paths are not compared.
+    """
+    text = json.dumps(
+        selected(value, shape), indent=1, ensure_ascii=False, sort_keys=True
+    )
     for folder in folders:
         text = text.replace(str(folder), "TMP")
     text = GENERATED.sub("INPUT.mlir", text.replace(str(ROOT), "ROOT"))

@@ -1,4 +1,6 @@
-"""Simulated histories: compilers whose probes are flaky, with holes, second regressions, wrong priors and ends that lie."""
+"""Simulated histories: compilers whose probes are flaky, with holes, second
+regressions, wrong priors and ends that lie.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,10 @@ RATES = (0.0, 0.01, 0.05, 0.2)
 class World:
     """A range and its truth.
 
-    letters: the state of each candidate, P passes, F fails, U is untestable. rates: how often its probe shows the other state.
-    weights: how suspicious it is. ends_named: whether the search is told the first and the last candidate.
+    letters: the state of each candidate, P passes, F fails, U is untestable. rates: how
+    often its probe shows the other state.
+    weights: how suspicious it is. ends_named: whether the search is told the first and
+    the last candidate.
     """
 
     letters: str
@@ -28,7 +32,9 @@ class World:
 
     def is_true(self, before: int, after: int) -> bool:
         """Whether the state changed between the two candidates."""
-        return self.letters[before] + self.letters[after] == ("FP" if self.finds_fix else "PF")
+        return self.letters[before] + self.letters[after] == (
+            "FP" if self.finds_fix else "PF"
+        )
 
 
 def world(seed: int, trouble: str, rate: float, *, commits: bool) -> World:
@@ -44,7 +50,9 @@ def world(seed: int, trouble: str, rate: float, *, commits: bool) -> World:
     if trouble == "holes":
         for _ in range(randomly.randint(1, 1 + size // 8)):
             first = randomly.randrange(1, size - 1)
-            for index in range(first, min(size - 1, first + randomly.choice((1, 1, 2, 5)))):
+            for index in range(
+                first, min(size - 1, first + randomly.choice((1, 1, 2, 5)))
+            ):
                 letters[index] = "U"
     elif trouble == "second change" and culprit >= 3:
         broke, fixed = sorted(randomly.sample(range(1, culprit), 2))
@@ -59,4 +67,12 @@ def world(seed: int, trouble: str, rate: float, *, commits: bool) -> World:
         else:
             letters = [letters[::-1], [new] * size, [old] * size][lie - 2]
     named = commits or trouble == "lying ends" or randomly.random() < 0.5
-    return World("".join(letters), tuple(rates), tuple(weights), finds_fix, seed % 2 * 3 + 1, commits, named)
+    return World(
+        "".join(letters),
+        tuple(rates),
+        tuple(weights),
+        finds_fix,
+        seed % 2 * 3 + 1,
+        commits,
+        named,
+    )

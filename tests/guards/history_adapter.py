@@ -1,6 +1,8 @@
-"""The only guard that knows the search from inside: it lets the search ask a simulated history, whose probes may be wrong.
+"""The only guard that knows the search from inside: it lets the search ask a simulated
+history, whose probes may be wrong.
 
-No process is started. As with real probes, a result is cached: only a fresh probe can differ from the one before it.
+No process is started. As with real probes, a result is cached: only a fresh probe can
+differ from the one before it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from triage.model.progress import Progress
 
 @dataclass(frozen=True)
 class Found:
-    """What the search answers: the indices of the pair, where it is sure of one, and the number of probes."""
+    """What the search answers: the indices of the pair, where it is sure of one, and
+    the number of probes.
+    """
 
     confirmed: bool
     before: int
@@ -31,7 +35,9 @@ class Found:
 
 @dataclass
 class FlakyRunner:
-    """Stands where an Engine stands. `asked`: the index of each probe that was not cached."""
+    """Stands where an Engine stands. `asked`: the index of each probe that was not
+    cached.
+    """
 
     world: World
     seed: int
@@ -55,14 +61,29 @@ class FlakyRunner:
                 self.asked.append(index)
                 letter = self.world.letters[index]
                 is_wrong = self._random.random() < self.world.rates[index]
-                self._cached[index] = {"P": "F", "F": "P"}.get(letter, letter) if is_wrong else letter
-            yield Probe(job.case, job.ref.revision, None, outcome(self._cached[index]), Measured(seconds=1.0), cached=cached)
+                self._cached[index] = (
+                    {"P": "F", "F": "P"}.get(letter, letter) if is_wrong else letter
+                )
+            yield Probe(
+                job.case,
+                job.ref.revision,
+                None,
+                outcome(self._cached[index]),
+                Measured(seconds=1.0),
+                cached=cached,
+            )
 
 
 def search(world: World, seed: int) -> Found:
-    """Search a history whose probes are wrong as often as it says; `seed` decides which."""
+    """Search a history whose probes are wrong as often as it says; `seed` decides
+    which.
+    """
     kind = BisectKind.FIX if world.finds_fix else BisectKind.REGRESSION
-    runner, case, size = FlakyRunner(world, seed), case_named("case"), len(world.letters)
+    runner, case, size = (
+        FlakyRunner(world, seed),
+        case_named("case"),
+        len(world.letters),
+    )
     request = BisectRequest(runner, case, kind=kind)  # type: ignore[arg-type]
     if world.commits:
         line = letter_range([1.0] * size, world.weights)
@@ -70,7 +91,10 @@ def search(world: World, seed: int) -> Found:
     else:
         ends = ("1.0.0", f"1.{size - 1}.0") if world.ends_named else (None, None)
         answer = bisect_between(request, *ends)
-    before, after = (_index(revision.name) if revision else -1 for revision in (answer.before, answer.after))
+    before, after = (
+        _index(revision.name) if revision else -1
+        for revision in (answer.before, answer.after)
+    )
     return Found(answer.confirmed, before, after, len(runner.asked))
 
 

@@ -1,4 +1,6 @@
-"""Write the golden files anew: `python -m tests.guards.rewrite [-m real]`; arguments go to pytest."""
+"""Write the golden files anew: `python -m tests.guards.rewrite [-m real]`; arguments go
+to pytest.
+"""
 
 import os
 import sys

@@ -1,4 +1,6 @@
-"""Classification: the JSON of a few logs. tests/classify/test_corpus.py has the failures from public threads."""
+"""Classification: the JSON of a few logs. tests/classify/test_corpus.py has the
+failures from public threads.
+"""
 
 from __future__ import annotations
 

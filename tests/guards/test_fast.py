@@ -15,13 +15,21 @@ from typing import Any
 import pytest
 
 from tests.conftest import Triage
-from tests.fake_releases import command_recipe, fake_releases, install, recipe, repository
+from tests.fake_releases import (
+    command_recipe,
+    fake_releases,
+    install,
+    recipe,
+    repository,
+)
 from tests.guards import golden
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """An index with 6 releases, and a home that the tests share, so that each is installed once."""
+    """An index with 6 releases, and a home that the tests share, so that each is
+    installed once.
+    """
     with fake_releases(tmp_path_factory.mktemp("index"), 6, logged=False) as served:
         yield served.url, tmp_path_factory.mktemp("home")
 
@@ -45,8 +53,12 @@ def answer(triage: Triage, *words: object, code: int = 0) -> Any:
 
 def test_run(triage: Triage, home: Path, tmp_path: Path, built: Path) -> None:
     good, bad = recipe(tmp_path, "good", "fine"), recipe(tmp_path, "bad", "breaks-3")
-    known = recipe(tmp_path, "known", "breaks-3", "expect: [{failure: shared-memory-overflow}]")
-    gone = recipe(tmp_path, "gone", "fine", "expect: [{failure: shared-memory-overflow}]")
+    known = recipe(
+        tmp_path, "known", "breaks-3", "expect: [{failure: shared-memory-overflow}]"
+    )
+    gone = recipe(
+        tmp_path, "gone", "fine", "expect: [{failure: shared-memory-overflow}]"
+    )
     seen = answer(triage, "run", good, bad, known, gone, "-t", f"path:{built}", code=1)
     golden.check("run-fake", seen, golden.RUN, tmp_path)
     again = answer(triage, "run", good, bad, "-t", f"path:{built}", code=1)
@@ -64,53 +76,109 @@ def test_run(triage: Triage, home: Path, tmp_path: Path, built: Path) -> None:
     ],
 )
 def test_bisect_releases(
-    triage: Triage, with_releases: None, tmp_path: Path, name: str, program: str, words: tuple[str, ...], code: int
+    triage: Triage,
+    with_releases: None,
+    tmp_path: Path,
+    name: str,
+    program: str,
+    words: tuple[str, ...],
+    code: int,
 ) -> None:
     seen = answer(triage, "bisect", recipe(tmp_path, name, program), *words, code=code)
-    more = {"changed": {"broke": golden.BROKE}, "gone": {"broke": golden.BROKE, "fixed": golden.CHANGE}}
+    more = {
+        "changed": {"broke": golden.BROKE},
+        "gone": {"broke": golden.BROKE, "fixed": golden.CHANGE},
+    }
     golden.check(f"bisect-{name}", seen, golden.BISECT | more.get(name, {}), tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("name", "program", "code"), [("commits", "breaks-7", 0), ("commits-changed", "breaks-3 differs-9", 3)]
+    ("name", "program", "code"),
+    [("commits", "breaks-7", 0), ("commits-changed", "breaks-3 differs-9", 3)],
 )
-def test_bisect_commits(triage: Triage, home: Path, tmp_path: Path, name: str, program: str, code: int) -> None:
+def test_bisect_commits(
+    triage: Triage, home: Path, tmp_path: Path, name: str, program: str, code: int
+) -> None:
     repo, project = tmp_path / "repo", tmp_path / "triage.yaml"
     project.write_text(repository(repo, 16, install(tmp_path / "base", 0)))
-    words = ("--repo", repo, "--project", project, "--good", "commit:main~15", "--bad", "commit:main")
+    words = (
+        "--repo",
+        repo,
+        "--project",
+        project,
+        "--good",
+        "commit:main~15",
+        "--bad",
+        "commit:main",
+    )
     seen = answer(triage, "bisect", recipe(tmp_path, name, program), *words, code=code)
     golden.check(f"bisect-{name}", seen, golden.BISECT, tmp_path)
 
 
 def test_history(triage: Triage, with_releases: None, tmp_path: Path) -> None:
-    programs = {"breaks": "breaks-3", "window": "breaks-2 fixed-4", "changes": "breaks-1 differs-4", "fine": "fine"}
+    programs = {
+        "breaks": "breaks-3",
+        "window": "breaks-2 fixed-4",
+        "changes": "breaks-1 differs-4",
+        "fine": "fine",
+    }
     paths = [recipe(tmp_path, name, program) for name, program in programs.items()]
-    golden.check("history-fake", answer(triage, "history", *paths, "--every"), golden.HISTORY, tmp_path)
+    golden.check(
+        "history-fake",
+        answer(triage, "history", *paths, "--every"),
+        golden.HISTORY,
+        tmp_path,
+    )
 
 
 def test_nightly(triage: Triage, with_releases: None, tmp_path: Path) -> None:
     folder = tmp_path / "recipes"
     folder.mkdir()
-    for name, program in {"broke": "breaks-3", "too": "breaks-4", "fixed": "breaks-0 fixed-4", "same": "fine"}.items():
+    for name, program in {
+        "broke": "breaks-3",
+        "too": "breaks-4",
+        "fixed": "breaks-0 fixed-4",
+        "same": "fine",
+    }.items():
         recipe(folder, name, program)
     recipe(folder, "still", "breaks-1")
     recipe(folder, "differs", "breaks-1 differs-5")
     recipe(folder, "known", "breaks-0", "expect: [{failure: shared-memory-overflow}]")
-    words = ("nightly", folder, "-t", "1.5.0", "-b", "1.2.0", "--bisect", "--out", tmp_path / "out")
+    words = (
+        "nightly",
+        folder,
+        "-t",
+        "1.5.0",
+        "-b",
+        "1.2.0",
+        "--bisect",
+        "--out",
+        tmp_path / "out",
+    )
     seen = answer(triage, *words, code=1)
     golden.check("nightly-fake", seen, golden.NIGHT, tmp_path)
     stored = json.loads((tmp_path / "out/nightly.json").read_text())
     golden.check("nightly-fake", stored, golden.NIGHT, tmp_path)
-    assert {"nightly.md", "nightly.xml", "nightly.json"} <= {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"nightly.md", "nightly.xml", "nightly.json"} <= {
+        path.name for path in (tmp_path / "out").iterdir()
+    }
 
 
 def test_reduce(triage: Triage, home: Path, tmp_path: Path, built: Path) -> None:
     lines = "\n".join(f"line {number}" for number in range(40))
-    words = (command_recipe(tmp_path, "long", f"{lines}\nbreaks-3\n{lines}"), "-t", f"path:{built}", "--out", tmp_path / "out")
+    words = (
+        command_recipe(tmp_path, "long", f"{lines}\nbreaks-3\n{lines}"),
+        "-t",
+        f"path:{built}",
+        "--out",
+        tmp_path / "out",
+    )
     seen = answer(triage, "reduce", *words)
     golden.check("reduce-fake", seen, golden.REDUCE, tmp_path)
     folder = Path(seen["reproducer"])
-    assert {"recipe.yaml", "reproducer.json", "README.md", "repro.sh"} <= {path.name for path in folder.iterdir()}
+    assert {"recipe.yaml", "reproducer.json", "README.md", "repro.sh"} <= {
+        path.name for path in folder.iterdir()
+    }
 
 
 @pytest.mark.parametrize(
@@ -125,21 +193,48 @@ def test_reduce(triage: Triage, home: Path, tmp_path: Path, built: Path) -> None
         (4, ("run", "{good}", "-t", "path:/nowhere")),
     ],
 )
-def test_exit_codes(triage: Triage, home: Path, tmp_path: Path, built: Path, code: int, words: tuple[str, ...]) -> None:
-    good, bad = command_recipe(tmp_path, "good", "fine"), recipe(tmp_path, "bad", "breaks-3")
+def test_exit_codes(
+    triage: Triage,
+    home: Path,
+    tmp_path: Path,
+    built: Path,
+    code: int,
+    words: tuple[str, ...],
+) -> None:
+    good, bad = (
+        command_recipe(tmp_path, "good", "fine"),
+        recipe(tmp_path, "bad", "breaks-3"),
+    )
     flagged = recipe(tmp_path, "flagged", "fine", "flags: [--iree-nothing-of-the-kind]")
-    done = triage(*(word.format(good=good, bad=bad, flagged=flagged, built=built) for word in words))
+    done = triage(
+        *(
+            word.format(good=good, bad=bad, flagged=flagged, built=built)
+            for word in words
+        )
+    )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_an_interrupted_run_ends_with_130(home: Path, tmp_path: Path, built: Path) -> None:
+def test_an_interrupted_run_ends_with_130(
+    home: Path, tmp_path: Path, built: Path
+) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     path = recipe(tmp_path, "hanging", f"hangs {pipe}")
-    command = [sys.executable, "-c", "from triage.cli import main; main()", "run", str(path), "-t", f"path:{built}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-c",
+        "from triage.cli import main; main()",
+        "run",
+        str(path),
+        "-t",
+        f"path:{built}",
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert select.select([reader], [], [], 20)[0], "the compiler was not started"
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 130

@@ -1,4 +1,6 @@
-"""The searches on simulated histories: few wrong answers that are called confirmed, many answers, few probes."""
+"""The searches on simulated histories: few wrong answers that are called confirmed,
+many answers, few probes.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,26 @@ def searched(count: int, *, commits: bool) -> tuple[int, int, int, int]:
                 found = search(history, seed)
                 runs, probes = runs + 1, probes + found.probes
                 confirmed += found.confirmed
-                wrong += found.confirmed and not history.is_true(found.before, found.after)
+                wrong += found.confirmed and not history.is_true(
+                    found.before, found.after
+                )
     return runs, confirmed, wrong, probes
 
 
 @pytest.mark.parametrize(
     ("count", "commits", "least_confirmed", "most_probes"),
     [
-        # The failing end is probed again, in case the failure comes and goes; so is what failed before the pair.
+        # The failing end is probed again, in case the failure comes and goes; so is
+        # what failed before the pair.
         (6, True, 0.78, 40),
         (8, False, 0.68, 28),
         pytest.param(100, True, 0.78, 45, marks=pytest.mark.slow),
         pytest.param(100, False, 0.7, 32, marks=pytest.mark.slow),
     ],
 )
-def test_confirmed_answers_are_right(count: int, commits: bool, least_confirmed: float, most_probes: float) -> None:
+def test_confirmed_answers_are_right(
+    count: int, commits: bool, least_confirmed: float, most_probes: float
+) -> None:
     runs, confirmed, wrong, probes = searched(count, commits=commits)
     told = f"{runs} histories: {confirmed} confirmed, {wrong} wrong, {probes / runs:.1f} probes each"
     assert wrong <= ALLOWED * confirmed, told

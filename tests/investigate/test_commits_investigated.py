@@ -1,4 +1,6 @@
-"""Investigations of local builds along the commits of a clone, whose compilers are really built."""
+"""Investigations of local builds along the commits of a clone, whose compilers are
+really built.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from tests.bisect.conftest import command as command
 from tests.bisect.conftest import plain_git as plain_git
 from tests.bisect.conftest import project as project
 from tests.bisect.driving import counted
-from tests.bisect.small_compiler import RECIPE, Fate, SmallCompiler, begin, compile_commit
+from tests.bisect.small_compiler import (
+    RECIPE,
+    Fate,
+    SmallCompiler,
+    begin,
+    compile_commit,
+)
 from tests.conftest import Triage
 
 COUNT, CULPRIT, UNFUSED = 32, 21, 9
@@ -23,8 +31,15 @@ INPUTS = {"attention": "", "stack": "private", "fused": "narrow fused"}
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> SmallCompiler:
-    fates = [Fate.BROKEN if number in (15, 26) else Fate.SOUND for number in range(COUNT)]
-    return begin(tmp_path_factory.mktemp("investigated") / "repo", fates, CULPRIT, unfused=UNFUSED)
+    fates = [
+        Fate.BROKEN if number in (15, 26) else Fate.SOUND for number in range(COUNT)
+    ]
+    return begin(
+        tmp_path_factory.mktemp("investigated") / "repo",
+        fates,
+        CULPRIT,
+        unfused=UNFUSED,
+    )
 
 
 def build(repository: SmallCompiler, number: int, folder: Path) -> str:
@@ -54,12 +69,23 @@ def test_clusters_of_local_builds_end_with_their_culprit_commits(
     cases = tmp_path / "cases"
     cases.mkdir()
     for name, words in INPUTS.items():
-        (cases / f"{name}.mlir").write_text(f"// {words}\nfunc.func @main() {{ return }}\n")
-        recipe = RECIPE.replace("name: attention", f"name: {name}").replace("m.mlir", f"{name}.mlir")
+        (cases / f"{name}.mlir").write_text(
+            f"// {words}\nfunc.func @main() {{ return }}\n"
+        )
+        recipe = RECIPE.replace("name: attention", f"name: {name}").replace(
+            "m.mlir", f"{name}.mlir"
+        )
         (cases / f"{name}.yaml").write_text(recipe)
-    ends = ["-b", build(repository, 0, tmp_path / "old"), "-t", build(repository, COUNT - 1, tmp_path / "new")]
+    ends = [
+        "-b",
+        build(repository, 0, tmp_path / "old"),
+        "-t",
+        build(repository, COUNT - 1, tmp_path / "new"),
+    ]
     clone = ["--repo", repository.path, "--project", command]
-    done = triage("nightly", cases, *ends, *clone, "--investigate", "--out", "out", "--jobs", "2")
+    done = triage(
+        "nightly", cases, *ends, *clone, "--investigate", "--out", "out", "--jobs", "2"
+    )
     assert done.returncode == 1, done.stderr
     night = json.loads((tmp_path / "work" / "out" / "nightly.json").read_text())
     clusters = {cluster["representative"]: cluster for cluster in night["clusters"]}
@@ -70,20 +96,36 @@ def test_clusters_of_local_builds_end_with_their_culprit_commits(
         assert culprit["status"] == "culprit", culprit
         assert culprit["before"]["commit"] == repository.shas[number - 1]
         assert culprit["after"]["commit"] == repository.shas[number]
-        assert [suspect["pull_request"] for suspect in culprit["suspects"]] == [1000 + number]
+        assert [suspect["pull_request"] for suspect in culprit["suspects"]] == [
+            1000 + number
+        ]
     same = [clusters["attention"], clusters["stack"]]
-    assert [cluster["same_culprit"] for cluster in same] == [[cluster["id"]] for cluster in reversed(same)]
+    assert [cluster["same_culprit"] for cluster in same] == [
+        [cluster["id"]] for cluster in reversed(same)
+    ]
     assert clusters["fused"]["same_culprit"] == []
     whole = [cluster for cluster in same if cluster["reproducer"]]
     assert len(whole) == 1  # of one commit, one cluster is reduced
     for cluster in (clusters["fused"], *whole):
         assert {steps(cluster)[name] for name in ("bisect", "reduce")} == {"done"}
         assert list(cluster["replays"].values()) == ["reproduces"]
-        assert cluster["culprit"]["after"]["name"] in (tmp_path / "work" / "out" / cluster["issue"]).read_text()
-    record = json.loads((tmp_path / "work" / "out" / whole[0]["reproducer"] / "reproducer.json").read_text())
+        assert (
+            cluster["culprit"]["after"]["name"]
+            in (tmp_path / "work" / "out" / cluster["issue"]).read_text()
+        )
+    record = json.loads(
+        (
+            tmp_path / "work" / "out" / whole[0]["reproducer"] / "reproducer.json"
+        ).read_text()
+    )
     assert record["good"]["commit"] == repository.shas[0]
     assert record["bad"]["commit"] == repository.shas[-1]
     assert record["versions"]["first_good"] is None
     compiles = counted(calls)
-    assert triage("nightly", cases, *ends, *clone, "--investigate", "--out", "out").returncode == 1
+    assert (
+        triage(
+            "nightly", cases, *ends, *clone, "--investigate", "--out", "out"
+        ).returncode
+        == 1
+    )
     assert counted(calls) == compiles

@@ -1,4 +1,6 @@
-"""What the draft of an issue shows: one number, and always a program and the command that shows the failure."""
+"""What the draft of an issue shows: one number, and always a program and the command
+that shows the failure.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,16 @@ def words(tmp_path: Path, shared_home: Path) -> list[object]:
     write_program(tmp_path / "bad" / "compile", BAD)
     (tmp_path / "program.txt").write_text(LINES)
     recipe = tmp_path / "sized.yaml"
-    recipe.write_text('name: sized\ncompiler: command\ninput: program.txt\ncommand: ["{toolchain}/compile", "{input}"]\n')
+    recipe.write_text(
+        'name: sized\ncompiler: command\ninput: program.txt\ncommand: ["{toolchain}/compile", "{input}"]\n'
+    )
     toolchains = ["-t", f"path:{tmp_path / 'bad'}", "-b", f"path:{tmp_path / 'good'}"]
     return ["nightly", recipe, *toolchains, "--investigate", "--out", tmp_path / "out"]
 
 
-def draft_of(triage: Triage, tmp_path: Path, *words: object) -> tuple[dict[str, Any], str]:
+def draft_of(
+    triage: Triage, tmp_path: Path, *words: object
+) -> tuple[dict[str, Any], str]:
     """Return the only cluster of a night, and its draft."""
     done = triage(*words)
     assert done.returncode == 1, done.stderr
@@ -49,7 +55,9 @@ def test_a_draft_has_a_program_and_a_command_though_nothing_was_reduced(
     triage: Triage, tmp_path: Path, words: list[object]
 ) -> None:
     cluster, draft = draft_of(triage, tmp_path, *words, "--budget", "0.001s")
-    assert {step["step"]: step["status"] for step in cluster["steps"]}["reduce"] == "left"
+    assert {step["step"]: step["status"] for step in cluster["steps"]}[
+        "reduce"
+    ] == "left"
     assert cluster["draft"]["files"] == {"input.txt": LINES}
     for text in (LINES, "/compile' input.txt", f"needs {len(LINES)} bytes"):
         assert text in draft
@@ -70,7 +78,11 @@ def test_a_draft_has_the_number_of_the_original_and_names_that_of_the_reduced_pr
 
 def test_what_is_too_long_or_binary_is_named_and_what_is_long_is_folded() -> None:
     [cluster] = night(1, {}, cases=[case_result("a", "F")]).clusters
-    files = {"weights.bin": None, "short.mlir": "module {}\n", "long.mlir": "module {}\n" * 200}
+    files = {
+        "weights.bin": None,
+        "short.mlir": "module {}\n",
+        "long.mlir": "module {}\n" * 200,
+    }
     draft = IssueDraft(files, "compile short.mlir", headline=FAILURES["F"].headline)
     whole = replace(cluster, draft=draft, steps=[StepResult("reduce", "left")])
     text = issue_markdown(whole, night(1, {}, cases=[case_result("a", "F")]))
@@ -84,13 +96,21 @@ def test_what_is_too_long_or_binary_is_named_and_what_is_long_is_folded() -> Non
 def test_a_draft_shows_the_readable_form_and_a_folder_the_one_that_more_releases_read(
     shared_home: Path, triage: Triage, tmp_path: Path
 ) -> None:
-    """Releases before 3.4.0 print another syntax of attention, which newer ones do not read."""
+    """Releases before 3.4.0 print another syntax of attention, which newer ones do not
+    read.
+    """
     recipe = ROOT / "recipes" / "llama-attention-aggressive-fusion.yaml"
-    done = triage("nightly", recipe, "-t", "3.3.0", "-b", "3.2.0", "--reduce", "--out", tmp_path)
+    done = triage(
+        "nightly", recipe, "-t", "3.3.0", "-b", "3.2.0", "--reduce", "--out", tmp_path
+    )
     assert done.returncode == 1, done.stderr
     [cluster] = json.loads((tmp_path / "nightly.json").read_text())["clusters"]
     program = cluster["draft"]["files"]["input.mlir"]
     assert "func.func @attention(" in program
-    line, column = re.findall(r"input\.mlir:(\d+):(\d+): error", cluster["draft"]["error"])[0]
-    assert program.splitlines()[int(line) - 1][int(column) - 1 :].startswith("iree_linalg_ext.attention")
+    line, column = re.findall(
+        r"input\.mlir:(\d+):(\d+): error", cluster["draft"]["error"]
+    )[0]
+    assert program.splitlines()[int(line) - 1][int(column) - 1 :].startswith(
+        "iree_linalg_ext.attention"
+    )
     assert (tmp_path / cluster["reproducer"] / "input.mlir").is_file()

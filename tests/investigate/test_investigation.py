@@ -1,4 +1,6 @@
-"""From a night's new failures to culprits, reproducers and issue drafts; the compilers are small programs."""
+"""From a night's new failures to culprits, reproducers and issue drafts; the compilers
+are small programs.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,30 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.fake_releases import FakeReleases, environment, fake_releases, write_case, write_project
+from tests.fake_releases import (
+    FakeReleases,
+    environment,
+    fake_releases,
+    write_case,
+    write_project,
+)
 from tests.nightly.test_nightly_stopped import continued, stop_when
 from triage.cli.app import app
 
-NIGHTLY = ("triage", "nightly", "cases", "-t", "latest", "-b", "1.1.0", "--jobs", "2", "--investigate", "--out", "out")
+NIGHTLY = (
+    "triage",
+    "nightly",
+    "cases",
+    "-t",
+    "latest",
+    "-b",
+    "1.1.0",
+    "--jobs",
+    "2",
+    "--investigate",
+    "--out",
+    "out",
+)
 CASES = {
     "steady": (),
     "breaks": ("breaks-3",),
@@ -41,9 +62,13 @@ def releases(served: FakeReleases, tmp_path: Path) -> FakeReleases:
     return served
 
 
-def run(folder: Path, releases: FakeReleases, *words: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, releases: FakeReleases, *words: str
+) -> subprocess.CompletedProcess[str]:
     env = environment(releases, folder / "home")
-    return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        words, cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
 
 
 def report(folder: Path) -> dict[str, Any]:
@@ -52,7 +77,12 @@ def report(folder: Path) -> dict[str, Any]:
 
 
 def left_steps(night: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {step["step"]: step for cluster in night["clusters"] for step in cluster["steps"] if step["status"] == "left"}
+    return {
+        step["step"]: step
+        for cluster in night["clusters"]
+        for step in cluster["steps"]
+        if step["status"] == "left"
+    }
 
 
 def culprits(night: dict[str, Any]) -> dict[str, tuple[str, str]]:
@@ -60,56 +90,97 @@ def culprits(night: dict[str, Any]) -> dict[str, tuple[str, str]]:
     pairs = {}
     for cluster in night["clusters"]:
         for name in cluster["cases"]:
-            pairs[name] = (cluster["culprit"]["before"]["name"], cluster["culprit"]["after"]["name"])
+            pairs[name] = (
+                cluster["culprit"]["before"]["name"],
+                cluster["culprit"]["after"]["name"],
+            )
     return pairs
 
 
 @pytest.mark.slow
-def test_each_cluster_ends_with_culprit_reproducer_and_issue(releases: FakeReleases, tmp_path: Path) -> None:
+def test_each_cluster_ends_with_culprit_reproducer_and_issue(
+    releases: FakeReleases, tmp_path: Path
+) -> None:
     done = run(tmp_path, releases, *NIGHTLY)
     assert done.returncode == 1, done.stderr
     night = report(tmp_path)
     at, after = ("1.2.0", "1.3.0"), ("1.3.0", "1.4.0")
     assert culprits(night) == {"alike": at, "breaks": at, "later": after}
     first, second = night["clusters"]
-    assert [cluster["representative"] for cluster in (first, second)] == ["alike", "later"]  # the first that fails as fast
-    assert {tuple(sorted(cluster["cases"])) for cluster in (first, second)} == {("alike", "breaks"), ("later",)}
+    # the first that fails as fast
+    assert [cluster["representative"] for cluster in (first, second)] == [
+        "alike",
+        "later",
+    ]
+    assert {tuple(sorted(cluster["cases"])) for cluster in (first, second)} == {
+        ("alike", "breaks"),
+        ("later",),
+    }
     assert first["different"] == second["cases"]
     assert [cluster["confirmed"] for cluster in (first, second)] == [
-        [name for name in cluster["cases"] if name != cluster["representative"]] for cluster in (first, second)
+        [name for name in cluster["cases"] if name != cluster["representative"]]
+        for cluster in (first, second)
     ]
     assert second["id"] == f"{first['id']}.2"
     for cluster in night["clusters"]:
         steps = {step["step"]: step["status"] for step in cluster["steps"]}
         assert {steps[name] for name in ("bisect", "reduce")} == {"done"}
-        assert steps["attribute"] == "failed"  # the compiler has no options that print IR
+        # the compiler has no options that print IR
+        assert steps["attribute"] == "failed"
         first_bad = cluster["culprit"]["after"]["name"]
         bad = [version for version in releases.versions if version >= first_bad]
-        assert [name for name, state in cluster["replays"].items() if state == "reproduces"] == bad
+        assert [
+            name for name, state in cluster["replays"].items() if state == "reproduces"
+        ] == bad
         issue = (tmp_path / "out" / cluster["issue"]).read_text()
-        assert (tmp_path / "out" / cluster["reproducer"] / "input.mlir").read_text().strip() in issue
+        assert (
+            tmp_path / "out" / cluster["reproducer"] / "input.mlir"
+        ).read_text().strip() in issue
         assert first_bad in issue
     assert left_steps(night) == {}
     assert night["regressed"][0]["bisections"][0]["after"]["name"] == "1.3.0"
 
 
 @pytest.mark.slow
-def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(releases: FakeReleases, tmp_path: Path) -> None:
+def test_what_a_budget_leaves_is_listed_with_the_line_that_does_it(
+    releases: FakeReleases, tmp_path: Path
+) -> None:
     assert run(tmp_path, releases, *NIGHTLY, "--budget", "0.001s").returncode == 1
     night = report(tmp_path)
     left = left_steps(night)
-    assert list(left) == ["bisect", "narrow", "confirm", "attribute", "remedy", "reduce"]
-    assert "286720 bytes" in (tmp_path / "out" / night["clusters"][0]["issue"]).read_text()
-    assert (night["investigation"]["budget_seconds"], night["partial"]) == (0.001, False)
-    assert run(tmp_path, releases, *shlex.split(night["investigation"]["command"])[:-2]).returncode == 1
+    assert list(left) == [
+        "bisect",
+        "narrow",
+        "confirm",
+        "attribute",
+        "remedy",
+        "reduce",
+    ]
+    assert (
+        "286720 bytes" in (tmp_path / "out" / night["clusters"][0]["issue"]).read_text()
+    )
+    assert (night["investigation"]["budget_seconds"], night["partial"]) == (
+        0.001,
+        False,
+    )
+    assert (
+        run(
+            tmp_path, releases, *shlex.split(night["investigation"]["command"])[:-2]
+        ).returncode
+        == 1
+    )
     [first, _] = report(tmp_path)["clusters"]
     assert "up to IREE 1.2.0" in (tmp_path / "out" / first["issue"]).read_text()
 
 
 @pytest.mark.slow
-def test_a_second_run_continues_and_repeats_nothing(releases: FakeReleases, tmp_path: Path) -> None:
+def test_a_second_run_continues_and_repeats_nothing(
+    releases: FakeReleases, tmp_path: Path
+) -> None:
     def is_reducing() -> bool:
-        return (tmp_path / "out" / "nightly.json").is_file() and len({digest for _, digest in releases.events("start")}) > 5
+        return (tmp_path / "out" / "nightly.json").is_file() and len(
+            {digest for _, digest in releases.events("start")}
+        ) > 5
 
     message = stop_when(tmp_path, releases, NIGHTLY, is_reducing, signal.SIGTERM)
     night = report(tmp_path)
@@ -131,26 +202,43 @@ def test_a_pair_of_releases_is_narrowed_by_nightlies(tmp_path: Path) -> None:
     write_case(tmp_path / "cases", "breaks", "breaks-4")
     write_case(tmp_path / "cases", "later", "breaks-5", "private")
     write_case(tmp_path / "cases", "changed", "breaks-0", "differs-3")
-    with fake_releases(tmp_path / "releases", count=2, nightlies=5, then_released=True) as releases:
+    with fake_releases(
+        tmp_path / "releases", count=2, nightlies=5, then_released=True
+    ) as releases:
         write_project(tmp_path, releases)
         done = run(tmp_path, releases, *NIGHTLY)
         assert done.returncode == 1, done.stderr
-        days = {name: tuple(end[-2:] for end in ends) for name, ends in culprits(report(tmp_path)).items()}
-        assert days == {"breaks": ("02", "03"), "later": ("03", "04"), "changed": ("01", "02")}
+        days = {
+            name: tuple(end[-2:] for end in ends)
+            for name, ends in culprits(report(tmp_path)).items()
+        }
+        assert days == {
+            "breaks": ("02", "03"),
+            "later": ("03", "04"),
+            "changed": ("01", "02"),
+        }
         for cluster in report(tmp_path)["clusters"]:
             steps = {step["step"]: step["status"] for step in cluster["steps"]}
             assert {steps[name] for name in ("bisect", "narrow", "reduce")} == {"done"}
             releases_around = cluster["release_culprit"]
-            assert [releases_around[side]["name"] for side in ("before", "after")] == ["1.1.0", "1.2.0"]
+            assert [releases_around[side]["name"] for side in ("before", "after")] == [
+                "1.1.0",
+                "1.2.0",
+            ]
             assert "between 1.1.0" in (tmp_path / "out" / cluster["issue"]).read_text()
         compiles = len(releases.events("start"))
         assert run(tmp_path, releases, *NIGHTLY).returncode == 1
         assert len(releases.events("start")) == compiles
 
 
-@pytest.mark.parametrize("words", [NIGHTLY[1:-2], ("nightly", "cases", "--budget", "5m")])
+@pytest.mark.parametrize(
+    "words", [NIGHTLY[1:-2], ("nightly", "cases", "--budget", "5m")]
+)
 def test_options_that_miss_another_are_refused(
-    releases: FakeReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    releases: FakeReleases,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert CliRunner().invoke(app, words).exit_code == 2

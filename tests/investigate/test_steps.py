@@ -19,16 +19,30 @@ NEWER = Revision("3.9.0")
     ("tried", "left", "status", "words", "not_words"),
     [
         (0, 6, "left", ["nothing was tried", "time", "6", "3.9.0"], ["none of"]),
-        (0, 0, "failed", ["nothing was tried", "candidate", "3.9.0"], ["none of", "time"]),
+        (
+            0,
+            0,
+            "failed",
+            ["nothing was tried", "candidate", "3.9.0"],
+            ["none of", "time"],
+        ),
         (4, 2, "left", ["none of 4", "2", "3.9.0"], ["nothing"]),
         (4, 0, "failed", ["none of 4", "3.9.0"], ["nothing", "left"]),
     ],
 )
 def test_no_remedy_says_how_many_were_tried_and_why_not_more(
-    monkeypatch: pytest.MonkeyPatch, tried: int, left: int, status: str, words: list[str], not_words: list[str]
+    monkeypatch: pytest.MonkeyPatch,
+    tried: int,
+    left: int,
+    status: str,
+    words: list[str],
+    not_words: list[str],
 ) -> None:
     known = {"tried": tried, "left": left, "is_out_of_time": left > 0}
-    found = replace(Remedies("case", Revision("3.3.0"), failure=FAILURES["F"], upgrade=NEWER), **known)
+    found = replace(
+        Remedies("case", Revision("3.3.0"), failure=FAILURES["F"], upgrade=NEWER),
+        **known,
+    )
     monkeypatch.setattr(steps, "find_remedies", lambda *_: found)
     nothing: Any = None
     with pytest.raises(steps.NoResult) as raised:

@@ -1,4 +1,6 @@
-"""The part of GitHub's REST API that keeps issues and comments, on loopback, with the faults that a busy server shows."""
+"""The part of GitHub's REST API that keeps issues and comments, on loopback, with the
+faults that a busy server shows.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,16 @@ from tests.loopback_server import serving
 
 TOKEN = "secret-token"
 LOGIN = "triage-bot"
-LIMIT = {"message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}
+LIMIT = {
+    "message": "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
+}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """An answer that the server gives once to `METHOD path`. done: it does what was asked all the same."""
+    """An answer that the server gives once to `METHOD path`. done: it does what was
+    asked all the same.
+    """
 
     request: str
     status: int
@@ -43,9 +49,20 @@ class LoopbackIssues:
 
     def writes(self) -> list[str]:
         """Return the requests that change something."""
-        return [request for request in self.requests if not request.startswith("GET") and "graphql" not in request]
+        return [
+            request
+            for request in self.requests
+            if not request.startswith("GET") and "graphql" not in request
+        ]
 
-    def add(self, body: str, *, title: str = "title", labels: list[str] | None = None, author: str = LOGIN) -> dict[str, Any]:
+    def add(
+        self,
+        body: str,
+        *,
+        title: str = "title",
+        labels: list[str] | None = None,
+        author: str = LOGIN,
+    ) -> dict[str, Any]:
         """Open an issue."""
         number = len(self.issues) + 1
         names = labels if labels is not None else ["triage"]
@@ -57,7 +74,9 @@ class LoopbackIssues:
             "state": "open",
             "state_reason": None,
             "closed_at": None,
-            "labels": [{"id": 1, "name": name, "url": f"{self.url}/label"} for name in names],
+            "labels": [
+                {"id": 1, "name": name, "url": f"{self.url}/label"} for name in names
+            ],
             "comments": 0,
             "user": {"login": author},
             "url": f"{self.url}/repos/o/r/issues/{number}",
@@ -69,34 +88,55 @@ class LoopbackIssues:
     def say(self, number: int, body: str, author: str = LOGIN) -> dict[str, Any]:
         """Comment on an issue."""
         count = sum(map(len, self.comments.values()))
-        comment = {"id": 5000 + count, "body": body, "user": {"login": author}, "url": f"{self.url}/comment/{count}"}
+        comment = {
+            "id": 5000 + count,
+            "body": body,
+            "user": {"login": author},
+            "url": f"{self.url}/comment/{count}",
+        }
         self.comments[number].append(comment)
         self.issues[number]["comments"] = len(self.comments[number])
         return comment
 
-    def edit(self, number: int, changes: dict[str, Any], on: str = "2025-06-10T10:00:00Z") -> dict[str, Any]:
+    def edit(
+        self, number: int, changes: dict[str, Any], on: str = "2025-06-10T10:00:00Z"
+    ) -> dict[str, Any]:
         """Change an issue."""
         issue = self.issues[number]
         issue.update(changes)
         issue["closed_at"] = on if issue["state"] == "closed" else None
         if issue["state"] == "open":
-            issue["state_reason"] = "reopened" if "state" in changes else issue["state_reason"]
+            issue["state_reason"] = (
+                "reopened" if "state" in changes else issue["state_reason"]
+            )
         return issue
 
-    def answer(self, method: str, path: str, query: dict[str, list[str]], sent: dict[str, Any]) -> tuple[Any, int]:
+    def answer(
+        self, method: str, path: str, query: dict[str, list[str]], sent: dict[str, Any]
+    ) -> tuple[Any, int]:
         """Return what a request answers, and its status."""
         if path == "/graphql":
             return {"data": {"viewer": {"login": LOGIN}}}, 200
         if match := re.fullmatch(r"/repos/o/r/issues(?:/(\d+)(/comments)?)?", path):
             number = int(match[1] or 0)
             if match[2]:
-                return (self.say(number, sent["body"]), 201) if method == "POST" else (self.comments[number], 200)
+                return (
+                    (self.say(number, sent["body"]), 201)
+                    if method == "POST"
+                    else (self.comments[number], 200)
+                )
             if method == "POST":
-                return self.add(sent["body"], title=sent["title"], labels=sent.get("labels", [])), 201
+                return self.add(
+                    sent["body"], title=sent["title"], labels=sent.get("labels", [])
+                ), 201
             if method == "PATCH":
                 return self.edit(number, sent), 200
             label = query.get("labels", [""])[0]
-            matching = [each for each in self.issues.values() if label in {name["name"] for name in each["labels"]}]
+            matching = [
+                each
+                for each in self.issues.values()
+                if label in {name["name"] for name in each["labels"]}
+            ]
             return sorted(matching, key=lambda each: -each["number"]), 200
         return {"message": "Not Found"}, 404
 
@@ -113,10 +153,14 @@ def loopback_issues() -> Iterator[LoopbackIssues]:
             parts = urlsplit(self.path)
             query = parse_qs(parts.query)
             request = f"{self.command} {parts.path}"
-            sent = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+            sent = json.loads(
+                self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}"
+            )
             hub.requests.append(request)
             hub.tokens.add(self.headers.get("Authorization"))
-            fault = next((fault for fault in hub.faults if fault.request == request), None)
+            fault = next(
+                (fault for fault in hub.faults if fault.request == request), None
+            )
             if fault:
                 hub.faults.remove(fault)
                 if fault.done:
@@ -124,7 +168,9 @@ def loopback_issues() -> Iterator[LoopbackIssues]:
                 if fault.broken_off:
                     self.close_connection = True
                     return
-                answer = LIMIT if fault.status in (403, 429) else {"message": "Bad Gateway"}
+                answer = (
+                    LIMIT if fault.status in (403, 429) else {"message": "Bad Gateway"}
+                )
                 self.reply(answer, fault.status, dict(fault.headers), fault.body)
                 return
             value, status = hub.answer(self.command, parts.path, query, sent)
@@ -132,10 +178,20 @@ def loopback_issues() -> Iterator[LoopbackIssues]:
 
         do_GET = do_POST = do_PATCH = handle_request  # noqa: N815 - the names that http.server calls
 
-        def reply(self, value: Any, status: int, headers: dict[str, str], text: str | None = None) -> None:
+        def reply(
+            self,
+            value: Any,
+            status: int,
+            headers: dict[str, str],
+            text: str | None = None,
+        ) -> None:
             body = (json.dumps(value) if text is None else text).encode()
             self.send_response(status)
-            for name, text in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
+            for name, text in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(body)),
+                **headers,
+            }.items():
                 self.send_header(name, text)
             self.end_headers()
             self.wfile.write(body)

@@ -16,7 +16,11 @@ from triage.nightly.github import GitHubIssues
 from triage.nightly.issues import IssueChange, Marker, TrackedIssue, hidden, plan
 from triage.nightly.result import ClusterKey, Night
 
-LIST, ISSUE, COMMENTS = "/repos/o/r/issues", "/repos/o/r/issues/1", "/repos/o/r/issues/1/comments"
+LIST, ISSUE, COMMENTS = (
+    "/repos/o/r/issues",
+    "/repos/o/r/issues/1",
+    "/repos/o/r/issues/1/comments",
+)
 AGAIN, AT_ONCE = ((("Retry-After", seconds),) for seconds in ("1", "0"))
 
 
@@ -29,9 +33,17 @@ def everything(_: TrackedIssue) -> bool:
 
 
 def night(day: int, *failing: str, passing: tuple[str, ...] = ()) -> Night:
-    cases = [case_result(f"case-{name}", "F", failure=Failure(name, name, name, "headline")) for name in failing]
+    cases = [
+        case_result(f"case-{name}", "F", failure=Failure(name, name, name, "headline"))
+        for name in failing
+    ]
     toolchain = Revision(f"nightly:2025-07-0{day}", None, f"2025-07-0{day}")
-    return night_of(day, {}, cases=[*cases, *(case_result(name, "P") for name in passing)], toolchain=toolchain)
+    return night_of(
+        day,
+        {},
+        cases=[*cases, *(case_result(name, "P") for name in passing)],
+        toolchain=toolchain,
+    )
 
 
 def synchronise(hub: LoopbackIssues, result: Night) -> list[IssueChange]:
@@ -40,18 +52,27 @@ def synchronise(hub: LoopbackIssues, result: Night) -> list[IssueChange]:
     actions = plan(result, github.read(everything), 100).changes
     for action in actions:
         github.apply(
-            replace(action, title=f"title {action.signature}"), "text" if action.event or action.tracked is None else None
+            replace(action, title=f"title {action.signature}"),
+            "text" if action.event or action.tracked is None else None,
         )
     return list(actions)
 
 
 def test_a_failure_lives_through_its_issue(hub: LoopbackIssues) -> None:
     for day, failing in ((1, True), (2, True), (3, False), (4, False), (5, True)):
-        synchronise(hub, night(day, "s") if failing else night(day, passing=("case-s",)))
+        synchronise(
+            hub, night(day, "s") if failing else night(day, passing=("case-s",))
+        )
     [issue] = hub.issues.values()
-    assert (issue["state"], issue["title"], [name["name"] for name in issue["labels"]]) == ("open", "title s", ["triage"])
+    assert (
+        issue["state"],
+        issue["title"],
+        [name["name"] for name in issue["labels"]],
+    ) == ("open", "title s", ["triage"])
     assert ["fixed" in comment["body"] for comment in hub.comments[1]] == [True, False]
-    assert len(hub.writes()) == 5, "one issue; two comments, each with a change of state"
+    assert len(hub.writes()) == 5, (
+        "one issue; two comments, each with a change of state"
+    )
     assert hub.tokens == {f"token {TOKEN}"}
 
 
@@ -85,10 +106,16 @@ def test_a_fault_writes_one_comment(hub: LoopbackIssues, fault: Fault) -> None:
     synchronise(hub, night(1, "s"))
     hub.faults = [fault]
     synchronise(hub, night(2, passing=("case-s",)))
-    assert (len(hub.comments[1]), hub.issues[1]["state"], hub.issues[1]["state_reason"]) == (1, "closed", "completed")
+    assert (
+        len(hub.comments[1]),
+        hub.issues[1]["state"],
+        hub.issues[1]["state_reason"],
+    ) == (1, "closed", "completed")
 
 
-def test_a_run_that_failed_between_comment_and_change_is_completed_by_the_next(hub: LoopbackIssues) -> None:
+def test_a_run_that_failed_between_comment_and_change_is_completed_by_the_next(
+    hub: LoopbackIssues,
+) -> None:
     synchronise(hub, night(1, "s"))
     hub.faults = [Fault(f"PATCH {ISSUE}", 422)]
     with pytest.raises(EnvironmentFailure, match="422"):
@@ -106,26 +133,44 @@ def test_a_long_rate_limit_is_reported_and_not_waited_for(hub: LoopbackIssues) -
 
 
 @pytest.mark.parametrize("status", [401, 404, 410])
-def test_a_refusal_is_an_error_of_the_environment(hub: LoopbackIssues, status: int) -> None:
+def test_a_refusal_is_an_error_of_the_environment(
+    hub: LoopbackIssues, status: int
+) -> None:
     hub.faults = [Fault(f"GET {LIST}", status)]
     with pytest.raises(EnvironmentFailure, match=f"o/r on 127.0.0.1: {status}"):
         client(hub).read(everything)
 
 
-@pytest.mark.parametrize("body", ["<html>", "{}", "[1]", "[" * 100_000, '[{"id": "x", "number": []}]', '[{"id": 1}]'])
-def test_an_answer_that_is_no_list_of_issues_is_an_error_of_the_environment(hub: LoopbackIssues, body: str) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        "<html>",
+        "{}",
+        "[1]",
+        "[" * 100_000,
+        '[{"id": "x", "number": []}]',
+        '[{"id": 1}]',
+    ],
+)
+def test_an_answer_that_is_no_list_of_issues_is_an_error_of_the_environment(
+    hub: LoopbackIssues, body: str
+) -> None:
     hub.faults = [Fault(f"GET {LIST}", 200, body=body)]
     with pytest.raises(EnvironmentFailure):
         client(hub).read(everything)
 
 
-def test_only_labelled_issues_with_a_marker_are_read_and_comments_where_they_are_needed(hub: LoopbackIssues) -> None:
+def test_only_labelled_issues_with_a_marker_are_read_and_comments_where_they_are_needed(
+    hub: LoopbackIssues,
+) -> None:
     synchronise(hub, night(1, "s"))
     hub.add("an issue of somebody else")
     hub.add(hub.issues[1]["body"], labels=["other"])
     hub.say(1, hidden({"event": "fixed 3.4.0"}))
     needed = [client(hub).read(needed) for needed in (everything, lambda _: False)]
-    assert [[(issue.number, set(issue.events)) for issue in issues] for issues in needed] == [
+    assert [
+        [(issue.number, set(issue.events)) for issue in issues] for issues in needed
+    ] == [
         [(1, {"fixed 3.4.0"})],
         [(1, set())],
     ]
@@ -133,7 +178,9 @@ def test_only_labelled_issues_with_a_marker_are_read_and_comments_where_they_are
 
 def test_markers_of_other_authors_are_not_believed(hub: LoopbackIssues) -> None:
     """A copied marker must not close the issue of a failure, nor stand for it."""
-    forged = Marker(ClusterKey("", "", "s"), ("case-s",), Revision("0.1", None, "2025-01-01")).text()
+    forged = Marker(
+        ClusterKey("", "", "s"), ("case-s",), Revision("0.1", None, "2025-01-01")
+    ).text()
     hub.add(forged, author="stranger")
     synchronise(hub, night(1, "s"))
     assert [issue["state"] for issue in hub.issues.values()] == ["open", "open"]

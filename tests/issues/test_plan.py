@@ -11,29 +11,54 @@ from tests.nights.documents import night as night_of
 from triage.model.case import Target
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
-from triage.nightly.issues import ActionCause, ActionKind, IssueChange, IssueChanges, Marker, TrackedIssue, marker_in, plan
+from triage.nightly.issues import (
+    ActionCause,
+    ActionKind,
+    IssueChange,
+    IssueChanges,
+    Marker,
+    TrackedIssue,
+    marker_in,
+    plan,
+)
 from triage.nightly.result import CaseChangeKind, CaseResult, ClusterKey, Night
 
 OLD = Revision("3.2.0", "a" * 40, "2025-06-01")
 NEW = Revision("3.3.0", "b" * 40, "2025-07-01")
 
 
-def failure(signature: str, *cases: str, letter: str = "F", change: str = "regressed") -> list[CaseResult]:
+def failure(
+    signature: str, *cases: str, letter: str = "F", change: str = "regressed"
+) -> list[CaseResult]:
     kind = Failure(signature, signature, signature, "headline")
-    return [case_result(case, letter, failure=kind, change=CaseChangeKind(change)) for case in cases]
+    return [
+        case_result(case, letter, failure=kind, change=CaseChangeKind(change))
+        for case in cases
+    ]
 
 
-def night(*failures: list[CaseResult], passing: tuple[str, ...] = (), revision: Revision = NEW) -> Night:
+def night(
+    *failures: list[CaseResult], passing: tuple[str, ...] = (), revision: Revision = NEW
+) -> Night:
     cases = [case for cases in failures for case in cases]
-    return night_of(1, {}, cases=[*cases, *(case_result(name, "P") for name in passing)], toolchain=revision)
+    return night_of(
+        1,
+        {},
+        cases=[*cases, *(case_result(name, "P") for name in passing)],
+        toolchain=revision,
+    )
 
 
-def issue(number: int, signature: str, *cases: str, seen: Revision = OLD) -> TrackedIssue:
+def issue(
+    number: int, signature: str, *cases: str, seen: Revision = OLD
+) -> TrackedIssue:
     marker = Marker(ClusterKey("iree", "llvm-cpu", signature), cases, seen)
     return TrackedIssue(number, f"issue {number}", f"{marker.text()}\nbody", marker)
 
 
-def closed(tracked: TrackedIssue, reason: str = "completed", on: str = "2025-06-15") -> TrackedIssue:
+def closed(
+    tracked: TrackedIssue, reason: str = "completed", on: str = "2025-06-15"
+) -> TrackedIssue:
     return replace(tracked, is_open=False, state_reason=reason, closed_at=on)
 
 
@@ -41,7 +66,9 @@ def changes(result: IssueChanges) -> list[tuple[str, str, int | None]]:
     return [(change.action, change.cause, change.issue) for change in result.changes]
 
 
-def planned(result: Night, *issues: TrackedIssue, limit: int = 10) -> list[tuple[str, str, int | None]]:
+def planned(
+    result: Night, *issues: TrackedIssue, limit: int = 10
+) -> list[tuple[str, str, int | None]]:
     return changes(plan(result, issues, limit))
 
 
@@ -51,21 +78,33 @@ def after(tracked: TrackedIssue, action: IssueChange) -> TrackedIssue:
     body = tracked.with_marker(action.marker)
     marker = marker_in(body)
     assert marker == action.marker
-    return replace(tracked, body=body, marker=marker, events=tracked.events | {action.event})
+    return replace(
+        tracked, body=body, marker=marker, events=tracked.events | {action.event}
+    )
 
 
 def test_a_new_failure_gets_one_issue() -> None:
     result = night(failure("s", "a", "b"), failure("old", "c", change="failing"))
     [action] = plan(result, [], 10).changes
-    assert (action.action, action.signature, action.cases) == (ActionKind.OPEN, "s", ("a", "b"))
+    assert (action.action, action.signature, action.cases) == (
+        ActionKind.OPEN,
+        "s",
+        ("a", "b"),
+    )
     assert action.marker == Marker(ClusterKey("iree", "llvm-cpu", "s"), ("a", "b"), NEW)
     assert planned(result, issue(1, "s", "a", "b")) == []
 
 
 def test_an_issue_is_closed_when_all_of_its_cases_pass() -> None:
-    assert planned(night(passing=("a", "b")), issue(1, "s", "a", "b")) == [("close", "fixed", 1)]
-    assert planned(night(passing=("a",)), issue(1, "s", "a", "b")) == [], "a case was not tested"
-    assert planned(night(failure("other", "b"), passing=("a",)), issue(1, "s", "a", "b")) == [("open", "new", None)]
+    assert planned(night(passing=("a", "b")), issue(1, "s", "a", "b")) == [
+        ("close", "fixed", 1)
+    ]
+    assert planned(night(passing=("a",)), issue(1, "s", "a", "b")) == [], (
+        "a case was not tested"
+    )
+    assert planned(
+        night(failure("other", "b"), passing=("a",)), issue(1, "s", "a", "b")
+    ) == [("open", "new", None)]
 
 
 def test_an_older_compiler_changes_nothing() -> None:
@@ -73,43 +112,80 @@ def test_an_older_compiler_changes_nothing() -> None:
     assert planned(night(passing=("a",), revision=OLD), seen) == []
     assert planned(night(failure("s", "a"), revision=OLD), closed(seen)) == []
     undated = [replace(revision, date=None) for revision in (OLD, NEW)]
-    assert planned(night(passing=("a",), revision=undated[0]), issue(1, "s", "a", seen=undated[1])) == []
-    assert planned(night(passing=("a",), revision=Revision("path:build")), seen) == [("close", "fixed", 1)]
+    assert (
+        planned(
+            night(passing=("a",), revision=undated[0]),
+            issue(1, "s", "a", seen=undated[1]),
+        )
+        == []
+    )
+    assert planned(night(passing=("a",), revision=Revision("path:build")), seen) == [
+        ("close", "fixed", 1)
+    ]
 
 
 def test_a_failure_that_is_back_opens_its_issue_again() -> None:
     result = night(failure("s", "a", "c", change="failing"))
     tracked = closed(issue(1, "s", "a"))
     [action] = plan(result, [tracked], 10).changes
-    assert (action.action, action.cause, action.cases) == (ActionKind.REOPEN, ActionCause.AGAIN, ("a", "c"))
+    assert (action.action, action.cause, action.cases) == (
+        ActionKind.REOPEN,
+        ActionCause.AGAIN,
+        ("a", "c"),
+    )
     assert planned(result, replace(after(tracked, action), is_open=True)) == []
     assert planned(night(failure("s", "a", letter="X", change="known")), tracked) == []
 
 
 @pytest.mark.parametrize(
-    ("reason", "on"), [("not_planned", "2025-06-15"), ("duplicate", "2025-06-15"), ("completed", "2025-07-01")]
+    ("reason", "on"),
+    [
+        ("not_planned", "2025-06-15"),
+        ("duplicate", "2025-06-15"),
+        ("completed", "2025-07-01"),
+    ],
 )
-def test_what_a_person_closed_stays_closed_until_a_newer_compiler_fails(reason: str, on: str) -> None:
-    result = plan(night(failure("s", "a")), [closed(issue(1, "s", "a"), reason, on)], 10)
+def test_what_a_person_closed_stays_closed_until_a_newer_compiler_fails(
+    reason: str, on: str
+) -> None:
+    result = plan(
+        night(failure("s", "a")), [closed(issue(1, "s", "a"), reason, on)], 10
+    )
     assert (result.changes, len(result.notes)) == ((), 1)
 
 
 def test_what_a_night_closed_is_opened_by_the_next_failure() -> None:
-    """The day on which it was closed is later than that of the compiler, as it always is."""
-    fixed = after(issue(1, "s", "a"), plan(night(passing=("a",)), [issue(1, "s", "a")], 10).changes[0])
+    """The day on which it was closed is later than that of the compiler, as it always
+    is.
+    """
+    fixed = after(
+        issue(1, "s", "a"),
+        plan(night(passing=("a",)), [issue(1, "s", "a")], 10).changes[0],
+    )
     tomorrow = Revision("nightly:2025-07-02", date="2025-07-02")
-    assert planned(night(failure("s", "a"), revision=tomorrow), closed(fixed, on="2025-07-03")) == [("reopen", "again", 1)]
+    assert planned(
+        night(failure("s", "a"), revision=tomorrow), closed(fixed, on="2025-07-03")
+    ) == [("reopen", "again", 1)]
 
 
 def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
     result = night(failure("few", "a"), failure("many", "b", "c"), passing=("z",))
     tracked = issue(1, "s", "z"), issue(2, "s", "z")
     outcome = plan(result, tracked, 3)
-    assert changes(outcome) == [("close", "fixed", 1), ("close", "duplicate", 2), ("open", "new", None)]
-    assert [action.signature for action in (outcome.changes[2], *outcome.left)] == ["many", "few"]
+    assert changes(outcome) == [
+        ("close", "fixed", 1),
+        ("close", "duplicate", 2),
+        ("open", "new", None),
+    ]
+    assert [action.signature for action in (outcome.changes[2], *outcome.left)] == [
+        "many",
+        "few",
+    ]
 
 
-def of_backend(backend: str, cases: list[CaseResult], compiler: str = "iree") -> list[CaseResult]:
+def of_backend(
+    backend: str, cases: list[CaseResult], compiler: str = "iree"
+) -> list[CaseResult]:
     return [replace(case, target=Target(backend), compiler=compiler) for case in cases]
 
 
@@ -120,9 +196,16 @@ def test_each_backend_and_family_has_an_issue_of_its_own() -> None:
         of_backend("cuda", failure("s", "c"), "xla"),
     )
     opened = plan(night(cuda, rocm, other), [], 10).changes
-    assert [(action.action, action.cases) for action in opened] == [("open", ("a",)), ("open", ("b",)), ("open", ("c",))]
+    assert [(action.action, action.cases) for action in opened] == [
+        ("open", ("a",)),
+        ("open", ("b",)),
+        ("open", ("c",)),
+    ]
     markers = [action.marker for action in opened if action.marker]
-    tracked = [TrackedIssue(number, "", marker.text(), marker) for number, marker in enumerate(markers, 1)]
+    tracked = [
+        TrackedIssue(number, "", marker.text(), marker)
+        for number, marker in enumerate(markers, 1)
+    ]
     assert planned(night(cuda, rocm, other), *tracked) == []
     assert planned(night(cuda, rocm, other), tracked[0]) == [("open", "new", None)] * 2
     passing = of_backend("cuda", [case_result("a", "P")])
@@ -133,33 +216,59 @@ def test_a_marker_of_an_older_version_finds_the_failure_of_its_cases() -> None:
     """Such a marker names neither compiler nor backend."""
     marker = Marker(ClusterKey("", "", "s"), ("a",), OLD)
     assert '"compiler": ""' in marker.text()
-    old = TrackedIssue(1, "", marker.text().replace('"compiler": "", "backend": "", ', ""), marker)
+    old = TrackedIssue(
+        1, "", marker.text().replace('"compiler": "", "backend": "", ', ""), marker
+    )
     assert marker_in(old.body) == marker
-    cuda, rocm = of_backend("cuda", failure("s", "a", "c")), of_backend("rocm", failure("s", "b"))
+    cuda, rocm = (
+        of_backend("cuda", failure("s", "a", "c")),
+        of_backend("rocm", failure("s", "b")),
+    )
     more, new = plan(night(rocm, cuda), [old], 10).changes[::-1]
     assert (more.action, more.issue, more.cases) == ("comment", 1, ("c",))
     assert more.marker == Marker(ClusterKey("iree", "cuda", "s"), ("a", "c"), NEW)
     assert (new.action, new.cases) == ("open", ("b",))
     passing = of_backend("cuda", [case_result("a", "P")])
-    assert planned(night(rocm, passing), old) == [("close", "fixed", 1), ("open", "new", None)]
-    assert planned(night(rocm), old) == [("comment", "more", 1)], "nothing shows that it is about another backend"
+    assert planned(night(rocm, passing), old) == [
+        ("close", "fixed", 1),
+        ("open", "new", None),
+    ]
+    assert planned(night(rocm), old) == [("comment", "more", 1)], (
+        "nothing shows that it is about another backend"
+    )
 
 
 def test_an_issue_of_an_older_version_finds_its_wrong_result() -> None:
     """Older versions knew neither the operation nor whether it is a number."""
     marker = Marker(ClusterKey("", "", "wrong-result:0"), ("a",), OLD)
     old = TrackedIssue(1, "", marker.text(), marker)
-    det, where = failure("wrong-result:0 nan onnx.Det", "a"), failure("wrong-result:0 onnx.Where", "b")
-    assert planned(night(where, det), old) == [("open", "new", None)], "of the other program"
-    [change] = plan(night(failure("wrong-result:0 nan onnx.Det", "a", "c")), [old], 10).changes
+    det, where = (
+        failure("wrong-result:0 nan onnx.Det", "a"),
+        failure("wrong-result:0 onnx.Where", "b"),
+    )
+    assert planned(night(where, det), old) == [("open", "new", None)], (
+        "of the other program"
+    )
+    [change] = plan(
+        night(failure("wrong-result:0 nan onnx.Det", "a", "c")), [old], 10
+    ).changes
     assert (change.issue, change.signature) == (1, "wrong-result:0 nan onnx.Det")
-    assert planned(night(failure("wrong-result:01 onnx.Det", "a")), old) == [("open", "new", None)]
-    assert planned(night(failure("other:0 onnx.Det", "a")), issue(1, "other:0", "a")) == [("open", "new", None)]
+    assert planned(night(failure("wrong-result:01 onnx.Det", "a")), old) == [
+        ("open", "new", None)
+    ]
+    assert planned(
+        night(failure("other:0 onnx.Det", "a")), issue(1, "other:0", "a")
+    ) == [("open", "new", None)]
 
 
-@pytest.mark.parametrize("text", ["-->", "<!-- triage {} -->", "}} --> }", "\u2028\x00\n`@someone`", "\\u003e"])
+@pytest.mark.parametrize(
+    "text",
+    ["-->", "<!-- triage {} -->", "}} --> }", "\u2028\x00\n`@someone`", "\\u003e"],
+)
 def test_a_marker_survives_hostile_text(text: str) -> None:
-    marker = Marker(ClusterKey(text, text, text), (text, "b"), Revision(text, None, text))
+    marker = Marker(
+        ClusterKey(text, text, text), (text, "b"), Revision(text, None, text)
+    )
     shown = f"{marker.text()}\n{Marker(ClusterKey('', '', 'other'), (), NEW).text()}"
     assert marker_in(shown) == marker
     assert "\n" not in marker.text()
@@ -167,7 +276,13 @@ def test_a_marker_survives_hostile_text(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["", "<!-- triage {] -->", '<!-- triage {"signature": 3, "cases": []} -->', "<!-- triage [] -->"]
+    "body",
+    [
+        "",
+        "<!-- triage {] -->",
+        '<!-- triage {"signature": 3, "cases": []} -->',
+        "<!-- triage [] -->",
+    ],
 )
 def test_a_damaged_marker_is_none(body: str) -> None:
     assert marker_in(body) is None

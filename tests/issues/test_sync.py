@@ -22,7 +22,14 @@ from triage.reduce.result import IssueDraft
 from triage.report.night import write_reports
 from triage.report.night_issue import issue_body
 
-HISTORIES = {"first": "PF", "second": "PF", "other": "PG", "before": "FF", "fine": "PP", "fixed": "FP"}
+HISTORIES = {
+    "first": "PF",
+    "second": "PF",
+    "other": "PG",
+    "before": "FF",
+    "fine": "PP",
+    "fixed": "FP",
+}
 
 
 @pytest.fixture
@@ -30,9 +37,22 @@ def night() -> Night:
     return night_of(HISTORIES, old=0, new=1)
 
 
-def sync(hub: LoopbackIssues, report: Path, *words: str, token: str = TOKEN) -> tuple[int, dict[str, Any], str]:
-    command = ["issues", "sync", str(report), "--repo", "o/r", "--format", "json", *words]
-    answer = CliRunner().invoke(app, command, env={"GITHUB_API_URL": hub.url, "GITHUB_TOKEN": token})
+def sync(
+    hub: LoopbackIssues, report: Path, *words: str, token: str = TOKEN
+) -> tuple[int, dict[str, Any], str]:
+    command = [
+        "issues",
+        "sync",
+        str(report),
+        "--repo",
+        "o/r",
+        "--format",
+        "json",
+        *words,
+    ]
+    answer = CliRunner().invoke(
+        app, command, env={"GITHUB_API_URL": hub.url, "GITHUB_TOKEN": token}
+    )
     assert TOKEN not in answer.output
     return answer.exit_code, json.loads(answer.stdout or "{}"), answer.stderr
 
@@ -43,23 +63,36 @@ def test_a_dry_run_changes_nothing_and_two_runs_change_it_once(
     write_reports(night, tmp_path)
     code, answer, _ = sync(hub, tmp_path)
     assert (code, answer["applied"], hub.writes()) == (0, False, [])
-    assert [(each["action"], each["issue"], each["cases"]) for each in answer["changes"]] == [
+    assert [
+        (each["action"], each["issue"], each["cases"]) for each in answer["changes"]
+    ] == [
         ("open", None, ["first", "second", "before"]),
         ("open", None, ["other"]),
     ]
     code, answer, _ = sync(hub, tmp_path / "nightly.json", "--apply", "--limit", "1")
-    assert (code, [each["issue"] for each in answer["changes"]], len(answer["left"])) == (0, [1], 1)
+    assert (
+        code,
+        [each["issue"] for each in answer["changes"]],
+        len(answer["left"]),
+    ) == (0, [1], 1)
     hub.faults = [Fault("POST /repos/o/r/issues", 422)]
     code, answer, message = sync(hub, tmp_path, "--apply")
     assert (code, answer["changes"], len(answer["left"])) == (4, [], 1), message
     code, answer, _ = sync(hub, tmp_path, "--apply")
     assert ([each["issue"] for each in answer["changes"]], answer["left"]) == ([2], [])
-    assert [issue["title"].partition(":")[0] for issue in hub.issues.values()] == ["class-F", "class-G"]
+    assert [issue["title"].partition(":")[0] for issue in hub.issues.values()] == [
+        "class-F",
+        "class-G",
+    ]
     known = NightStore(home).issues()
-    assert [known[cluster.id] for cluster in night.clusters] == [f"{hub.url}/o/r/issues/{number}" for number in (1, 2)]
+    assert [known[cluster.id] for cluster in night.clusters] == [
+        f"{hub.url}/o/r/issues/{number}" for number in (1, 2)
+    ]
 
 
-def test_wrong_words_are_refused_before_the_network_is_used(hub: LoopbackIssues, tmp_path: Path) -> None:
+def test_wrong_words_are_refused_before_the_network_is_used(
+    hub: LoopbackIssues, tmp_path: Path
+) -> None:
     (tmp_path / "nightly.json").write_text("[]")
     assert sync(hub, tmp_path)[0] == 2
     assert sync(hub, tmp_path / "missing")[0] == 2
@@ -70,7 +103,9 @@ def test_wrong_words_are_refused_before_the_network_is_used(hub: LoopbackIssues,
     assert hub.requests == []
 
 
-def test_a_line_end_after_the_token_is_dropped(hub: LoopbackIssues, night: Night, tmp_path: Path, home: Path) -> None:
+def test_a_line_end_after_the_token_is_dropped(
+    hub: LoopbackIssues, night: Night, tmp_path: Path, home: Path
+) -> None:
     write_reports(night, tmp_path)
     assert sync(hub, tmp_path, token=f"{TOKEN}\n")[0] == 0
     assert hub.tokens == {f"token {TOKEN}"}
@@ -80,33 +115,75 @@ def test_a_line_end_after_the_token_is_dropped(hub: LoopbackIssues, night: Night
 def test_hostile_texts_stay_text(night: Night, cause: ActionCause) -> None:
     evil = "@someone #12 <img src=x> ```\n# x\n<!-- triage {} --> [x](javascript:x)"
     clusters = [replace(night.clusters[0], signature=evil, cases=[evil] * 30)]
-    change = IssueChange(ActionKind.COMMENT, cause, clusters[0].key, cases=(evil,) * 30, original=3, event="event")
+    change = IssueChange(
+        ActionKind.COMMENT,
+        cause,
+        clusters[0].key,
+        cases=(evil,) * 30,
+        original=3,
+        event="event",
+    )
     draft = IssueDraft({evil: evil}, evil, evil, evil, [evil])
-    clusters = [replace(cluster, draft=draft, representative=evil) for cluster in clusters]
-    text = issue_body(change, replace(night, toolchain=Revision(evil), baseline=Revision(evil), clusters=clusters))
+    clusters = [
+        replace(cluster, draft=draft, representative=evil) for cluster in clusters
+    ]
+    text = issue_body(
+        change,
+        replace(
+            night, toolchain=Revision(evil), baseline=Revision(evil), clusters=clusters
+        ),
+    )
     assert text
-    tokens = [token for block in MarkdownIt().parse(text) for token in (block, *(block.children or ()))]
+    tokens = [
+        token
+        for block in MarkdownIt().parse(text)
+        for token in (block, *(block.children or ()))
+    ]
     assert "image" not in {token.type for token in tokens}
     links = [str(token.attrs["href"]) for token in tokens if token.type == "link_open"]
-    assert all(link.startswith("https://github.com/iree-org/iree/compare/") for link in links)
-    assert {token.content for token in tokens if token.type == "html_inline"} <= {"<sub>", "</sub>", "<details>"}
+    assert all(
+        link.startswith("https://github.com/iree-org/iree/compare/") for link in links
+    )
+    assert {token.content for token in tokens if token.type == "html_inline"} <= {
+        "<sub>",
+        "</sub>",
+        "<details>",
+    }
     assert len(text) < 20_000
 
 
 def test_no_file_that_a_night_names_is_published(
-    hub: LoopbackIssues, night: Night, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    hub: LoopbackIssues,
+    night: Night,
+    tmp_path: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What an issue says comes from the JSON. A path that leads elsewhere ends the command before anything is sent."""
+    """What an issue says comes from the JSON. A path that leads elsewhere ends the
+    command before anything is sent.
+    """
     (tmp_path / "secret.md").write_text("very secret")
-    for change in ({"issue": "/proc/self/environ"}, {"issue": str(tmp_path / "secret.md")}, {"reproducer": str(tmp_path)}):
+    for change in (
+        {"issue": "/proc/self/environ"},
+        {"issue": str(tmp_path / "secret.md")},
+        {"reproducer": str(tmp_path)},
+    ):
         write_reports(night, tmp_path / "out")
         document = json.loads((tmp_path / "out" / "nightly.json").read_text())
         document["clusters"][0] |= change
         (tmp_path / "out" / "nightly.json").write_text(json.dumps(document))
         assert sync(hub, tmp_path / "out", "--apply")[0] == 2
     assert hub.requests == []
-    draft = IssueDraft({"input.mlir": "module @small {}"}, "iree-compile input.mlir", "error: no", "error: no")
-    clusters = [replace(cluster, draft=draft, steps=[StepResult("reduce", "done")]) for cluster in night.clusters]
+    draft = IssueDraft(
+        {"input.mlir": "module @small {}"},
+        "iree-compile input.mlir",
+        "error: no",
+        "error: no",
+    )
+    clusters = [
+        replace(cluster, draft=draft, steps=[StepResult("reduce", "done")])
+        for cluster in night.clusters
+    ]
     write_reports(replace(night, clusters=clusters), tmp_path / "out")
     for path in (tmp_path / "out" / "issues").iterdir():
         path.write_text("very secret")

@@ -26,12 +26,25 @@ def read(tmp_path: Path) -> Read:
     program = Iree().locate(root)
     assert program
     tools = mlir_tools(
-        Iree(), Toolchain("iree", Revision("installed"), "", root, program, Iree().describe(program).capabilities)
+        Iree(),
+        Toolchain(
+            "iree",
+            Revision("installed"),
+            "",
+            root,
+            program,
+            Iree().describe(program).capabilities,
+        ),
     )
     assert tools
     reader = Reader(tools, threading.Event())
 
-    def made(text: str, options: Sequence[str] = (), backend: str | None = None, chip: str | None = None) -> LintProgram:
+    def made(
+        text: str,
+        options: Sequence[str] = (),
+        backend: str | None = None,
+        chip: str | None = None,
+    ) -> LintProgram:
         path = tmp_path / "planted.mlir"
         path.write_text(text)
         generic = reader.generic(path, elide=True)

@@ -21,7 +21,9 @@ class Planted:
     text: str
     options: tuple[str, ...]
     line: int | None
-    """The line of the fault: None for a fault in the options, ANYWHERE for several lines."""
+    """The line of the fault: None for a fault in the options, ANYWHERE for several
+    lines.
+    """
     severity: str
     backend: str = "rocm"
     chip: str | None = "gfx942"
@@ -34,7 +36,9 @@ def sharded(devices: int, *words: str) -> str:
 
 
 def hip(devices: int) -> tuple[str, ...]:
-    return tuple(f"--iree-hal-target-device=hip[{ordinal}]" for ordinal in range(devices))
+    return tuple(
+        f"--iree-hal-target-device=hip[{ordinal}]" for ordinal in range(devices)
+    )
 
 
 def line_of(text: str, part: str) -> int:
@@ -48,7 +52,9 @@ def replaced(text: str, old: str, new: str) -> str:
 
 
 def inserted(text: str, before: str, *lines: str) -> tuple[str, int]:
-    """The lines put before the one that holds `before`, and the number of the last of them."""
+    """The lines put before the one that holds `before`, and the number of the last of
+    them.
+    """
     at = line_of(text, before)
     rows = text.split("\n")
     return "\n".join([*rows[: at - 1], *lines, *rows[at - 1 :]]), at - 1 + len(lines)
@@ -65,7 +71,13 @@ def one_too_few(n: int) -> Planted:
 
 
 def unknown_symbol(n: int) -> Planted:
-    return _renamed(n, f"#hal.device.promise<@__device_{n - 1}>", "#hal.device.affinity<@spare, [0]>", n, "error")
+    return _renamed(
+        n,
+        f"#hal.device.promise<@__device_{n - 1}>",
+        "#hal.device.affinity<@spare, [0]>",
+        n,
+        "error",
+    )
 
 
 def position_left_out(n: int) -> Planted:
@@ -95,7 +107,12 @@ def _changed_results(n: int, change: Callable[[str], str]) -> Planted:
     head, end = text.index("-> (") + 4, text.index(") {", text.index("-> ("))
     results = text[head:end].split(", ")
     results[n - 1] = change(results[n - 1])  # the cache of the last device
-    return Planted(text[:head] + ", ".join(results) + text[end:], hip(n), line_of(text, "  return "), "warning")
+    return Planted(
+        text[:head] + ", ".join(results) + text[end:],
+        hip(n),
+        line_of(text, "  return "),
+        "warning",
+    )
 
 
 def result_without_affinity(n: int) -> Planted:
@@ -103,7 +120,9 @@ def result_without_affinity(n: int) -> Planted:
 
 
 def result_elsewhere(n: int) -> Planted:
-    return _changed_results(n, lambda result: replaced(result, f"@__device_{n - 1}>", "@__device_0>"))
+    return _changed_results(
+        n, lambda result: replaced(result, f"@__device_{n - 1}>", "@__device_0>")
+    )
 
 
 def transfer_to_where_it_is(n: int) -> Planted:
@@ -111,7 +130,12 @@ def transfer_to_where_it_is(n: int) -> Planted:
     again = f"  %again = flow.tensor.transfer %outer_0_{n - 1} : {target}"
     made, line = inserted(sharded(n, "--layers", "1"), f"%back_0_{n - 1} =", again)
     back = f"%back_0_{n - 1} = flow.tensor.transfer "
-    return Planted(replaced(made, f"{back}%outer_0_{n - 1}", f"{back}%again"), hip(n), line, "advice")
+    return Planted(
+        replaced(made, f"{back}%outer_0_{n - 1}", f"{back}%again"),
+        hip(n),
+        line,
+        "advice",
+    )
 
 
 def operands_apart(n: int) -> Planted:
@@ -120,10 +144,14 @@ def operands_apart(n: int) -> Planted:
 
 
 def _weight(n: int, operation: str) -> tuple[str, int]:
-    """A program that multiplies with the weight that an operation makes, and the line of the operation."""
+    """A program that multiplies with the weight that an operation makes, and the line
+    of the operation.
+    """
     weight = f"  %weight = {operation} : tensor<64x{128 // n}xf32>"
     made, line = inserted(sharded(n, "--layers", "1"), f"%inner_0_{n - 1} =", weight)
-    return replaced(made, f"ins(%x_0_{n - 1}, %up_0_{n - 1} ", f"ins(%x_0_{n - 1}, %weight "), line
+    return replaced(
+        made, f"ins(%x_0_{n - 1}, %up_0_{n - 1} ", f"ins(%x_0_{n - 1}, %weight "
+    ), line
 
 
 def constant_on_a_device(n: int) -> Planted:
@@ -152,7 +180,9 @@ def reshaped_and_back(n: int) -> Planted:
         f"  %back = tensor.expand_shape %flat [[0, 1]] output_shape [1, 64] : {flat} into {kind}",
     )
     made, line = inserted(sharded(n, "--layers", "1"), "return ", *lines)
-    return Planted(replaced(made, "return %row_0", "return %back"), hip(n), line, "advice")
+    return Planted(
+        replaced(made, "return %row_0", "return %back"), hip(n), line, "advice"
+    )
 
 
 def unknown_length(n: int) -> Planted:
@@ -168,19 +198,31 @@ def unknown_length(n: int) -> Planted:
 def vector_too_large(n: int) -> Planted:
     kind = f"vector<{2048 * n}xf32>"
     text = f"func.func @f(%x: {kind}) -> {kind} {{\n  %r = arith.addf %x, %x : {kind}\n  return %r : {kind}\n}}\n"
-    return Planted(text, ("--iree-hal-target-backends=llvm-cpu",), 2, "warning", "llvm-cpu", None)
+    return Planted(
+        text, ("--iree-hal-target-backends=llvm-cpu",), 2, "warning", "llvm-cpu", None
+    )
 
 
-def _type(element: str, backend: str, chip: str | None, severity: str, *more: str) -> Callable[[int], Planted]:
+def _type(
+    element: str, backend: str, chip: str | None, severity: str, *more: str
+) -> Callable[[int], Planted]:
     def make(n: int) -> Planted:
         kind = f"tensor<{n}x4x{element}>"
         text = f"func.func @f(\n    %x: {kind}) -> {kind} {{\n  %r = arith.addf %x, %x : {kind}\n  return %r : {kind}\n}}\n"
-        return Planted(text, (f"--iree-hal-target-backends={backend}", *more), 2, severity, backend, chip)
+        return Planted(
+            text,
+            (f"--iree-hal-target-backends={backend}", *more),
+            2,
+            severity,
+            backend,
+            chip,
+        )
 
     return make
 
 
-#: What is planted -> the rule that must find it, and how it is planted for 2, 4 and 8 of something.
+# : What is planted -> the rule that must find it, and how it is planted for 2, 4 and 8
+# of something.
 FAULTS: dict[str, tuple[str, Callable[[int], Planted]]] = {
     "one too few": ("undeclared-device", one_too_few),
     "unknown symbol": ("undeclared-device", unknown_symbol),
@@ -204,8 +246,23 @@ FAULTS: dict[str, tuple[str, Callable[[int], Planted]]] = {
     "vector too large": ("large-vector", vector_too_large),
     "f8 on cuda": ("missing-type", _type("f8E4M3FN", "cuda", "sm_80", "warning")),
     "OCP f8 on gfx942": ("missing-type", _type("f8E5M2", "rocm", "gfx942", "warning")),
-    "FNUZ f8 on gfx1201": ("missing-type", _type("f8E4M3FNUZ", "rocm", "gfx1201", "warning")),
-    "f64 on Vulkan": ("missing-type", _type("f64", "vulkan-spirv", None, "warning", "--iree-input-demote-f64-to-f32=false")),
+    "FNUZ f8 on gfx1201": (
+        "missing-type",
+        _type("f8E4M3FNUZ", "rocm", "gfx1201", "warning"),
+    ),
+    "f64 on Vulkan": (
+        "missing-type",
+        _type(
+            "f64",
+            "vulkan-spirv",
+            None,
+            "warning",
+            "--iree-input-demote-f64-to-f32=false",
+        ),
+    ),
     "f64": ("demoted-type", _type("f64", "llvm-cpu", None, "advice")),
-    "f16 on the virtual machine": ("missing-type", _type("f16", "vmvx", None, "warning")),
+    "f16 on the virtual machine": (
+        "missing-type",
+        _type("f16", "vmvx", None, "warning"),
+    ),
 }

@@ -1,4 +1,6 @@
-"""Planted faults are found at their line; healthy programs have no errors and warnings. Graph and search of the limit."""
+"""Planted faults are found at their line; healthy programs have no errors and warnings.
+Graph and search of the limit.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,22 @@ from triage.lint.check import MAX_ITERATIONS, smallest_sufficient
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("count", [2, 8])
-def test_a_planted_fault_is_found_at_its_line(read: Read, fault: str, count: int) -> None:
+def test_a_planted_fault_is_found_at_its_line(
+    read: Read, fault: str, count: int
+) -> None:
     rule, plant = FAULTS[fault]
     planted = plant(count)
     found = findings(read(planted.text, planted.options, planted.backend, planted.chip))
-    named = [one for one in found if one.rule == rule and one.severity == planted.severity]
+    named = [
+        one for one in found if one.rule == rule and one.severity == planted.severity
+    ]
     assert named, [str(one) for one in found]
     if planted.line is None:
         assert named[0].position is None
     elif planted.line != ANYWHERE:
-        assert planted.line in [one.position.line for one in named if one.position], [str(one) for one in named]
+        assert planted.line in [one.position.line for one in named if one.position], [
+            str(one) for one in named
+        ]
     # A fault causes no other errors and warnings.
     others = {one.rule for one in found if one.severity is not Severity.ADVICE} - {rule}
     assert others <= BESIDE.get(fault, set()), others
@@ -46,21 +54,43 @@ def test_every_rule_has_a_planted_fault() -> None:
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("reference", ["promise", "affinity"])
 @pytest.mark.parametrize("chain", ["none", "kv-cache", "updates"])
-def test_a_healthy_program_has_no_errors_and_no_warnings(read: Read, count: int, reference: str, chain: str) -> None:
-    text = sharded(count, "--layers", "2", "--reference", reference, "--chain", chain, "--length", "3")
+def test_a_healthy_program_has_no_errors_and_no_warnings(
+    read: Read, count: int, reference: str, chain: str
+) -> None:
+    text = sharded(
+        count,
+        "--layers",
+        "2",
+        "--reference",
+        reference,
+        "--chain",
+        chain,
+        "--length",
+        "3",
+    )
     found = findings(read(text, hip(count), "rocm", "gfx942"))
-    assert not [one for one in found if one.severity is not Severity.ADVICE], [str(one) for one in found]
+    assert not [one for one in found if one.severity is not Severity.ADVICE], [
+        str(one) for one in found
+    ]
 
 
 def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) -> None:
-    """Recipes that the newest release compiles have no alarms but a true one: an unused device."""
+    """Recipes that the newest release compiles have no alarms but a true one: an unused
+    device.
+    """
     done = triage("lint", ROOT / "recipes", "--format", "json")
     answer = json.loads(done.stdout)
     healthy = {name for name, states in read_statuses().items() if states[-1] == "P"}
     looked_at = {one["case"] for one in answer["cases"]}
     assert len(healthy & looked_at) >= 25
-    alarms = {(one["case"], one["rule"]) for one in answer["findings"] if one["severity"] != "advice"}
-    assert {one for one in alarms if one[0] in healthy} == {("sharded-barriers", "unused-device")}
+    alarms = {
+        (one["case"], one["rule"])
+        for one in answer["findings"]
+        if one["severity"] != "advice"
+    }
+    assert {one for one in alarms if one[0] in healthy} == {
+        ("sharded-barriers", "unused-device")
+    }
     assert {case for case, rule in alarms if rule == "undeclared-device"} == {
         "sharded-llama-undeclared-device",
         "affinity-symbol-undeclared",
@@ -69,13 +99,25 @@ def test_no_false_alarm_on_the_recipes_that_compile(home: Path, triage: Triage) 
 
 def test_a_placed_global_places_its_loads(read: Read) -> None:
     planted = FAULTS["global on a device"][1](4)
-    placed = planted.text.replace("@weight = dense", "@weight {stream.affinity = #hal.device.promise<@__device_3>} = dense")
+    placed = planted.text.replace(
+        "@weight = dense",
+        "@weight {stream.affinity = #hal.device.promise<@__device_3>} = dense",
+    )
     found = findings(read(placed, planted.options, planted.backend, planted.chip))
     assert not [one for one in found if one.rule == "unplaced-constant"]
     elsewhere = findings(
-        read(placed.replace("@__device_3>} =", "@__device_1>} ="), planted.options, planted.backend, planted.chip)
+        read(
+            placed.replace("@__device_3>} =", "@__device_1>} ="),
+            planted.options,
+            planted.backend,
+            planted.chip,
+        )
     )
-    assert [one.position.line for one in elsewhere if one.rule == "mixed-devices" and one.position] == [planted.line + 1]
+    assert [
+        one.position.line
+        for one in elsewhere
+        if one.rule == "mixed-devices" and one.position
+    ] == [planted.line + 1]
 
 
 def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) -> None:
@@ -84,8 +126,16 @@ def test_devices_and_transfers_are_in_the_flowchart(home: Path, triage: Triage) 
     assert first == "flowchart TD"
     assert any("@__device_1" in line for line in lines)
     assert any("==>" in line and "moved" in line for line in lines)
-    names = {line.split("[")[0].strip() for line in lines if '["' in line and "subgraph" not in line}
-    assert all(arrow.split()[0] in names and arrow.split()[-1] in names for arrow in lines if "|" in arrow)
+    names = {
+        line.split("[")[0].strip()
+        for line in lines
+        if '["' in line and "subgraph" not in line
+    }
+    assert all(
+        arrow.split()[0] in names and arrow.split()[-1] in names
+        for arrow in lines
+        if "|" in arrow
+    )
 
 
 @given(truth=st.integers(1, MAX_ITERATIONS + 500), guess=st.integers(1, MAX_ITERATIONS))
@@ -96,6 +146,8 @@ def test_the_smallest_is_found_from_any_guess(truth: int, guess: int) -> None:
         asked.append(number)
         return number >= truth
 
-    assert smallest_sufficient(enough, guess, MAX_ITERATIONS) == (truth if truth <= MAX_ITERATIONS else None)
+    assert smallest_sufficient(enough, guess, MAX_ITERATIONS) == (
+        truth if truth <= MAX_ITERATIONS else None
+    )
     assert len(set(asked)) == len(asked)
     assert all(1 <= number <= MAX_ITERATIONS for number in asked)

@@ -24,7 +24,9 @@ def readers(shared_home: Path) -> Iterator[Readers]:
 
     def of(version: str) -> Reader:
         if version not in made:
-            tools = mlir_tools(Iree(), registry.obtain(registry.resolve(version, "iree")))
+            tools = mlir_tools(
+                Iree(), registry.obtain(registry.resolve(version, "iree"))
+            )
             assert tools
             made[version] = Reader(tools, threading.Event())
         return made[version]

@@ -19,18 +19,29 @@ WORDS = Vocabulary(
     bookkeeping=re.compile(r"\((?:index(?:, )?)*\) -> index"),
     operations={"old.load": "new.load"},
     passes={"OldName": "NewName"},
-    spellings=((re.compile(r"!old\.tensor<"), "!new.tensor<"), (re.compile(r", #descriptor"), "")),
+    spellings=(
+        (re.compile(r"!old\.tensor<"), "!new.tensor<"),
+        (re.compile(r", #descriptor"), ""),
+    ),
     decisions=("config",),
     counts={"loads": frozenset({"new.load"})},
     allocates=frozenset({"t.alloc"}),
     shared=re.compile("#shared"),
 )
-TYPES = ("f32", "tensor<4x?xf16>", "memref<8x8xf32, #shared>", "!new.tensor<readonly:tensor<4xf32>>", "vector<4xf32>")
+TYPES = (
+    "f32",
+    "tensor<4x?xf16>",
+    "memref<8x8xf32, #shared>",
+    "!new.tensor<readonly:tensor<4xf32>>",
+    "vector<4xf32>",
+)
 
 
 @dataclass(frozen=True)
 class Op:
-    """An operation of a made-up program. `operands` are types; each region is the operations of one block."""
+    """An operation of a made-up program. `operands` are types; each region is the
+    operations of one block.
+    """
 
     name: str
     operands: tuple[str, ...] = ()
@@ -42,16 +53,27 @@ class Op:
 
 _NAMES = st.sampled_from(["t.add", "t.mul", "t.store", "new.load", "t.loop", "t.alloc"])
 _SOME_TYPES = st.lists(st.sampled_from(TYPES), max_size=3).map(tuple)
-_ATTRIBUTES = st.dictionaries(st.sampled_from(["a", "map", "fast", "text"]), st.sampled_from(["1 : i64", '"x, {y}"', "[1, 2]"]))
+_ATTRIBUTES = st.dictionaries(
+    st.sampled_from(["a", "map", "fast", "text"]),
+    st.sampled_from(["1 : i64", '"x, {y}"', "[1, 2]"]),
+)
 
 
-def _op(regions: st.SearchStrategy[tuple[tuple[Op, ...], ...]]) -> st.SearchStrategy[Op]:
-    return st.builds(Op, _NAMES, _SOME_TYPES, _SOME_TYPES, regions, _ATTRIBUTES, _SOME_TYPES)
+def _op(
+    regions: st.SearchStrategy[tuple[tuple[Op, ...], ...]],
+) -> st.SearchStrategy[Op]:
+    return st.builds(
+        Op, _NAMES, _SOME_TYPES, _SOME_TYPES, regions, _ATTRIBUTES, _SOME_TYPES
+    )
 
 
 OPS = st.recursive(
     _op(st.just(())),
-    lambda inner: _op(st.lists(st.lists(inner, min_size=1, max_size=4).map(tuple), max_size=2).map(tuple)),
+    lambda inner: _op(
+        st.lists(st.lists(inner, min_size=1, max_size=4).map(tuple), max_size=2).map(
+            tuple
+        )
+    ),
     max_leaves=12,
 )
 BODIES = st.lists(OPS, min_size=1, max_size=8).map(tuple)
@@ -59,20 +81,38 @@ BODIES = st.lists(OPS, min_size=1, max_size=8).map(tuple)
 
 def program(body: tuple[Op, ...], name: str = "main") -> Op:
     """A module with one function."""
-    return Op("builtin.module", regions=((Op("t.func", regions=(body,), attributes={"sym_name": f'"{name}"'}),),))
+    return Op(
+        "builtin.module",
+        regions=(
+            (Op("t.func", regions=(body,), attributes={"sym_name": f'"{name}"'}),),
+        ),
+    )
 
 
 def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
-    """The program's text. With dice: other value names, attributes and operations in another order, with locations."""
+    """The program's text. With dice: other value names, attributes and operations in
+    another order, with locations.
+    """
     shuffled = dice is not None
     pad = "  " * depth
-    names = [f"%{dice.randrange(1000) if dice else number}" for number in range(len(op.operands) + len(op.results))]
+    names = [
+        f"%{dice.randrange(1000) if dice else number}"
+        for number in range(len(op.operands) + len(op.results))
+    ]
     results = f"{', '.join(names[: len(op.results)])} = " if op.results else ""
-    position = f' loc("in.mlir":{dice.randrange(99)}:1)' if dice and dice.random() < 0.5 else ""
+    position = (
+        f' loc("in.mlir":{dice.randrange(99)}:1)'
+        if dice and dice.random() < 0.5
+        else ""
+    )
     attributes = list(op.attributes.items())
     if dice:
         dice.shuffle(attributes)
-    given = f" <{{{', '.join(f'{key} = {value}' for key, value in attributes)}}}>" if attributes else ""
+    given = (
+        f" <{{{', '.join(f'{key} = {value}' for key, value in attributes)}}}>"
+        if attributes
+        else ""
+    )
     head = f'{pad}{results}"{op.name}"({", ".join(names[len(op.results) :])}){given}'
     types = op.results[0] if len(op.results) == 1 else f"({', '.join(op.results)})"
     tail = f" : ({', '.join(op.operands)}) -> {types}{position}"
@@ -84,11 +124,15 @@ def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
         if dice and shuffled:
             dice.shuffle(inner)
         begins = (
-            [f"{pad}^bb0({', '.join(f'%arg{number}: {one}' for number, one in enumerate(op.arguments))}):"]
+            [
+                f"{pad}^bb0({', '.join(f'%arg{number}: {one}' for number, one in enumerate(op.arguments))}):"
+            ]
             if op.arguments
             else []
         )
-        texts.append("\n".join([*begins, *(printed(one, dice, depth + 1) for one in inner)]))
+        texts.append(
+            "\n".join([*begins, *(printed(one, dice, depth + 1) for one in inner)])
+        )
     return f"{head} ({{\n" + f"\n{pad}}}, {{\n".join(texts) + f"\n{pad}}}){tail}"
 
 
@@ -103,10 +147,14 @@ def read(text: str, words: Vocabulary = WORDS) -> PrintedModule:
 
 
 def changed(op: Op, change: int) -> Op:
-    """The same with one operation's name, or one type, or one nesting, made another, chosen by a number."""
+    """The same with one operation's name, or one type, or one nesting, made another,
+    chosen by a number.
+    """
     if op.regions and change % 3:
         first, *others = op.regions
-        return replace(op, regions=((changed(first[0], change // 3), *first[1:]), *others))
+        return replace(
+            op, regions=((changed(first[0], change // 3), *first[1:]), *others)
+        )
     match change % 4:
         case 0:
             return replace(op, name="t.other")
@@ -115,4 +163,6 @@ def changed(op: Op, change: int) -> Op:
         case 2:
             return replace(op, operands=(*op.operands, "i7"))
         case _:
-            return replace(op, regions=(*op.regions, (Op("t.other", results=("f32",)),)))
+            return replace(
+                op, regions=(*op.regions, (Op("t.other", results=("f32",)),))
+            )

@@ -1,4 +1,6 @@
-"""Random valid programs: functions of tensor operations, constants, branches, generics and several results."""
+"""Random valid programs: functions of tensor operations, constants, branches, generics
+and several results.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,17 @@ def tensor(shape: tuple[int, ...], kind: str = "f32") -> str:
 def programs(draw: st.DrawFn) -> str:
     """Text in the syntax people write, valid in every version."""
     lines: list[str] = []
-    values: list[tuple[str, tuple[int, ...]]] = [("%x", SHAPES[0]), ("%y", SHAPES[0]), ("%z", SHAPES[2])]
+    values: list[tuple[str, tuple[int, ...]]] = [
+        ("%x", SHAPES[0]),
+        ("%y", SHAPES[0]),
+        ("%z", SHAPES[2]),
+    ]
     for number in range(draw(st.integers(1, 14))):
         name, (operand, shape) = f"%v{number}", draw(st.sampled_from(values))
         same = [value for value, other in values if other == shape]
-        made, result = _operation(draw, name, operand, shape, draw(st.sampled_from(same)))
+        made, result = _operation(
+            draw, name, operand, shape, draw(st.sampled_from(same))
+        )
         lines += made
         values.append((name, result))
     returned = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
@@ -44,7 +52,9 @@ def _operation(
         case "add":
             return [f"{name} = arith.addf {operand}, {other} : {kind}"], shape
         case "constant":
-            return [f"{name} = arith.constant dense<{draw(st.integers(0, 3))}.0> : {kind}"], shape
+            return [
+                f"{name} = arith.constant dense<{draw(st.integers(0, 3))}.0> : {kind}"
+            ], shape
         case "fill":
             return [
                 f"{name}_e = tensor.empty() : {kind}",

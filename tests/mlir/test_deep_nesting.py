@@ -1,4 +1,6 @@
-"""Brackets and regions nested 100,000 deep, and chains of aliases: no reader of IR exhausts Python's stack."""
+"""Brackets and regions nested 100,000 deep, and chains of aliases: no reader of IR
+exhausts Python's stack.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from triage.mlir.ir_reader import DumpReader
 from triage.reduce.frontends.mlir_program import MlirProgram, copy_module
 
 DEEP = 100_000
-TEXTS = [text for opening, closing in ("()", "[]", "{}", "<>") for text in (opening * DEEP, opening * DEEP + closing * DEEP)]
+TEXTS = [
+    text
+    for opening, closing in ("()", "[]", "{}", "<>")
+    for text in (opening * DEEP, opening * DEEP + closing * DEEP)
+]
 
 
 def program(attribute: str = "1 : i32", type_: str = "i32", location: str = "") -> str:
@@ -26,7 +32,14 @@ def program(attribute: str = "1 : i32", type_: str = "i32", location: str = "") 
 
 
 def nested(depth: int) -> str:
-    return program().replace('"t.op"()', '"t.op"() ' + "({\n" + '"t.in"() ({\n' * depth + "}) : () -> ()\n" * depth + "})")
+    return program().replace(
+        '"t.op"()',
+        '"t.op"() '
+        + "({\n"
+        + '"t.in"() ({\n' * depth
+        + "}) : () -> ()\n" * depth
+        + "})",
+    )
 
 
 def read(text: str) -> None:
@@ -44,9 +57,18 @@ def read(text: str) -> None:
     rewrite.widen_floats(copy, rewrite.float_types(copy))
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=lambda text: f"{text[0]} {'closed' if text[0] != text[-1] else 'open'}")
+@pytest.mark.parametrize(
+    "text",
+    TEXTS,
+    ids=lambda text: f"{text[0]} {'closed' if text[0] != text[-1] else 'open'}",
+)
 def test_nested_brackets_are_read_or_refused(text: str) -> None:
-    for damaged in (text, program(attribute=text), program(type_=f"tensor{text}"), program(location=f" loc{text}")):
+    for damaged in (
+        text,
+        program(attribute=text),
+        program(type_=f"tensor{text}"),
+        program(location=f" loc{text}"),
+    ):
         with suppress(UnparsableError):
             read(damaged)
 

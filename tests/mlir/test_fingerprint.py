@@ -12,31 +12,48 @@ from tests.mlir.printed_ir import BODIES, Op, changed, printed, program, read
 
 @settings(max_examples=50)
 @given(BODIES, st.integers(0, 2**32))
-def test_names_order_attributes_and_locations_are_ignored(body: tuple[Op, ...], seed: int) -> None:
-    plain, shuffled = read(printed(program(body))), read(printed(program(body), random.Random(seed)))
+def test_names_order_attributes_and_locations_are_ignored(
+    body: tuple[Op, ...], seed: int
+) -> None:
+    plain, shuffled = (
+        read(printed(program(body))),
+        read(printed(program(body), random.Random(seed))),
+    )
     assert plain.functions["main"] == shuffled.functions["main"]
     assert plain.whole.same_as(shuffled.whole)
 
 
 @settings(max_examples=50)
 @given(BODIES, st.integers(0, 2**16), st.data())
-def test_another_operation_type_or_nesting_is_detected(body: tuple[Op, ...], change: int, data: st.DataObject) -> None:
+def test_another_operation_type_or_nesting_is_detected(
+    body: tuple[Op, ...], change: int, data: st.DataObject
+) -> None:
     at = data.draw(st.integers(0, len(body) - 1))
     other = (*body[:at], changed(body[at], change), *body[at + 1 :])
-    assert not read(printed(program(body))).whole.same_as(read(printed(program(other))).whole)
+    assert not read(printed(program(body))).whole.same_as(
+        read(printed(program(other))).whole
+    )
 
 
 @settings(max_examples=50)
 @given(BODIES)
 def test_constants_and_size_arithmetic_are_ignored(body: tuple[Op, ...]) -> None:
-    sizes = (Op("t.constant", results=("f32",)), Op("t.add", ("index", "index"), ("index",)))
-    assert read(printed(program(body))).functions == read(printed(program((*sizes, *body)))).functions
+    sizes = (
+        Op("t.constant", results=("f32",)),
+        Op("t.add", ("index", "index"), ("index",)),
+    )
+    assert (
+        read(printed(program(body))).functions
+        == read(printed(program((*sizes, *body)))).functions
+    )
 
 
 def test_the_index_of_an_iteration_counts() -> None:
     add = Op("t.add", ("f32",), ("f32",))
     position = Op("t.position", results=("index",))
-    assert not read(printed(program((add,)))).whole.same_as(read(printed(program((position, add)))).whole)
+    assert not read(printed(program((add,)))).whole.same_as(
+        read(printed(program((position, add)))).whole
+    )
 
 
 def test_shared_memory_is_the_sum_of_allocations() -> None:
@@ -46,4 +63,7 @@ def test_shared_memory_is_the_sum_of_allocations() -> None:
         Op("t.alloc", results=("memref<512xf32>",)),
         Op("t.view", ("memref<8x8xf32, #shared>",), ("memref<4x8xf32, #shared>",)),
     )
-    assert read(printed(program(body))).functions["main"].shared_bytes == 8 * 8 * 4 + 16 * 2
+    assert (
+        read(printed(program(body))).functions["main"].shared_bytes
+        == 8 * 8 * 4 + 16 * 2
+    )

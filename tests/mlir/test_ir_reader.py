@@ -13,7 +13,12 @@ from tests.mlir.printed_ir import WORDS, Op, printed, program
 from triage.mlir.ir_reader import DumpReader, IrDump, PassName, pass_in
 
 SMALL = program((Op("t.add", ("f32",), ("f32",)),))
-LARGE = program((Op("t.add", ("f32",), ("f32",)), Op("t.loop", regions=((Op("t.store", ("f32",)),),))))
+LARGE = program(
+    (
+        Op("t.add", ("f32",), ("f32",)),
+        Op("t.loop", regions=((Op("t.store", ("f32",)),),)),
+    )
+)
 
 
 def dumps_of(data: bytes, cuts: list[int] | None = None) -> list[IrDump]:
@@ -41,7 +46,10 @@ TEXT = (
 
 def test_each_dump_is_reported_with_its_pass() -> None:
     found = dumps_of(TEXT)
-    assert [(one.index, one.turn, one.after.name, one.after.argument, one.failed) for one in found] == [
+    assert [
+        (one.index, one.turn, one.after.name, one.after.argument, one.failed)
+        for one in found
+    ] == [
         (0, 1, "FirstPass", "t-first", False),
         (1, 1, "SecondPass", "t-second", False),
         (2, 1, "LastPass", "t-last", True),
@@ -58,26 +66,48 @@ def test_the_stream_may_be_cut_anywhere(cuts: list[int]) -> None:
 @pytest.mark.parametrize(
     ("header", "name", "argument", "failed"),
     [
-        ("CanonicalizerPass (canonicalize) //----- //", "CanonicalizerPass", "canonicalize", False),
+        (
+            "CanonicalizerPass (canonicalize) //----- //",
+            "CanonicalizerPass",
+            "canonicalize",
+            False,
+        ),
         (
             "CanonicalizerPass: canonicalize{max-iterations=10 top-down=true} //----- //",
             "CanonicalizerPass",
             "canonicalize",
             False,
         ),
-        ("mlir::detail::OpPipelineAdaptorPass: t-adaptor //----- //", "OpPipelineAdaptorPass", "t-adaptor", False),
-        ("(anonymous namespace)::TilePass Failed: t-tile{} ('t.func' operation: @f) //----- //", "TilePass", "t-tile", True),
+        (
+            "mlir::detail::OpPipelineAdaptorPass: t-adaptor //----- //",
+            "OpPipelineAdaptorPass",
+            "t-adaptor",
+            False,
+        ),
+        (
+            "(anonymous namespace)::TilePass Failed: t-tile{} ('t.func' operation: @f) //----- //",
+            "TilePass",
+            "t-tile",
+            True,
+        ),
         ("TilePass Failed (t-tile) //----- //", "TilePass", "t-tile", True),
         ("TilePass //----- //", "TilePass", None, False),
     ],
 )
-def test_headers_of_old_and_new_releases_name_the_pass(header: str, name: str, argument: str | None, failed: bool) -> None:
-    assert pass_in(f"// -----// IR Dump After {header}") == (PassName(name, argument), failed)
+def test_headers_of_old_and_new_releases_name_the_pass(
+    header: str, name: str, argument: str | None, failed: bool
+) -> None:
+    assert pass_in(f"// -----// IR Dump After {header}") == (
+        PassName(name, argument),
+        failed,
+    )
 
 
 def test_a_line_of_any_length_keeps_its_name_and_types() -> None:
     constant = 'dense<"0x' + "AB" * (8 << 20) + '">'
-    huge = program((Op("t.add", ("f32",), ("tensor<4xf32>",), attributes={"value": constant}),))
+    huge = program(
+        (Op("t.add", ("f32",), ("tensor<4xf32>",), attributes={"value": constant}),)
+    )
     plain = program((Op("t.add", ("f32",), ("tensor<4xf32>",)),))
     text = dump("FirstPass (t-first)", huge).encode()
     tracemalloc.start()
@@ -87,5 +117,8 @@ def test_a_line_of_any_length_keeps_its_name_and_types() -> None:
         reader.feed(text[start : start + 65536])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert found[0].module == dumps_of(dump("FirstPass (t-first)", plain).encode())[0].module
+    assert (
+        found[0].module
+        == dumps_of(dump("FirstPass (t-first)", plain).encode())[0].module
+    )
     assert peak < 4 << 20

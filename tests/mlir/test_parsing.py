@@ -18,19 +18,27 @@ GENERIC = ("--mlir-print-op-generic",)
 
 @pytest.mark.real
 @pytest.mark.parametrize("version", ["3.3.0", "3.13.0"])
-def test_every_bundled_model_is_printed_as_the_toolchain_prints_it(readers: Readers, version: str, tmp_path: Path) -> None:
+def test_every_bundled_model_is_printed_as_the_toolchain_prints_it(
+    readers: Readers, version: str, tmp_path: Path
+) -> None:
     reader, read = readers(version), 0
     for source in sorted(MODELS.iterdir()):
         if source.suffix == ".py":
             made = tmp_path / f"{source.stem}.mlir"
-            made.write_text(subprocess.run([sys.executable, source], capture_output=True, text=True, check=True).stdout)
+            made.write_text(
+                subprocess.run(
+                    [sys.executable, source], capture_output=True, text=True, check=True
+                ).stdout
+            )
             source = made
         if source.suffix != ".mlir" or (generic := reader.generic(source)) is None:
             continue
         module = parse_module(generic)
         mine = print_module(module)
         assert print_module(parse_module(mine)) == mine
-        assert reader.transformed(mine, GENERIC) == reader.transformed(source.read_text(), GENERIC)
+        assert reader.transformed(mine, GENERIC) == reader.transformed(
+            source.read_text(), GENERIC
+        )
         lines = source.read_text().count("\n") + 1
         assert all(one.line is None or 1 <= one.line <= lines for one in module.walk())
         read += 1

@@ -50,14 +50,26 @@ GENERIC = """
 @pytest.mark.parametrize(
     ("text", "operators"),
     [
-        (PRETTY, ["arith.addf", "linalg.generic[arith.addf,arith.mulf]", "@helper", "onnx.Det", ""]),
+        (
+            PRETTY,
+            [
+                "arith.addf",
+                "linalg.generic[arith.addf,arith.mulf]",
+                "@helper",
+                "onnx.Det",
+                "",
+            ],
+        ),
         (GENERIC, ["linalg.generic[arith.mulf]", "onnx.Det"]),
         ("", [""]),
         ("func.func @f(%a: i32) -> i32 {\nreturn %a : i32\n}", [""]),
     ],
 )
 def test_each_result_has_its_operator(text: str, operators: list[str]) -> None:
-    assert [result_operator(text.splitlines(), None, number) for number in range(len(operators))] == operators
+    assert [
+        result_operator(text.splitlines(), None, number)
+        for number in range(len(operators))
+    ] == operators
 
 
 def test_a_named_function_is_read_whatever_its_visibility() -> None:

@@ -31,7 +31,10 @@ func.func private @called(tensor<?xf32>) -> tensor<?xf32>
     assert result
     made, what = result
     assert what == "unknown dimensions of the arguments set to 64"
-    assert "(%arg0: tensor<64x8xf32>, %arg1: tensor<8x64xf16>) -> (tensor<64x8xf32>, tensor<8x64xf16>)" in made
+    assert (
+        "(%arg0: tensor<64x8xf32>, %arg1: tensor<8x64xf16>) -> (tensor<64x8xf32>, tensor<8x64xf16>)"
+        in made
+    )
     assert "?" not in made.replace("tensor<?xf32>", "")
 
 
@@ -41,9 +44,18 @@ func.func private @called(tensor<?xf32>) -> tensor<?xf32>
         ("0xFC00 : f16", "0xFF800000 : f32"),
         ("1.500000e+00 : bf16", "1.500000e+00 : f32"),
         ("0x7FF0000000000000 : f64", "0x7F800000 : f32"),
-        ("dense<[0x7E00, 1.0]> : tensor<2xf16>", "dense<[0x7FC00000, 1.0]> : tensor<2xf32>"),
-        ('dense<"0x003C00C0"> : tensor<2xf16>', 'dense<"0x0000803F000000C0"> : tensor<2xf32>'),
-        ('dense<"0x803F00C0"> : tensor<2xbf16>', 'dense<"0x0000803F000000C0"> : tensor<2xf32>'),
+        (
+            "dense<[0x7E00, 1.0]> : tensor<2xf16>",
+            "dense<[0x7FC00000, 1.0]> : tensor<2xf32>",
+        ),
+        (
+            'dense<"0x003C00C0"> : tensor<2xf16>',
+            'dense<"0x0000803F000000C0"> : tensor<2xf32>',
+        ),
+        (
+            'dense<"0x803F00C0"> : tensor<2xbf16>',
+            'dense<"0x0000803F000000C0"> : tensor<2xf32>',
+        ),
         ("dense<[0xFF, 1]> : tensor<2xi16>", "dense<[0xFF, 1]> : tensor<2xi16>"),
     ],
 )

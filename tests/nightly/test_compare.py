@@ -41,7 +41,14 @@ HISTORIES = {
 
 def probe(case: Case, index: int, letter: str, cpu: float = 1.0) -> Probe:
     place = release_refs(index + 1)[index]
-    return Probe(case, place.revision, place.revision.name, outcome(letter), Measured(cpu, cpu), cached=False)
+    return Probe(
+        case,
+        place.revision,
+        place.revision.name,
+        outcome(letter),
+        Measured(cpu, cpu),
+        cached=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +68,9 @@ def probe(case: Case, index: int, letter: str, cpu: float = 1.0) -> Probe:
         (True, "F", "P", CaseChangeKind.FIXED),
     ],
 )
-def test_two_outcomes_are_one_kind_of_change(expected: bool, old: str, new: str, change: CaseChangeKind) -> None:
+def test_two_outcomes_are_one_kind_of_change(
+    expected: bool, old: str, new: str, change: CaseChangeKind
+) -> None:
     case = case_named("case", *([KNOWN] if expected else []))
     assert case_result(probe(case, 0, old), probe(case, 1, new)).change is change
 
@@ -69,11 +78,15 @@ def test_two_outcomes_are_one_kind_of_change(expected: bool, old: str, new: str,
 def test_every_case_is_in_exactly_one_shard() -> None:
     cases = [case_named(f"case-{number}") for number in range(11)]
     parts = [shard(cases, f"{number}/4") for number in range(1, 5)]
-    assert sorted(case.name for part in parts for case in part) == sorted(case.name for case in cases)
+    assert sorted(case.name for part in parts for case in part) == sorted(
+        case.name for case in cases
+    )
     assert shard(cases, None) == tuple(cases)
 
 
-@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/2", "1/²", f"1/{'9' * 5000}"])
+@pytest.mark.parametrize(
+    "text", ["0/4", "5/4", "1", "a/b", "1/0", "-1/2", "1/²", f"1/{'9' * 5000}"]
+)
 def test_a_wrong_shard_says_what_to_write(text: str) -> None:
     with pytest.raises(BadInput, match="write I/N"):
         shard([], text)
@@ -83,7 +96,9 @@ def night_of(histories: dict[str, str], old: int, new: int) -> Night:
     runner = HistoryRunner(histories)
     runner.compiles = 7
     refs = release_refs(runner.registry.count)
-    run = NightRun(runner, [case_named(name) for name in histories], refs[new], refs[old])  # type: ignore[arg-type]
+    run = NightRun(
+        runner, [case_named(name) for name in histories], refs[new], refs[old]
+    )  # type: ignore[arg-type]
     run.compare()
     nowhere: Any = None
     setting = InvestigationSetting(run, Path(), nowhere, nowhere)
@@ -95,11 +110,24 @@ def night_of(histories: dict[str, str], old: int, new: int) -> Night:
 
 
 def test_a_case_that_fails_as_before_is_named_on_the_screen() -> None:
-    letters = {"fails-too": "FF", "fine": "PP", **{f"many-{number}": "FF" for number in range(9)}}
-    text = rendered("text", night_of({name: letters[name] for name in ("fails-too", "fine")}, old=0, new=1), night_screen)
+    letters = {
+        "fails-too": "FF",
+        "fine": "PP",
+        **{f"many-{number}": "FF" for number in range(9)},
+    }
+    text = rendered(
+        "text",
+        night_of({name: letters[name] for name in ("fails-too", "fine")}, old=0, new=1),
+        night_screen,
+    )
     assert "fails-too" in text
     assert "fine" not in text
-    assert len(rendered("text", night_of(letters, old=0, new=1), night_screen).splitlines()) <= 40
+    assert (
+        len(
+            rendered("text", night_of(letters, old=0, new=1), night_screen).splitlines()
+        )
+        <= 40
+    )
 
 
 @pytest.fixture(scope="module")
@@ -113,23 +141,44 @@ def written(night: Night) -> dict[str, Any]:
 
 
 def test_a_nightly_traces_each_regression_to_its_releases(night: Night) -> None:
-    assert [case.case for case in night.regressed] == ["comes-and-goes", "stays", "hidden"]
-    origins = {case.case: [(b.kind, b.before.name, b.after.name) for b in case.bisections] for case in night.cases}
-    assert origins["comes-and-goes"] == [("regression", "1.3.0", "1.4.0"), ("fix", "1.5.0", "1.6.0")]
+    assert [case.case for case in night.regressed] == [
+        "comes-and-goes",
+        "stays",
+        "hidden",
+    ]
+    origins = {
+        case.case: [(b.kind, b.before.name, b.after.name) for b in case.bisections]
+        for case in night.cases
+    }
+    assert origins["comes-and-goes"] == [
+        ("regression", "1.3.0", "1.4.0"),
+        ("fix", "1.5.0", "1.6.0"),
+    ]
     assert origins["stays"] == [("regression", "1.2.0", "1.3.0")]
     [hidden] = next(case for case in night.cases if case.case == "hidden").bisections
     assert [suspect.name for suspect in hidden.suspects] == ["1.2.0", "1.3.0", "1.4.0"]
 
 
 def test_a_night_is_read_as_it_was_written(night: Night) -> None:
-    assert parse_night(json.dumps(written(night)), "night") == parse_night(night_bytes(night), "night") == night
+    assert (
+        parse_night(json.dumps(written(night)), "night")
+        == parse_night(night_bytes(night), "night")
+        == night
+    )
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"schema": SCHEMA + 1}, {"toolchain": None}, {"cases": [{"case": "a"}]}, {"cases": "stage", "stage": "linking"}],
+    [
+        {"schema": SCHEMA + 1},
+        {"toolchain": None},
+        {"cases": [{"case": "a"}]},
+        {"cases": "stage", "stage": "linking"},
+    ],
 )
-def test_what_is_not_a_night_is_bad_input(night: Night, tmp_path: Path, change: dict[str, Any]) -> None:
+def test_what_is_not_a_night_is_bad_input(
+    night: Night, tmp_path: Path, change: dict[str, Any]
+) -> None:
     document = written(night)
     if "stage" in change:
         document["cases"][0]["stage"] = change["stage"]
@@ -140,7 +189,10 @@ def test_what_is_not_a_night_is_bad_input(night: Night, tmp_path: Path, change: 
         read_night(tmp_path)
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"{}", "\ud800".encode("utf-8", "surrogatepass"), b"[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"[]", b"{}", "\ud800".encode("utf-8", "surrogatepass"), b"[" * 100_000],
+)
 def test_a_file_that_is_not_a_night_is_bad_input(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "nightly.json").write_bytes(text)
     with pytest.raises(BadInput):
@@ -149,9 +201,18 @@ def test_a_file_that_is_not_a_night_is_bad_input(tmp_path: Path, text: bytes) ->
 
 @pytest.mark.parametrize("kind", ["issue", "reproducer", "log"])
 @pytest.mark.parametrize(
-    "path", ["/proc/self/environ", "../secret.md", "{folder}/link.md", "{folder}/link.log", "{folder}/../../secret.md"]
+    "path",
+    [
+        "/proc/self/environ",
+        "../secret.md",
+        "{folder}/link.md",
+        "{folder}/link.log",
+        "{folder}/../../secret.md",
+    ],
 )
-def test_a_path_that_leads_out_of_the_folder_is_bad_input(night: Night, tmp_path: Path, kind: str, path: str) -> None:
+def test_a_path_that_leads_out_of_the_folder_is_bad_input(
+    night: Night, tmp_path: Path, kind: str, path: str
+) -> None:
     folder = {"issue": "issues", "reproducer": "reproducers", "log": "logs/1.0.0"}[kind]
     (tmp_path / "secret.md").write_text("secret")
     (tmp_path / "out" / folder).mkdir(parents=True)
@@ -159,7 +220,11 @@ def test_a_path_that_leads_out_of_the_folder_is_bad_input(night: Night, tmp_path
         (tmp_path / "out" / folder / name).symlink_to(tmp_path / "secret.md")
     text = path.format(folder=folder)
     [first, *others] = night.clusters
-    bad = replace(night, clusters=[replace(first, **{kind: text}), *others]) if kind != "log" else night
+    bad = (
+        replace(night, clusters=[replace(first, **{kind: text}), *others])
+        if kind != "log"
+        else night
+    )
     if kind == "log":
         bad = replace(night, cases=[replace(night.cases[0], log=text)])
     (tmp_path / "out" / "nightly.json").write_bytes(night_bytes(bad))
@@ -168,11 +233,16 @@ def test_a_path_that_leads_out_of_the_folder_is_bad_input(night: Night, tmp_path
 
 
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
-def test_an_error_while_a_case_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: tuple[str, ...]) -> None:
+def test_an_error_while_a_case_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: tuple[str, ...]
+) -> None:
     rules_of = task.rules_of
 
     def raising(*values: Any) -> object:
-        if any(getattr(getattr(value, "case", value), "name", None) == "broken" for value in values):
+        if any(
+            getattr(getattr(value, "case", value), "name", None) == "broken"
+            for value in values
+        ):
             raise ZeroDivisionError
         return rules_of(*values)
 
@@ -182,13 +252,30 @@ def test_an_error_while_a_case_is_judged(tmp_path: Path, monkeypatch: pytest.Mon
     with fake_releases(tmp_path / "releases", count=2) as releases:
         for name, value in environment(releases, tmp_path / "home").items():
             monkeypatch.setenv(name, value)
-        words = ["nightly", str(tmp_path / "cases"), "-t", "1.1.0", "-b", "1.0.0", "--out", str(tmp_path / "out"), *quiet]
+        words = [
+            "nightly",
+            str(tmp_path / "cases"),
+            "-t",
+            "1.1.0",
+            "-b",
+            "1.0.0",
+            "--out",
+            str(tmp_path / "out"),
+            *quiet,
+        ]
         result = CliRunner().invoke(app, words)
     assert result.exit_code == 4
     assert "ZeroDivisionError" in result.stderr
     ElementTree.parse(tmp_path / "out" / "nightly.xml")
     answer = json.loads((tmp_path / "out" / "nightly.json").read_text())
-    assert (answer["unchanged"], answer["untestable"], answer["partial"]) == (1, 1, False)
+    assert (answer["unchanged"], answer["untestable"], answer["partial"]) == (
+        1,
+        1,
+        False,
+    )
     [untested] = [case for case in answer["cases"] if case["change"] == "untestable"]
-    assert (untested["case"], "ZeroDivisionError" in untested["reason"]) == ("broken", True)
+    assert (untested["case"], "ZeroDivisionError" in untested["reason"]) == (
+        "broken",
+        True,
+    )
     assert "broken" in result.stdout

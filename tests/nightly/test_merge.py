@@ -21,7 +21,15 @@ from triage.nightly.store import read_night
 from triage.report.formats import rendered
 from triage.report.night import night_screen
 
-HISTORIES = {"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "PP", "f": "FP", "g": "UU"}
+HISTORIES = {
+    "a": "PF",
+    "b": "PF",
+    "c": "PG",
+    "d": "FF",
+    "e": "PP",
+    "f": "FP",
+    "g": "UU",
+}
 CASES = [case_named(name) for name in HISTORIES]
 
 
@@ -35,13 +43,18 @@ def shards(count: int = 3) -> list[tuple[Path, Night]]:
     for number in range(count, 0, -1):
         names = [case.name for case in shard(CASES, f"{number}/{count}")]
         night = night_of({name: HISTORIES[name] for name in names}, old=0, new=1)
-        results.append((Path(f"shard-{number}"), replace(night, shard=f"{number}/{count}")))
+        results.append(
+            (Path(f"shard-{number}"), replace(night, shard=f"{number}/{count}"))
+        )
     return results
 
 
 def test_merged_shards_are_the_night_of_one_machine() -> None:
     merged, expected = merge(shards()), whole()
-    changes = [[(case.case, case.change) for case in night.cases] for night in (merged, expected)]
+    changes = [
+        [(case.case, case.change) for case in night.cases]
+        for night in (merged, expected)
+    ]
     assert changes[0] == changes[1], "in the order of the recipes"
     assert [(cluster.signature, set(cluster.cases)) for cluster in merged.clusters] == [
         (cluster.signature, set(cluster.cases)) for cluster in expected.clusters
@@ -50,7 +63,10 @@ def test_merged_shards_are_the_night_of_one_machine() -> None:
 
 
 def change(number: int, alter: Callable[[Night], Night]) -> list[tuple[Path, Night]]:
-    return [(folder, alter(night) if folder.name == f"shard-{number}" else night) for folder, night in shards()]
+    return [
+        (folder, alter(night) if folder.name == f"shard-{number}" else night)
+        for folder, night in shards()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -60,23 +76,43 @@ def change(number: int, alter: Callable[[Night], Night]) -> list[tuple[Path, Nig
         ([*shards(), shards()[0]], "3/3 is there twice"),
         ([*shards(3)[:2], shards(2)[-1]], "shards of 2 and 3"),
         (change(2, lambda night: replace(night, toolchain=Revision("1.2.0"))), "1.2.0"),
-        (change(2, lambda night: replace(night, baseline=Revision("1.0.0", "b" * 40))), "bbbbbbbbbb"),
         (
-            change(2, lambda night: replace(night, cases=[*night.cases, whole().cases[0]])),
+            change(
+                2, lambda night: replace(night, baseline=Revision("1.0.0", "b" * 40))
+            ),
+            "bbbbbbbbbb",
+        ),
+        (
+            change(
+                2, lambda night: replace(night, cases=[*night.cases, whole().cases[0]])
+            ),
             "case a is in shard-1 and in shard-2",
         ),
         (change(2, lambda night: replace(night, total=9)), "2 cases are in no shard"),
     ],
 )
-def test_what_does_not_belong_together_is_refused(results: list[tuple[Path, Night]], words: str) -> None:
+def test_what_does_not_belong_together_is_refused(
+    results: list[tuple[Path, Night]], words: str
+) -> None:
     with pytest.raises(BadInput, match=words):
         merge(results)
 
 
 def test_a_failure_that_came_elsewhere_is_a_cluster_of_its_own() -> None:
-    parts = [night_of({name: letters}, old=0, new=2) for name, letters in {"a": "PFF", "b": "PPF", "c": "PFF"}.items()]
-    merged = merge([(Path(str(number)), replace(part, shard=f"{number}/3")) for number, part in enumerate(parts, 1)])
-    assert [(cluster.id[12:], cluster.cases) for cluster in merged.clusters] == [("", ["a", "c"]), (".2", ["b"])]
+    parts = [
+        night_of({name: letters}, old=0, new=2)
+        for name, letters in {"a": "PFF", "b": "PPF", "c": "PFF"}.items()
+    ]
+    merged = merge(
+        [
+            (Path(str(number)), replace(part, shard=f"{number}/3"))
+            for number, part in enumerate(parts, 1)
+        ]
+    )
+    assert [(cluster.id[12:], cluster.cases) for cluster in merged.clusters] == [
+        ("", ["a", "c"]),
+        (".2", ["b"]),
+    ]
 
 
 @pytest.fixture
@@ -87,9 +123,14 @@ def folders(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list
         name = night.cases[0].case
         (folder / "reproducers" / name).mkdir(parents=True)
         (folder / "reproducers" / name / "README.md").write_text(name)
-        clusters = [replace(each, reproducer=f"reproducers/{each.cases[0]}") for each in night.clusters]
+        clusters = [
+            replace(each, reproducer=f"reproducers/{each.cases[0]}")
+            for each in night.clusters
+        ]
         reports = {"json": f"{folder}/nightly.json"}
-        text = rendered("json", replace(night, clusters=clusters, reports=reports), night_screen)
+        text = rendered(
+            "json", replace(night, clusters=clusters, reports=reports), night_screen
+        )
         (folder / "nightly.json").write_text(text)
         (folder / "nightly.md").touch()
         folder.rename(tmp_path / f"downloaded-{folder.name}")
@@ -97,27 +138,55 @@ def folders(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list
 
 
 def test_the_command_joins_reports_and_reproducers(folders: list[Path]) -> None:
-    answer = CliRunner().invoke(app, ["nightly", "merge", *map(str, folders), "--out", "out", "--format", "json"])
+    answer = CliRunner().invoke(
+        app,
+        ["nightly", "merge", *map(str, folders), "--out", "out", "--format", "json"],
+    )
     assert answer.exit_code == 1, answer.output
     night = read_night(Path("out"))
     assert [case.case for case in night.cases] == list(HISTORIES)
     assert json.loads(answer.stdout)["changes"]["regressed"] == 3
-    assert {cluster.reproducer for cluster in night.clusters} == {"reproducers/a", "reproducers/c"}
-    assert {path.name for path in Path("out").iterdir()} == {"nightly.json", "nightly.md", "nightly.xml", "reproducers"}
+    assert {cluster.reproducer for cluster in night.clusters} == {
+        "reproducers/a",
+        "reproducers/c",
+    }
+    assert {path.name for path in Path("out").iterdir()} == {
+        "nightly.json",
+        "nightly.md",
+        "nightly.xml",
+        "reproducers",
+    }
     assert Path("out/reproducers/b/README.md").read_text() == "b"
 
 
-def test_the_command_refuses_a_missing_shard_and_a_folder_of_a_shard(folders: list[Path]) -> None:
+def test_the_command_refuses_a_missing_shard_and_a_folder_of_a_shard(
+    folders: list[Path],
+) -> None:
     runner = CliRunner()
-    assert runner.invoke(app, ["nightly", "merge", *map(str, folders[1:])]).exit_code == 2
-    assert runner.invoke(app, ["nightly", "merge", *map(str, folders[1:]), "--allow-missing"]).exit_code == 1
-    assert runner.invoke(app, ["nightly", "merge", *map(str, folders), "--out", str(folders[0])]).exit_code == 2
+    assert (
+        runner.invoke(app, ["nightly", "merge", *map(str, folders[1:])]).exit_code == 2
+    )
+    assert (
+        runner.invoke(
+            app, ["nightly", "merge", *map(str, folders[1:]), "--allow-missing"]
+        ).exit_code
+        == 1
+    )
+    assert (
+        runner.invoke(
+            app, ["nightly", "merge", *map(str, folders), "--out", str(folders[0])]
+        ).exit_code
+        == 2
+    )
     assert read_night(folders[0]).shard == "1/3"
 
 
 @pytest.mark.parametrize("count", [10**11, 10**14])
 def test_the_number_of_shards_costs_nothing(count: int) -> None:
-    parts = [(Path(str(number)), replace(night, shard=f"{number}/{count}")) for number, (_, night) in enumerate(shards(), 1)]
+    parts = [
+        (Path(str(number)), replace(night, shard=f"{number}/{count}"))
+        for number, (_, night) in enumerate(shards(), 1)
+    ]
     with pytest.raises(BadInput, match=rf"4/{count}, .* {count - 13} more missing"):
         merge(parts)
     merged = merge(parts, allow_missing=True)
@@ -131,11 +200,15 @@ def test_a_shard_beyond_the_last_one_does_not_stand_for_a_missing_one() -> None:
         merge(change(3, lambda night: replace(night, shard="5/3")))
 
 
-def test_a_shard_with_a_link_writes_nothing_elsewhere(folders: list[Path], tmp_path: Path) -> None:
+def test_a_shard_with_a_link_writes_nothing_elsewhere(
+    folders: list[Path], tmp_path: Path
+) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (folders[0] / "logs").symlink_to(elsewhere)
     (folders[1] / "logs").mkdir()
     (folders[1] / "logs" / "a.log").write_text("text")
-    done = CliRunner().invoke(app, ["nightly", "merge", *map(str, folders), "--out", "out"])
+    done = CliRunner().invoke(
+        app, ["nightly", "merge", *map(str, folders), "--out", "out"]
+    )
     assert (done.exit_code, list(elsewhere.iterdir())) == (2, [])

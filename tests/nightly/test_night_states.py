@@ -1,4 +1,6 @@
-"""Every state of a case in every report: strictness, flaky cases, and the limits of sizes."""
+"""Every state of a case in every report: strictness, flaky cases, and the limits of
+sizes.
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,24 @@ from triage.report.night import night_junit, night_screen
 from triage.report.night_issue import LONGEST as LONGEST_ISSUE
 from triage.report.night_issue import issue_markdown
 
-HISTORIES = {"worse": "PF", "other": "FG", "same": "FF", "fine": "PP", "healed": "PP", "unsteady": "PF"}
+HISTORIES = {
+    "worse": "PF",
+    "other": "FG",
+    "same": "FF",
+    "fine": "PP",
+    "healed": "PP",
+    "unsteady": "PF",
+}
 
 
 def night(unsteady: Collection[tuple[str, int]] = (), **histories: str) -> Night:
     runner = HistoryRunner(histories or HISTORIES)
     runner.unsteady = set(unsteady)
     old, new = release_refs(2)
-    cases = [case_named(name, *([Expectation("class-F")] if name == "healed" else [])) for name in runner.histories]
+    cases = [
+        case_named(name, *([Expectation("class-F")] if name == "healed" else []))
+        for name in runner.histories
+    ]
     run = NightRun(runner, cases, new, old)  # type: ignore[arg-type]
     run.compare()
     return run.night()
@@ -42,7 +54,9 @@ def results(record: Night) -> dict[str, str]:
     suite = ElementTree.fromstring(night_junit(record)).find("testsuite")
     assert suite is not None
     return {
-        case.get("name", ""): next((child.tag for child in case if child.tag != "system-out"), "passed")
+        case.get("name", ""): next(
+            (child.tag for child in case if child.tag != "system-out"), "passed"
+        )
         for case in suite.iter("testcase")
     }
 
@@ -58,7 +72,10 @@ def test_flaky_cases_begin_nothing() -> None:
         "unsteady": "flaky",
     }
     assert {case.case for case in record.cases if case.counts} == {"worse", "other"}
-    assert {name for cluster in record.clusters for name in cluster.cases} == {"worse", "other"}
+    assert {name for cluster in record.clusters for name in cluster.cases} == {
+        "worse",
+        "other",
+    }
     assert [case.case for case in record.regressed] == ["worse"]
     assert results(record) == {
         "worse": "failure",
@@ -76,7 +93,11 @@ def test_a_long_night_is_short_on_a_terminal() -> None:
     many = [replace(worse, case=f"regressed-{number}") for number in range(40)]
     many += [replace(same, case=f"failing-{number}") for number in range(283)]
     many += [replace(fixed, case=f"fixed-{number}") for number in range(60)]
-    text = rendered("text", replace(record, cases=many, reports={"json": "out/nightly.json"}), night_screen)
+    text = rendered(
+        "text",
+        replace(record, cases=many, reports={"json": "out/nightly.json"}),
+        night_screen,
+    )
     assert len(text.splitlines()) <= 40
     assert "40 regressed, 60 fixed, 283 failing" in text
 
@@ -90,7 +111,9 @@ def test_a_long_night_is_short_on_a_terminal() -> None:
         ({"healed": "PP"}, True, Exit.FOUND),
     ],
 )
-def test_the_exit_code_of_a_night(histories: dict[str, str], strict: bool, code: Exit) -> None:
+def test_the_exit_code_of_a_night(
+    histories: dict[str, str], strict: bool, code: Exit
+) -> None:
     record = replace(night(**histories), strict=strict)
     assert exit_of(record) is code
 
@@ -101,7 +124,11 @@ def test_the_summary_stays_within_its_limit_and_says_what_it_leaves_out() -> Non
     many = [replace(worse, case=f"regressed-{number}") for number in range(100)]
     many += [replace(same, case=f"failing-{number}") for number in range(900)]
     [cluster] = record.clusters
-    large = replace(record, cases=many, clusters=[replace(cluster, cases=[case.case for case in many[:100]])])
+    large = replace(
+        record,
+        cases=many,
+        clusters=[replace(cluster, cases=[case.case for case in many[:100]])],
+    )
     text = night_summary(large, 20_000)
     assert len(text.encode()) <= 20_000
     assert "are left out here" in text
@@ -110,7 +137,9 @@ def test_the_summary_stays_within_its_limit_and_says_what_it_leaves_out() -> Non
 
 def test_an_issue_stays_within_the_limit() -> None:
     record = night(worse="PF")
-    cluster = replace(record.clusters[0], cases=[f"case-{number}" for number in range(20_000)])
+    cluster = replace(
+        record.clusters[0], cases=[f"case-{number}" for number in range(20_000)]
+    )
     text = issue_markdown(cluster, record)
     assert len(text.encode()) <= LONGEST_ISSUE
     assert "`case-0`" in text

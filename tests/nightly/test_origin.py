@@ -1,4 +1,6 @@
-"""Regressions between nightlies and local builds are bisected by version, and a night says what it can bisect."""
+"""Regressions between nightlies and local builds are bisected by version, and a night
+says what it can bisect.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.fake_releases import FakeReleases, environment, fake_releases, install, write_case, write_project
+from tests.fake_releases import (
+    FakeReleases,
+    environment,
+    fake_releases,
+    install,
+    write_case,
+    write_project,
+)
 from triage.cli.app import app
 
 LAST, FIRST_NIGHTLY, LAST_NIGHTLY = "1.1.0", "1.2.0rc20260101", "1.2.0rc20260104"
@@ -18,17 +27,22 @@ LAST, FIRST_NIGHTLY, LAST_NIGHTLY = "1.1.0", "1.2.0rc20260101", "1.2.0rc20260104
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
-    with fake_releases(tmp_path_factory.mktemp("releases"), count=2, nightlies=4) as made:
+    with fake_releases(
+        tmp_path_factory.mktemp("releases"), count=2, nightlies=4
+    ) as made:
         yield made
 
 
 @pytest.fixture
-def releases(served: FakeReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeReleases:
+def releases(
+    served: FakeReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> FakeReleases:
     for name, value in environment(served, tmp_path / "home").items():
         monkeypatch.setenv(name, value)
     write_project(tmp_path, served)
     monkeypatch.chdir(tmp_path)
-    write_case(tmp_path / "cases", "breaks", "breaks-4")  # with the nightly of the third
+    # with the nightly of the third
+    write_case(tmp_path / "cases", "breaks", "breaks-4")
     return served
 
 
@@ -41,18 +55,28 @@ def answer(*words: str) -> dict[str, Any]:
 
 def origin(night: dict[str, Any]) -> tuple[str, str]:
     [case] = night["regressed"]
-    return case["bisections"][0]["before"]["name"], case["bisections"][0]["after"]["name"]
+    return case["bisections"][0]["before"]["name"], case["bisections"][0]["after"][
+        "name"
+    ]
 
 
-@pytest.mark.parametrize("baseline", [pytest.param(LAST, marks=pytest.mark.slow), "nightly:2026-01-01"])
-def test_nightlies_between_two_ends_are_bisected(releases: FakeReleases, baseline: str) -> None:
-    night = answer("nightly", "cases", "-t", "nightly:latest", "-b", baseline, "--bisect")
+@pytest.mark.parametrize(
+    "baseline", [pytest.param(LAST, marks=pytest.mark.slow), "nightly:2026-01-01"]
+)
+def test_nightlies_between_two_ends_are_bisected(
+    releases: FakeReleases, baseline: str
+) -> None:
+    night = answer(
+        "nightly", "cases", "-t", "nightly:latest", "-b", baseline, "--bisect"
+    )
     assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")
     assert ("3 nightlies" if baseline == LAST else "2 nightlies") in night["scope"]
     assert "--repo" in night["scope"]
 
 
-def test_a_local_build_is_placed_by_the_version_that_it_reports(releases: FakeReleases, tmp_path: Path) -> None:
+def test_a_local_build_is_placed_by_the_version_that_it_reports(
+    releases: FakeReleases, tmp_path: Path
+) -> None:
     build = install(tmp_path / "built", 5, LAST_NIGHTLY)
     night = answer("nightly", "cases", "-t", f"path:{build}", "-b", "1.0.0", "--bisect")
     assert origin(night) == ("1.2.0rc20260102", "1.2.0rc20260103")

@@ -1,4 +1,6 @@
-"""Slower compiles and runs: measured in turn, reported with an interval, and no failure unless that is asked for."""
+"""Slower compiles and runs: measured in turn, reported with an interval, and no failure
+unless that is asked for.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +43,20 @@ class TimedProber:
         name = ref.revision.name
         self.order.append(name)
         seconds = self.machine.seconds(self.true[name])
-        return Probe(case, ref.revision, name, outcome(self.letter), Measured(seconds, seconds), cached=False)
+        return Probe(
+            case,
+            ref.revision,
+            name,
+            outcome(self.letter),
+            Measured(seconds, seconds),
+            cached=False,
+        )
 
 
 @pytest.mark.parametrize(("new", "pace"), [(9.0, Pace.SLOWER), (2.0, Pace.SAME)])
-def test_compiles_are_measured_in_turn_until_the_verdict_is_clear(new: float, pace: Pace) -> None:
+def test_compiles_are_measured_in_turn_until_the_verdict_is_clear(
+    new: float, pace: Pace
+) -> None:
     prober = TimedProber({"1.0.0": 2.0, "1.2.0": new}, Machine(1, drift=0.5))
     times = compile_times(prober, CASE, OLD, NEW)
     assert times is not None
@@ -56,16 +67,42 @@ def test_compiles_are_measured_in_turn_until_the_verdict_is_clear(new: float, pa
 
 @pytest.fixture
 def night() -> Night:
-    suspects = tuple(Suspect(ref.revision.name, probability=0.5) for ref in (MIDDLE, NEW))
-    origin = Bisection(CASE.name, BisectKind.REGRESSION, Answer.SUSPECTS, OLD.revision, NEW.revision, suspects)
-    times = TimeChange(case="case", function="decode", baseline_seconds=0.002, seconds=0.004, ratio=2.0, low=1.9, high=2.1)
+    suspects = tuple(
+        Suspect(ref.revision.name, probability=0.5) for ref in (MIDDLE, NEW)
+    )
+    origin = Bisection(
+        CASE.name,
+        BisectKind.REGRESSION,
+        Answer.SUSPECTS,
+        OLD.revision,
+        NEW.revision,
+        suspects,
+    )
+    times = TimeChange(
+        case="case",
+        function="decode",
+        baseline_seconds=0.002,
+        seconds=0.004,
+        ratio=2.0,
+        low=1.9,
+        high=2.1,
+    )
     rows = [
         replace(times, verdict=Pace.SLOWER, bisection=origin),
-        TimeChange(case="gpu-case", function="decode", reason="1.2.0: this machine has no device hip"),
+        TimeChange(
+            case="gpu-case",
+            function="decode",
+            reason="1.2.0: this machine has no device hip",
+        ),
     ]
-    compiles = compile_times(TimedProber({"1.0.0": 2.0, "1.2.0": 9.0}, Machine(1)), CASE, OLD, NEW)
+    compiles = compile_times(
+        TimedProber({"1.0.0": 2.0, "1.2.0": 9.0}, Machine(1)), CASE, OLD, NEW
+    )
     assert compiles
-    probes = [Probe(CASE, ref.revision, None, outcome("P"), Measured(1.0), cached=False) for ref in (OLD, NEW)]
+    probes = [
+        Probe(CASE, ref.revision, None, outcome("P"), Measured(1.0), cached=False)
+        for ref in (OLD, NEW)
+    ]
     return Night(
         schema=SCHEMA,
         started="2026-01-01T00:00:00+00:00",
@@ -76,20 +113,39 @@ def night() -> Night:
     )
 
 
-def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(night: Night) -> None:
+def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(
+    night: Night,
+) -> None:
     answer = json.loads(rendered("json", night, night_screen))
     run, missing, _ = answer["times"]
-    assert (run["ratio"], run["low"], run["high"], run["verdict"]) == (2.0, 1.9, 2.1, "slower")
-    assert (missing["verdict"], missing["ratio"], missing["seconds"]) == (None, None, None)
+    assert (run["ratio"], run["low"], run["high"], run["verdict"]) == (
+        2.0,
+        1.9,
+        2.1,
+        "slower",
+    )
+    assert (missing["verdict"], missing["ratio"], missing["seconds"]) == (
+        None,
+        None,
+        None,
+    )
     assert "no device hip" in missing["reason"]
-    assert (run["bisection"]["status"], run["bisection"]["after"]["name"], missing["bisection"]) == ("suspects", "1.2.0", None)
+    assert (
+        run["bisection"]["status"],
+        run["bisection"]["after"]["name"],
+        missing["bisection"],
+    ) == ("suspects", "1.2.0", None)
     compiled, _ = answer["slower"]
     assert 4 < compiled["low"] < compiled["ratio"] < compiled["high"] < 5
 
 
 @pytest.mark.parametrize(("asked", "failures"), [(False, "0"), (True, "2")])
-def test_junit_fails_a_slower_run_only_where_asked(night: Night, asked: bool, failures: str) -> None:
-    suite = ElementTree.fromstring(night_junit(replace(night, strict=asked))).find("testsuite")
+def test_junit_fails_a_slower_run_only_where_asked(
+    night: Night, asked: bool, failures: str
+) -> None:
+    suite = ElementTree.fromstring(night_junit(replace(night, strict=asked))).find(
+        "testsuite"
+    )
     assert suite is not None
     assert {name: suite.get(name) for name in ("tests", "failures", "skipped")} == {
         "tests": "4",

@@ -1,4 +1,6 @@
-"""Nights written as letters: P passes, F and G fail in two ways, X fails as expected, U is untestable, - has no result."""
+"""Nights written as letters: P passes, F and G fail in two ways, X fails as expected, U
+is untestable, - has no result.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,20 @@ from triage.model.revision import Revision
 from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult
 from triage.nightly.run import clusters_of
 
-STATUSES = {"P": "passed", "F": "failed", "G": "failed", "X": "xfail", "U": "untestable"}
-CHANGES = {"P": "passing", "F": "regressed", "G": "regressed", "X": "known", "U": "untestable"}
+STATUSES = {
+    "P": "passed",
+    "F": "failed",
+    "G": "failed",
+    "X": "xfail",
+    "U": "untestable",
+}
+CHANGES = {
+    "P": "passing",
+    "F": "regressed",
+    "G": "regressed",
+    "X": "known",
+    "U": "untestable",
+}
 OLD = Revision("3.9.0", "e" * 40, "2025-11-20")
 
 
@@ -21,15 +35,28 @@ def failure(name: str, headline: str = "failed to legalize operation 'x'") -> Fa
     return Failure(name, name, f"{name}:x", headline, phase="flow")
 
 
-FAILURES = {"F": failure("legalize"), "X": failure("legalize"), "G": failure("segfault", "ended by SIGSEGV")}
+FAILURES = {
+    "F": failure("legalize"),
+    "X": failure("legalize"),
+    "G": failure("segfault", "ended by SIGSEGV"),
+}
 
 
 def night(day: int, letters: Mapping[str, str], **values: Any) -> Night:
     """Return a night of January 2026 with one letter for each case."""
-    cases = values.pop("cases", [case_result(name, letter) for name, letter in letters.items() if letter != "-"])
+    cases = values.pop(
+        "cases",
+        [
+            case_result(name, letter)
+            for name, letter in letters.items()
+            if letter != "-"
+        ],
+    )
     known = {
         "schema": SCHEMA,
-        "toolchain": Revision(f"nightly:2026-01-{day:02}", f"{day:040x}", f"2026-01-{day:02}"),
+        "toolchain": Revision(
+            f"nightly:2026-01-{day:02}", f"{day:040x}", f"2026-01-{day:02}"
+        ),
         "baseline": OLD,
         "compiler": "iree",
         "started": f"2026-01-{day:02}T02:00:00+00:00",
@@ -42,7 +69,10 @@ def night(day: int, letters: Mapping[str, str], **values: Any) -> Night:
 def nights(histories: Mapping[str, str]) -> list[Night]:
     """Return a night for each letter of the histories, which are of equal length."""
     count = len(next(iter(histories.values())))
-    return [night(at + 1, {name: letters[at] for name, letters in histories.items()}) for at in range(count)]
+    return [
+        night(at + 1, {name: letters[at] for name, letters in histories.items()})
+        for at in range(count)
+    ]
 
 
 def case_result(name: str, letter: str, **values: Any) -> CaseResult:

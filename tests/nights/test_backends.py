@@ -1,4 +1,6 @@
-"""A failure of one backend, or of one compiler, is not the failure of another one that has the same signature."""
+"""A failure of one backend, or of one compiler, is not the failure of another one that
+has the same signature.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,17 @@ def on(backend: str, name: str, letter: str = "F", **values: Any) -> CaseResult:
 
 
 def of_older_version(record: Night) -> Night:
-    """Return a night as it was written when clusters had neither compiler nor backend: one for each signature."""
+    """Return a night as it was written when clusters had neither compiler nor backend:
+    one for each signature.
+    """
     [first, *_] = record.clusters
     cases = [case.case for case in record.cases if case.counts]
-    old = FailureCluster(signature=first.signature, cases=cases, id=text_id(first.signature), failure=first.failure)
+    old = FailureCluster(
+        signature=first.signature,
+        cases=cases,
+        id=text_id(first.signature),
+        failure=first.failure,
+    )
     return replace(record, clusters=[replace(old, representative="on-cuda")])
 
 
@@ -36,37 +45,74 @@ def shown(triage: Triage, case: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_a_regression_does_not_show_the_issue_of_another_backend(home: Path, triage: Triage, *, older: bool) -> None:
-    store, known = open_nights(), night(1, {}, cases=[on("cuda", "on-cuda"), on("rocm", "on-rocm", "P")])
+def test_a_regression_does_not_show_the_issue_of_another_backend(
+    home: Path, triage: Triage, *, older: bool
+) -> None:
+    store, known = (
+        open_nights(),
+        night(1, {}, cases=[on("cuda", "on-cuda"), on("rocm", "on-rocm", "P")]),
+    )
     store.add(of_older_version(known) if older else known)
-    store.add_issues({(text_id("legalize:x") if older else known.clusters[0].id): ISSUE})
+    store.add_issues(
+        {(text_id("legalize:x") if older else known.clusters[0].id): ISSUE}
+    )
     store.add(night(2, {}, cases=[on("cuda", "on-cuda"), on("rocm", "on-rocm")]))
     cuda, rocm = (shown(triage, name) for name in ("on-cuda", "on-rocm"))
     assert (list(cuda["tracked"].values()), rocm["tracked"]) == ([ISSUE], {})
     clusters = [each["runs"][0]["cluster"] for each in (cuda, rocm)]
-    assert clusters == [ClusterKey("iree", backend, "legalize:x").id for backend in ("cuda", "rocm")]
+    assert clusters == [
+        ClusterKey("iree", backend, "legalize:x").id for backend in ("cuda", "rocm")
+    ]
     assert triage("site", "--out", "public").returncode == 0
-    pages = [(home.parent / "work" / "public" / "failures" / f"{cluster}.html").read_text() for cluster in clusters]
+    pages = [
+        (home.parent / "work" / "public" / "failures" / f"{cluster}.html").read_text()
+        for cluster in clusters
+    ]
     assert [ISSUE in page for page in pages] == [True, False]
 
 
-def test_an_expected_failure_of_one_backend_does_not_name_the_issue_of_another(home: Path, triage: Triage) -> None:
+def test_an_expected_failure_of_one_backend_does_not_name_the_issue_of_another(
+    home: Path, triage: Triage
+) -> None:
     cases = [on("cuda", "on-cuda", "X", issue=ISSUE), on("rocm", "on-rocm")]
     open_nights().add(night(1, {}, cases=cases))
-    assert [list(shown(triage, name)["tracked"].values()) for name in ("on-cuda", "on-rocm")] == [[ISSUE], []]
+    assert [
+        list(shown(triage, name)["tracked"].values()) for name in ("on-cuda", "on-rocm")
+    ] == [[ISSUE], []]
 
 
 def test_a_night_has_a_cluster_for_each_backend_and_compiler() -> None:
-    cases = [on("cuda", "a"), on("rocm", "b"), on("cuda", "c"), on("cuda", "d", compiler="xla")]
+    cases = [
+        on("cuda", "a"),
+        on("rocm", "b"),
+        on("cuda", "c"),
+        on("cuda", "d", compiler="xla"),
+    ]
     record = night(1, {}, cases=cases)
-    found = {(cluster.compiler, cluster.backend): cluster.cases for cluster in record.clusters}
-    assert found == {("iree", "cuda"): ["a", "c"], ("iree", "rocm"): ["b"], ("xla", "cuda"): ["d"]}
+    found = {
+        (cluster.compiler, cluster.backend): cluster.cases
+        for cluster in record.clusters
+    }
+    assert found == {
+        ("iree", "cuda"): ["a", "c"],
+        ("iree", "rocm"): ["b"],
+        ("xla", "cuda"): ["d"],
+    }
     assert len({cluster.id for cluster in record.clusters}) == 3
 
 
-def test_a_cluster_of_an_older_version_has_the_backend_of_its_investigated_case(home: Path, triage: Triage) -> None:
-    record = night(1, {}, cases=[on("rocm", "on-rocm"), on("cuda", "on-cuda"), on("cuda", "too")])
+def test_a_cluster_of_an_older_version_has_the_backend_of_its_investigated_case(
+    home: Path, triage: Triage
+) -> None:
+    record = night(
+        1, {}, cases=[on("rocm", "on-rocm"), on("cuda", "on-cuda"), on("cuda", "too")]
+    )
     open_nights().add(of_older_version(record))
-    [cluster] = json.loads(triage("nights", "show", "--format", "json").stdout)["clusters"]
-    assert (cluster["backend"], cluster["cases"]) == ("cuda", ["on-rocm", "on-cuda", "too"])
+    [cluster] = json.loads(triage("nights", "show", "--format", "json").stdout)[
+        "clusters"
+    ]
+    assert (cluster["backend"], cluster["cases"]) == (
+        "cuda",
+        ["on-rocm", "on-cuda", "too"],
+    )
     assert cluster["id"] == ClusterKey("iree", "cuda", "legalize:x").id

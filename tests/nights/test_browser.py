@@ -1,4 +1,6 @@
-"""The site in Chromium, from file://: as a person uses it, with a mouse, with a keyboard, on a phone."""
+"""The site in Chromium, from file://: as a person uses it, with a mouse, with a
+keyboard, on a phone.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,28 @@ NIGHTS = 20
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site of 153 cases: `breaks` fails since the last night and is reduced, `slower` has a step, one name is hostile."""
+    """A site of 153 cases: `breaks` fails since the last night and is reduced, `slower`
+    has a step, one name is hostile.
+    """
     folder = tmp_path_factory.mktemp("site")
     draft = IssueDraft({"input.mlir": "module @reduced {}\n"}, "compile input.mlir")
     histories = {f"case-{number:03}": "P" * NIGHTS for number in range(150)}
-    histories |= {"breaks": "P" * (NIGHTS - 1) + "F", HOSTILE: "P" * 5 + "G" * (NIGHTS - 5), "slower": "P" * NIGHTS}
+    histories |= {
+        "breaks": "P" * (NIGHTS - 1) + "F",
+        HOSTILE: "P" * 5 + "G" * (NIGHTS - 5),
+        "slower": "P" * NIGHTS,
+    }
     store = NightStore(folder / "home")
     for at, record in enumerate(nights(histories)):
         slow = {"cpu_seconds": 2.0 if at < 10 else 3.0}
-        cases = [replace(case, metrics=slow) if case.case == "slower" else case for case in record.cases]
+        cases = [
+            replace(case, metrics=slow) if case.case == "slower" else case
+            for case in record.cases
+        ]
         clusters = [
-            replace(cluster, draft=draft, representative="breaks") for cluster in record.clusters if "breaks" in cluster.cases
+            replace(cluster, draft=draft, representative="breaks")
+            for cluster in record.clusters
+            if "breaks" in cluster.cases
         ]
         store.add(replace(record, cases=cases, clusters=clusters))
     Site(store, folder / "public").write()
@@ -41,12 +54,30 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def page(chromium: Any, site: Path, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A page of a new profile. The test fails if its console has an error, or it loads anything that is not a file."""
-    context = chromium.new_context(**{"viewport": {"width": 1200, "height": 800}, **getattr(request, "param", {})})
+    """A page of a new profile. The test fails if its console has an error, or it loads
+    anything that is not a file.
+    """
+    context = chromium.new_context(
+        **{"viewport": {"width": 1200, "height": 800}, **getattr(request, "param", {})}
+    )
     page, problems = context.new_page(), []
-    page.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
+    page.on(
+        "console",
+        lambda message: (
+            problems.append(message.text)
+            if message.type in ("error", "warning")
+            else None
+        ),
+    )
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda sent: None if sent.url.startswith(("file:", "data:")) else problems.append(sent.url))
+    page.on(
+        "request",
+        lambda sent: (
+            None
+            if sent.url.startswith(("file:", "data:"))
+            else problems.append(sent.url)
+        ),
+    )
     page.on("dialog", lambda dialog: problems.append(dialog.message))
     page.goto((site / "index.html").as_uri())
     yield page
@@ -65,7 +96,9 @@ def filtered(page: Any, count: int) -> None:
 
 def test_from_the_overview_to_a_reproducer_and_back(page: Any) -> None:
     page.locator("#rates canvas").wait_for()
-    page.get_by_role("region", name="New failures").get_by_role("link", name="legalize").click()
+    page.get_by_role("region", name="New failures").get_by_role(
+        "link", name="legalize"
+    ).click()
     assert page.get_by_text("module @reduced {}").is_visible()
     page.get_by_role("link", name="breaks").first.click()
     page.get_by_role("heading", name="breaks").wait_for()
@@ -84,7 +117,9 @@ def test_the_grid_is_filtered_sorted_and_searched(page: Any, site: Path) -> None
     page.get_by_label("Find a case or a failure").fill("segfault")
     page.keyboard.press("Enter")
     filtered(page, 1)
-    assert shown(page) == [HOSTILE.replace("\x1b", "\\u001b").replace("\u2028", "\\u2028")]
+    assert shown(page) == [
+        HOSTILE.replace("\x1b", "\\u001b").replace("\u2028", "\\u2028")
+    ]
     page.get_by_role("button", name="Clear").click()
     filtered(page, 153)
     assert shown(page)[0] == "breaks"  # the newest failure comes first
@@ -105,14 +140,26 @@ def test_the_grid_is_filtered_sorted_and_searched(page: Any, site: Path) -> None
 
 @pytest.mark.parametrize(
     "page",
-    [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"color_scheme": "dark", "viewport": {"width": 360, "height": 700}}],
+    [
+        {"color_scheme": "light"},
+        {"color_scheme": "dark"},
+        {"color_scheme": "dark", "viewport": {"width": 360, "height": 700}},
+    ],
     indirect=True,
     ids=["light", "dark", "phone"],
 )
 def test_no_page_has_a_serious_accessibility_fault(page: Any, site: Path) -> None:
     failure = next((site / "failures").iterdir()).name
-    for name in ("index.html", "grid.html", "trends.html", f"failures/{failure}", "case.html#breaks"):
+    for name in (
+        "index.html",
+        "grid.html",
+        "trends.html",
+        f"failures/{failure}",
+        "case.html#breaks",
+    ):
         page.goto((site / name).as_uri().replace("%23", "#"))
         page.wait_for_load_state("networkidle")
         assert faults(page) == [], name
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), f"{name} is wider than the window"
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+            f"{name} is wider than the window"
+        )

@@ -27,20 +27,32 @@ def imported(home: Path, triage: Triage, tmp_path: Path) -> None:
 
 def test_nights_are_listed_shown_and_removed(imported: None, triage: Triage) -> None:
     listed = json.loads(triage("nights", "list", "--format", "json").stdout)["nights"]
-    assert [night["at"][:10] for night in listed] == [f"2026-01-0{day}" for day in range(1, 6)]
+    assert [night["at"][:10] for night in listed] == [
+        f"2026-01-0{day}" for day in range(1, 6)
+    ]
     assert listed[4]["cases"] == {"passed": 3, "failed": 1, "xfail": 1, "untestable": 1}
 
-    shown = json.loads(triage("nights", "show", "2026-01-03", "--format", "json").stdout)
+    shown = json.loads(
+        triage("nights", "show", "2026-01-03", "--format", "json").stdout
+    )
     assert [case["case"] for case in shown["regressed"]] == ["breaks", "mended"]
     assert triage("nights", "show", "2", "--format", "junit").returncode == 0
 
-    pruned = json.loads(triage("nights", "prune", "--keep", "3", "--format", "json").stdout)
+    pruned = json.loads(
+        triage("nights", "prune", "--keep", "3", "--format", "json").stdout
+    )
     assert pruned == {"removed": [1, 2], "kept": 3}
-    assert triage("nights", "prune", "2").returncode == 2, "every night of 2026 begins with a 2"
-    assert json.loads(triage("nights", "prune", "2026-01-04", "--format", "json").stdout)["removed"] == [4]
+    assert triage("nights", "prune", "2").returncode == 2, (
+        "every night of 2026 begins with a 2"
+    )
+    assert json.loads(
+        triage("nights", "prune", "2026-01-04", "--format", "json").stdout
+    )["removed"] == [4]
 
 
-def test_nights_of_an_older_version_are_named_once(imported: None, home: Path, triage: Triage) -> None:
+def test_nights_of_an_older_version_are_named_once(
+    imported: None, home: Path, triage: Triage
+) -> None:
     (home / "nights-2").mkdir()
     assert f"rm -r {home / 'nights-2'}" in triage("nights", "list").stderr
     assert triage("nights", "list").stderr == ""
@@ -55,65 +67,134 @@ def test_a_night_that_is_not_there_is_bad_input(home: Path, triage: Triage) -> N
 
 def test_everything_known_of_a_case_is_shown(imported: None, triage: Triage) -> None:
     shown = json.loads(triage("show", "breaks", "--format", "json").stdout)
-    assert [(run["status"], run["nights"], run["failure"] and run["failure"]["signature"]) for run in shown["runs"]] == [
+    assert [
+        (run["status"], run["nights"], run["failure"] and run["failure"]["signature"])
+        for run in shown["runs"]
+    ] == [
         ("failed", 3, "legalize:x"),
         ("passed", 2, None),
     ]
-    assert (shown["suite"], shown["facts"]["target"], len(shown["states"])) == ("ops", "llvm-cpu", 3)
+    assert (shown["suite"], shown["facts"]["target"], len(shown["states"])) == (
+        "ops",
+        "llvm-cpu",
+        3,
+    )
     assert triage("show", "break").returncode == 0
     assert triage("show", "e").returncode == 2  # several
 
 
-def test_a_run_of_nights_names_its_first_and_last_toolchain(imported: None, triage: Triage) -> None:
-    failing, passing = json.loads(triage("show", "breaks", "--format", "json").stdout)["runs"]
-    ends = [(run["toolchain"]["name"], run["last_toolchain"]["name"]) for run in (failing, passing)]
-    assert ends == [("nightly:2026-01-03", "nightly:2026-01-05"), ("nightly:2026-01-01", "nightly:2026-01-02")]
+def test_a_run_of_nights_names_its_first_and_last_toolchain(
+    imported: None, triage: Triage
+) -> None:
+    failing, passing = json.loads(triage("show", "breaks", "--format", "json").stdout)[
+        "runs"
+    ]
+    ends = [
+        (run["toolchain"]["name"], run["last_toolchain"]["name"])
+        for run in (failing, passing)
+    ]
+    assert ends == [
+        ("nightly:2026-01-03", "nightly:2026-01-05"),
+        ("nightly:2026-01-01", "nightly:2026-01-02"),
+    ]
     assert "nightly:2026-01-03 to nightly:2026-01-05" in triage("show", "breaks").stdout
 
 
-def test_a_wrong_result_is_shown_and_not_the_compile_before_it(home: Path, triage: Triage) -> None:
-    record = night(1, {}, cases=[case_result("wrong", "F", failure=replace(FAILURES["F"], stage=Stage.COMPARE))])
+def test_a_wrong_result_is_shown_and_not_the_compile_before_it(
+    home: Path, triage: Triage
+) -> None:
+    record = night(
+        1,
+        {},
+        cases=[
+            case_result(
+                "wrong", "F", failure=replace(FAILURES["F"], stage=Stage.COMPARE)
+            )
+        ],
+    )
     open_nights().add(record)
-    compiled = Execution((), Ending.EXITED, 0, None, 1.0, 1.0, 1.0, Captured(), Captured())
+    compiled = Execution(
+        (), Ending.EXITED, 0, None, 1.0, 1.0, 1.0, Captured(), Captured()
+    )
     with closing(ResultCache(home / "evidence.db", print)) as cache:
         cache.add(Record("key", "wrong", "nightly:2026-01-01", compiled))
     [state] = json.loads(triage("show", "wrong", "--format", "json").stdout)["states"]
     assert (state["status"], state["failure"]["stage"]) == ("failed", "compare")
 
 
-def test_a_known_failure_is_xfail_as_its_night_says_and_a_long_target_is_shortened(home: Path, triage: Triage) -> None:
+def test_a_known_failure_is_xfail_as_its_night_says_and_a_long_target_is_shortened(
+    home: Path, triage: Triage
+) -> None:
     target = f'#hal.executable.target<"rocm", {{{"wgp = 1, " * 200}}}>'
-    known = replace(FAILURES["F"], headline=f"failed to serialize executable for {target}")
+    known = replace(
+        FAILURES["F"], headline=f"failed to serialize executable for {target}"
+    )
     open_nights().add(night(1, {}, cases=[case_result("known", "X", failure=known)]))
-    failed = Execution((), Ending.EXITED, 1, None, 1.0, 1.0, 1.0, Captured(), Captured("in.mlir:1:1: error: broken\n"))
+    failed = Execution(
+        (),
+        Ending.EXITED,
+        1,
+        None,
+        1.0,
+        1.0,
+        1.0,
+        Captured(),
+        Captured("in.mlir:1:1: error: broken\n"),
+    )
     with closing(ResultCache(home / "evidence.db", print)) as cache:
         cache.add(Record("key", "known", "nightly:2026-01-01", failed))
     shown = json.loads(triage("show", "known", "--format", "json").stdout)
-    assert [row["status"] for row in (*shown["runs"], *shown["states"])] == ["xfail", "xfail"]
+    assert [row["status"] for row in (*shown["runs"], *shown["states"])] == [
+        "xfail",
+        "xfail",
+    ]
     text = triage("show", "known").stdout
     assert "failed to serialize executable for #hal.executable.target<…" in text
     assert "wgp" not in text
 
 
-def test_a_nightly_stores_its_night_and_the_page_shows_its_log(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_nightly_stores_its_night_and_the_page_shows_its_log(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
     recipes = tmp_path / "recipes"
     recipes.mkdir()
     (recipes / "a.txt").write_text("x")
     good, bad = (tmp_path / name for name in ("good", "bad"))
-    for folder, text in ((good, "exit 0"), (bad, "echo fine >&2\necho 'a.txt:1:1: error: broken badly' >&2\nexit 1")):
+    for folder, text in (
+        (good, "exit 0"),
+        (bad, "echo fine >&2\necho 'a.txt:1:1: error: broken badly' >&2\nexit 1"),
+    ):
         write_program(folder / "compile", f"#!/bin/sh\n{text}\n")
-    (recipes / "c.yaml").write_text('name: c\ncompiler: command\ninput: a.txt\ncommand: ["{toolchain}/compile", "{input}"]\n')
+    (recipes / "c.yaml").write_text(
+        'name: c\ncompiler: command\ninput: a.txt\ncommand: ["{toolchain}/compile", "{input}"]\n'
+    )
     done = triage("nightly", recipes, "-t", f"path:{bad}", "-b", f"path:{good}")
     assert done.returncode == 1, done.stderr
-    assert [night["cases"] for night in json.loads(triage("nights", "list", "-f", "json").stdout)["nights"]] == [{"failed": 1}]
+    assert [
+        night["cases"]
+        for night in json.loads(triage("nights", "list", "-f", "json").stdout)["nights"]
+    ] == [{"failed": 1}]
     shown = json.loads(triage("show", "c", "--format", "json").stdout)
     assert shown["log"]["lines"][shown["log"]["root"]].endswith("error: broken badly")
     assert {state["status"] for state in shown["states"]} == {"passed", "failed"}
     investigated = triage(
-        "nightly", recipes, "-t", f"path:{bad}", "-b", f"path:{good}", "--investigate", "--out", tmp_path / "out"
+        "nightly",
+        recipes,
+        "-t",
+        f"path:{bad}",
+        "-b",
+        f"path:{good}",
+        "--investigate",
+        "--out",
+        tmp_path / "out",
     )
     assert investigated.returncode == 1, investigated.stderr
     [cluster] = json.loads((tmp_path / "out" / "nightly.json").read_text())["clusters"]
-    assert (cluster["culprit"]["status"], list(cluster["replays"].values())) == ("inconclusive", ["reproduces"])
+    assert (cluster["culprit"]["status"], list(cluster["replays"].values())) == (
+        "inconclusive",
+        ["reproduces"],
+    )
     assert triage("site", "--out", tmp_path / "public").returncode == 0
-    assert "broken badly" in "".join(path.read_text() for path in (tmp_path / "public" / "data").glob("cases-*.js"))
+    assert "broken badly" in "".join(
+        path.read_text() for path in (tmp_path / "public" / "data").glob("cases-*.js")
+    )

@@ -17,12 +17,17 @@ from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
 from triage.report.site import Site
 
-LEGALIZE, SEGFAULT = (ClusterKey("iree", "llvm-cpu", signature).id for signature in ("legalize:x", "segfault:x"))
+LEGALIZE, SEGFAULT = (
+    ClusterKey("iree", "llvm-cpu", signature).id
+    for signature in ("legalize:x", "segfault:x")
+)
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\u2028"
 
 
 class Tags(HTMLParser):
-    """Collects the names of elements and attributes, the addresses of scripts and links."""
+    """Collects the names of elements and attributes, the addresses of scripts and
+    links.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -49,15 +54,23 @@ def data_of(out: Path, name: str) -> Any:
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """A site with a hostile case, a failure with everything that an investigation finds, and one that is gone."""
+    """A site with a hostile case, a failure with everything that an investigation
+    finds, and one that is gone.
+    """
     store = NightStore(tmp_path / "home")
     draft = IssueDraft({"input.mlir": f"module {{}} // {HOSTILE}"}, HOSTILE, HOSTILE)
     for record in nights({"breaks": "PPF", "fixed": "GGP", HOSTILE: "PPP"}):
-        hostile = case_result(HOSTILE, "F", failure=failure(HOSTILE, HOSTILE), summary=HOSTILE)
+        hostile = case_result(
+            HOSTILE, "F", failure=failure(HOSTILE, HOSTILE), summary=HOSTILE
+        )
         cases = [hostile if case.case == HOSTILE else case for case in record.cases]
         clusters = [
             replace(
-                cluster, draft=draft, representative="breaks", same_culprit=["0" * 12], steps=[StepResult("reduce", "done")]
+                cluster,
+                draft=draft,
+                representative="breaks",
+                same_culprit=["0" * 12],
+                steps=[StepResult("reduce", "done")],
             )
             for cluster in record.clusters
             if cluster.signature == "legalize:x"
@@ -81,19 +94,31 @@ def test_no_text_from_outside_becomes_an_element(out: Path) -> None:
         data_of(out, data.stem)
 
 
-def test_every_link_leads_to_a_file_and_nothing_is_loaded_from_elsewhere(out: Path) -> None:
+def test_every_link_leads_to_a_file_and_nothing_is_loaded_from_elsewhere(
+    out: Path,
+) -> None:
     for page in out.rglob("*.html"):
         for link in Tags(page.read_text()).links:
             if link.startswith("https://github.com/iree-org/iree/compare/"):
                 continue
             name = re.split("[?#]", link)[0]
-            assert link.startswith("data:") or not name or (page.parent / name).is_file(), link
+            assert (
+                link.startswith("data:") or not name or (page.parent / name).is_file()
+            ), link
             assert not re.match("(https?:)?//", link)
 
 
 def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
     page = (out / "failures" / f"{LEGALIZE}.html").read_text()
-    for text in ("open", "2026-01-03", "nightly:2026-01-03", "breaks", "input.mlir", "module {} // &lt;/script&gt;", "0" * 12):
+    for text in (
+        "open",
+        "2026-01-03",
+        "nightly:2026-01-03",
+        "breaks",
+        "input.mlir",
+        "module {} // &lt;/script&gt;",
+        "0" * 12,
+    ):
         assert text in page
     assert ">gone<" in (out / "failures" / f"{SEGFAULT}.html").read_text()
 
@@ -102,16 +127,25 @@ def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
     ("issue", "address"),
     [
         ("o/r#7", "https://github.com/o/r/issues/7"),
-        ("https://ghe.example.com/o/r/issues/7", "https://ghe.example.com/o/r/issues/7"),
+        (
+            "https://ghe.example.com/o/r/issues/7",
+            "https://ghe.example.com/o/r/issues/7",
+        ),
         ("javascript:alert(1)", None),
         ("javascript://%0aalert(1)", None),
     ],
 )
-def test_an_issue_is_linked_on_its_server(tmp_path: Path, issue: str, address: str | None) -> None:
+def test_an_issue_is_linked_on_its_server(
+    tmp_path: Path, issue: str, address: str | None
+) -> None:
     store = NightStore(tmp_path / "home")
     store.add(night(1, {}, cases=[case_result("a", "F", issue=issue)]), None)
     Site(store, tmp_path / "public").write()
-    links = Tags((tmp_path / "public" / "failures" / f"{LEGALIZE}.html").read_text()).links
-    assert [link for link in links if ("7" in link and "/o/r/" in link) or "javascript" in link] == (
-        [address] if address else []
-    )
+    links = Tags(
+        (tmp_path / "public" / "failures" / f"{LEGALIZE}.html").read_text()
+    ).links
+    assert [
+        link
+        for link in links
+        if ("7" in link and "/o/r/" in link) or "javascript" in link
+    ] == ([address] if address else [])

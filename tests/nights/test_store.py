@@ -1,4 +1,6 @@
-"""Nights are stored, read again and removed; damage loses only what is damaged. Failures live from night to night."""
+"""Nights are stored, read again and removed; damage loses only what is damaged.
+Failures live from night to night.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
 from triage.nightly.trends import FailureLife, failure_lives, find_steps
 
-HISTORIES = {"stable": "PPPPP", "breaks": "PPFFF", "mended": "FFFPP", "flips": "PGPGP", "late": "---PU", "known": "XXXXX"}
+HISTORIES = {
+    "stable": "PPPPP",
+    "breaks": "PPFFF",
+    "mended": "FFFPP",
+    "flips": "PGPGP",
+    "late": "---PU",
+    "known": "XXXXX",
+}
 
 
 @pytest.fixture
@@ -34,7 +43,10 @@ def history_of(tmp_path: Path, **histories: str) -> NightsHistory:
 
 
 def runs_of(history: NightsHistory) -> dict[str, list[tuple[int, int, bool]]]:
-    return {name: [(run.first, run.last, run.failed) for run in history.runs[row]] for row, name in enumerate(history.names)}
+    return {
+        name: [(run.first, run.last, run.failed) for run in history.runs[row]]
+        for row, name in enumerate(history.names)
+    }
 
 
 def test_the_same_night_is_stored_once(store: NightStore) -> None:
@@ -42,7 +54,9 @@ def test_the_same_night_is_stored_once(store: NightStore) -> None:
     assert store.numbers() == [1, 2, 3, 4, 5]
 
 
-def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(store: NightStore) -> None:
+def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(
+    store: NightStore,
+) -> None:
     for _ in range(2):
         history = store.history()
         runs = runs_of(history)
@@ -52,26 +66,41 @@ def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(store
         kind = history.kind_of(history.names.index("breaks"), 2)
         assert kind
         assert kind.signature == "legalize:x"
-        assert history.metrics["cpu_seconds"][history.names.index("stable")].tolist() == [1.5] * 5
+        assert (
+            history.metrics["cpu_seconds"][history.names.index("stable")].tolist()
+            == [1.5] * 5
+        )
 
 
 @pytest.mark.parametrize("name", ["nightly.json.z", "columns.z"])
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
-def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(store: NightStore, name: str, content: bytes) -> None:
+def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
+    store: NightStore, name: str, content: bytes
+) -> None:
     store.history()
     (store.path / "3" / name).write_bytes(content)
     if name == "nightly.json.z":
         (store.path / "3" / "columns.z").unlink()
     warnings: list[str] = []
     history = NightStore(store.path.parent, warn=warnings.append).history()
-    assert history.numbers == ((1, 2, 4, 5) if name == "nightly.json.z" else (1, 2, 3, 4, 5))
+    assert history.numbers == (
+        (1, 2, 4, 5) if name == "nightly.json.z" else (1, 2, 3, 4, 5)
+    )
     assert len(warnings) == (name == "nightly.json.z")
 
 
-def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRIAGE_HOME", str(tmp_path))
     store = open_nights()
-    letters = {"flaky": "PFPF", "edited": "FFPP", "classified": "FGFG", "steady": "FFFF", "skipped": "PUPU"}
+    letters = {
+        "flaky": "PFPF",
+        "edited": "FFPP",
+        "classified": "FGFG",
+        "steady": "FFFF",
+        "skipped": "PUPU",
+    }
     for day in range(4):
         record = night(day + 1, {name: states[day] for name, states in letters.items()})
         assert store.add(replace(record, toolchain=Revision("path:build", "a" * 40)))
@@ -88,26 +117,42 @@ def test_a_failure_is_open_until_its_cases_pass(tmp_path: Path) -> None:
     history = history_of(tmp_path, a="PFFF", b="PPFP", c="GGPP", d="PPPP", e="XXXX")
     lives = lives_of(history)
     legalize, segfault = lives["nightly", "legalize:x"], lives["nightly", "segfault:x"]
-    assert [history.names[failing.row] for failing in legalize.open_runs] == ["a"], "e is expected"
+    assert [history.names[failing.row] for failing in legalize.open_runs] == ["a"], (
+        "e is expected"
+    )
     assert (legalize.state, legalize.gone) == ("open", None)
     assert (segfault.state, segfault.last, segfault.gone) == ("gone", 1, 2)
 
 
-@pytest.mark.parametrize(("letters", "state"), [("PF--", "open"), ("PFUU", "open"), ("PFXX", "known"), ("PFGG", "gone")])
-def test_a_case_that_is_not_run_keeps_its_last_state(tmp_path: Path, letters: str, state: str) -> None:
+@pytest.mark.parametrize(
+    ("letters", "state"),
+    [("PF--", "open"), ("PFUU", "open"), ("PFXX", "known"), ("PFGG", "gone")],
+)
+def test_a_case_that_is_not_run_keeps_its_last_state(
+    tmp_path: Path, letters: str, state: str
+) -> None:
     history = history_of(tmp_path, a=letters, b="PPPP")
     assert lives_of(history)["nightly", "legalize:x"].state == state
 
 
 def test_only_the_last_night_of_a_track_brings_new_failures(tmp_path: Path) -> None:
-    history = history_of(tmp_path, new="PPPF", older="PPFF", known="PPPX", other="PPGF", always="FFFF")
-    assert {name for row, name in enumerate(history.names) if history.is_new(row)} == {"new", "other"}
+    history = history_of(
+        tmp_path, new="PPPF", older="PPFF", known="PPPX", other="PPGF", always="FFFF"
+    )
+    assert {name for row, name in enumerate(history.names) if history.is_new(row)} == {
+        "new",
+        "other",
+    }
     first = history_of(tmp_path / "first", regressed="F", passes="P")
-    assert [first.names[row] for row in range(2) if first.is_new(row)] == ["regressed"], "compared with the baseline"
+    assert [first.names[row] for row in range(2) if first.is_new(row)] == [
+        "regressed"
+    ], "compared with the baseline"
 
 
 def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
-    """A pass with a release says nothing about a nightly, and neither does one of another compiler."""
+    """A pass with a release says nothing about a nightly, and neither does one of
+    another compiler.
+    """
     store = NightStore(tmp_path)
     store.add(night(1, {"a": "F"}))
     store.add(night(2, {"a": "P"}, toolchain=Revision("3.9.0", None, "2026-01-02")))
@@ -121,10 +166,16 @@ def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
 def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
     store = NightStore(tmp_path)
     for day, (name, letter) in enumerate([("3.3.0", "F"), ("3.2.0", "P")], 1):
-        store.add(night(day, {"a": letter, f"only with {name}": "P"}, toolchain=Revision(name)))
+        store.add(
+            night(
+                day, {"a": letter, f"only with {name}": "P"}, toolchain=Revision(name)
+            )
+        )
     history = store.history()
     assert [life.state for life in failure_lives(history)] == ["open"]
-    assert history.names == ("a", "only with 3.3.0"), "a case without a result that counts is left out"
+    assert history.names == ("a", "only with 3.3.0"), (
+        "a case without a result that counts is left out"
+    )
     assert not history.is_unsteady("only with 3.2.0")
 
 

@@ -11,6 +11,8 @@ VERSIONS = [
 
 
 def read_statuses() -> dict[str, str]:
-    """Return the letters by case name: P passed, F failed, C crashed, M out of memory, T timed out, U untestable."""
+    """Return the letters by case name: P passed, F failed, C crashed, M out of memory,
+    T timed out, U untestable.
+    """
     lines = (Path(__file__).parent / "statuses.txt").read_text().splitlines()
     return dict(line.rsplit(maxsplit=1) for line in lines)

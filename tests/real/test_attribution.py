@@ -1,4 +1,6 @@
-"""The pass where released compilers diverge, on recipes whose change is known from the compiler's history."""
+"""The pass where released compilers diverge, on recipes whose change is known from the
+compiler's history.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,17 @@ pytestmark = pytest.mark.real
 def attributed(triage: Triage, shared_home: Path) -> Any:
     def call(recipe: str | Path, good: str, bad: str, *words: str) -> dict[str, Any]:
         path = recipe if isinstance(recipe, Path) else ROOT / f"recipes/{recipe}.yaml"
-        command = ("attribute", path, "--good", good, "--bad", bad, "--format", "json", *words)
+        command = (
+            "attribute",
+            path,
+            "--good",
+            good,
+            "--bad",
+            bad,
+            "--format",
+            "json",
+            *words,
+        )
         done = triage(*command)
         assert done.returncode == 0, done.stderr
         attribution = json.loads(done.stdout)
@@ -28,16 +40,29 @@ def attributed(triage: Triage, shared_home: Path) -> Any:
 
 
 @pytest.mark.core
-def test_a_pass_that_collapses_more_dimensions_is_found(attributed: Any, triage: Triage) -> None:
-    attribution = attributed("llama-attention-aggressive-fusion", "3.2.0", "3.3.0", "--case", "dtype=f16")
+def test_a_pass_that_collapses_more_dimensions_is_found(
+    attributed: Any, triage: Triage
+) -> None:
+    attribution = attributed(
+        "llama-attention-aggressive-fusion", "3.2.0", "3.3.0", "--case", "dtype=f16"
+    )
     assert attribution["status"] == "parted"
     assert attribution["pass"]["name"] == "CollapseDimensionsPass"
     assert attribution["pass"]["on"] == "bad"
-    assert {"name": "tensor.collapse_shape", "good": "2", "bad": "10"} in attribution["pass"]["operations"]
+    assert {"name": "tensor.collapse_shape", "good": "2", "bad": "10"} in attribution[
+        "pass"
+    ]["operations"]
     assert attribution["function"]["bad"].startswith("attention_dispatch_0")
     assert attribution["failing_pass"] == "GPUCheckResourceUsagePass"
-    assert attribution["shared_memory_bytes"] == {"good": 25344, "bad": 286720}  # as the failure says
-    words = (ROOT / "recipes/llama-attention-aggressive-fusion.yaml", "--case", "dtype=f16", "--format", "html")
+    # as the failure says
+    assert attribution["shared_memory_bytes"] == {"good": 25344, "bad": 286720}
+    words = (
+        ROOT / "recipes/llama-attention-aggressive-fusion.yaml",
+        "--case",
+        "dtype=f16",
+        "--format",
+        "html",
+    )
     page = triage("attribute", *words, "--good", "3.2.0", "--bad", "3.3.0").stdout
     assert "tensor.collapse_shape" in page
     assert "<script" not in page
@@ -51,7 +76,9 @@ def test_equal_ir_up_to_the_pass_that_fails(attributed: Any) -> None:
     assert attribution["first_phase"] is None
 
 
-def test_runs_that_cannot_be_compared_are_inconclusive(triage: Triage, shared_home: Path) -> None:
+def test_runs_that_cannot_be_compared_are_inconclusive(
+    triage: Triage, shared_home: Path
+) -> None:
     recipe = ROOT / "recipes/sharded-updates-short.yaml"
     both = triage("attribute", recipe, "--good", "3.2.0", "--bad", "3.3.0")
     assert both.returncode == 3

@@ -36,10 +36,25 @@ def double(tmp_path: Path) -> Path:
     return recipe
 
 
-def test_an_interrupted_measurement_prints_what_is_known(shared_home: Path, double: Path, tmp_path: Path) -> None:
-    words = ["bench", str(double), "-t", "3.11.0", "-t", "3.13.0", "--threshold", "0", "--format", "json"]
+def test_an_interrupted_measurement_prints_what_is_known(
+    shared_home: Path, double: Path, tmp_path: Path
+) -> None:
+    words = [
+        "bench",
+        str(double),
+        "-t",
+        "3.11.0",
+        "-t",
+        "3.13.0",
+        "--threshold",
+        "0",
+        "--format",
+        "json",
+    ]
     command = [sys.executable, "-c", "from triage.cli import main; main()", *words]
-    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
     assert running.stderr is not None
     assert any(line.startswith("measure") for line in running.stderr)
     running.send_signal(signal.SIGINT)
@@ -52,14 +67,28 @@ def test_an_interrupted_measurement_prints_what_is_known(shared_home: Path, doub
 
 
 @pytest.mark.slow
-def test_a_slower_program_is_bisected_to_its_release(shared_home: Path, triage: Triage) -> None:
+def test_a_slower_program_is_bisected_to_its_release(
+    shared_home: Path, triage: Triage
+) -> None:
     recipe = ROOT / "recipes" / "row-sum.yaml"
     ends = ("--good", "3.9.0", "--bad", "3.13.0")
-    done = triage("bisect", recipe, "--metric", "run_seconds", *ends, "--format", "json", timeout=3600)
+    done = triage(
+        "bisect",
+        recipe,
+        "--metric",
+        "run_seconds",
+        *ends,
+        "--format",
+        "json",
+        timeout=3600,
+    )
     answer = json.loads(done.stdout)
     # A machine that is too busy leaves suspects, never a wrong release.
     assert "3.11.0" in {suspect["name"] for suspect in answer["suspects"]}
     if answer["status"] == "culprit":
-        assert (answer["before"]["name"], answer["after"]["name"]) == ("3.10.0", "3.11.0")
+        assert (answer["before"]["name"], answer["after"]["name"]) == (
+            "3.10.0",
+            "3.11.0",
+        )
         assert answer["failure"]["signature"] == "metric:run_seconds"
         assert done.returncode == 0

@@ -1,4 +1,6 @@
-"""All bundled recipes on all releases. This takes minutes and runs with `make test-all` only."""
+"""All bundled recipes on all releases. This takes minutes and runs with `make test-all`
+only.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from tests.conftest import ROOT, Triage
 from tests.real.statuses import VERSIONS, read_statuses
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
-LETTERS = {"segfault": "C", "assertion": "C", "llvm-error": "C", "out-of-memory": "M", "timeout": "T"}
+LETTERS = {
+    "segfault": "C",
+    "assertion": "C",
+    "llvm-error": "C",
+    "out-of-memory": "M",
+    "timeout": "T",
+}
 
 
 def letters(case: dict[str, Any]) -> str:
@@ -26,12 +34,27 @@ def letters(case: dict[str, Any]) -> str:
 
 
 def changes(case: dict[str, Any]) -> list[tuple[str, str, str, str]]:
-    return [(change["before"]["name"], change["after"]["name"], change["from"], change["to"]) for change in case["changes"]]
+    return [
+        (
+            change["before"]["name"],
+            change["after"]["name"],
+            change["from"],
+            change["to"],
+        )
+        for change in case["changes"]
+    ]
 
 
 def history(triage: Triage, *words: str) -> dict[str, dict[str, Any]]:
     done: subprocess.CompletedProcess[str] = triage(
-        "history", ROOT / "recipes", "--until", VERSIONS[-1], *words, "--format", "json", timeout=3000
+        "history",
+        ROOT / "recipes",
+        "--until",
+        VERSIONS[-1],
+        *words,
+        "--format",
+        "json",
+        timeout=3000,
     )
     assert done.returncode == 0, done.stderr
     return {case["case"]: case for case in json.loads(done.stdout)["cases"]}
@@ -43,20 +66,31 @@ def test_every_release_has_its_measured_status_and_half_the_compiles_find_all_ch
     half = history(triage)
     every = history(triage, "--every")
     assert {name: letters(case) for name, case in every.items()} == read_statuses()
-    assert {name: changes(case) for name, case in half.items()} == {name: changes(case) for name, case in every.items()}
-    assert sum(case["compiles"] for case in half.values()) <= len(every) * len(VERSIONS) / 2
+    assert {name: changes(case) for name, case in half.items()} == {
+        name: changes(case) for name, case in every.items()
+    }
+    assert (
+        sum(case["compiles"] for case in half.values())
+        <= len(every) * len(VERSIONS) / 2
+    )
 
 
-def test_only_the_replayed_night_differs_from_what_recipes_expect(shared_home: Path, triage: Triage) -> None:
+def test_only_the_replayed_night_differs_from_what_recipes_expect(
+    shared_home: Path, triage: Triage
+) -> None:
     """Unexpected failures appear first in 3.3.0, and no expected failure passes."""
     words = [word for version in VERSIONS for word in ("-t", version)]
     done = triage("run", ROOT / "recipes", *words, "--format", "json", timeout=3000)
     statuses: dict[str, dict[str, str]] = {}
     for result in json.loads(done.stdout)["results"]:
-        statuses.setdefault(result["case"], {})[result["toolchain"]["name"]] = result["status"]
+        statuses.setdefault(result["case"], {})[result["toolchain"]["name"]] = result[
+            "status"
+        ]
     for name, by_version in statuses.items():
         assert "xpass" not in by_version.values(), name
-        unexpected = [version for version in VERSIONS if by_version[version] == "failed"]
+        unexpected = [
+            version for version in VERSIONS if by_version[version] == "failed"
+        ]
         if unexpected:
             assert unexpected[0] == "3.3.0", name
             assert by_version["3.2.0"] in ("passed", "untestable"), name

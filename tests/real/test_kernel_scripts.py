@@ -1,4 +1,6 @@
-"""The command in the first lines of a kernel's `repro.py` compiles the kernel with every release, without a GPU."""
+"""The command in the first lines of a kernel's `repro.py` compiles the kernel with
+every release, without a GPU.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,16 @@ def script_of(version: str, folder: Path, failure_class: str = "unknown") -> str
     signature = {"x_ptr": "*fp32", "y_ptr": "*fp32", "n": "i32"}
     kernel = KernelSpec("add_one", signature, {"BLOCK": 128}, hints, {"num_warps": 4})
     source = Input(folder / "input.py", InputKind.OTHER)
-    case = Case("k", "k", "", "triton", folder / "k.yaml", source, Target("cuda", "sm_80"), spec=kernel)
+    case = Case(
+        "k",
+        "k",
+        "",
+        "triton",
+        folder / "k.yaml",
+        source,
+        Target("cuda", "sm_80"),
+        spec=kernel,
+    )
     task = StandaloneCompile(
         case=case,
         source="input.py",
@@ -60,7 +71,19 @@ def test_the_command_compiles_the_kernel(version: str, tmp_path: Path) -> None:
     (tmp_path / "repro.py").write_text(text)
     words = [uv_program(), *shlex.split(text.splitlines()[2])[1:]]
     environment = {"TRITON_CACHE_DIR": str(tmp_path / "cache"), "HOME": str(tmp_path)}
-    inherited = {name: value for name, value in environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
-    cache = {"UV_CACHE_DIR": environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv"))}
-    done = subprocess.run(words, cwd=tmp_path, env={**inherited, **cache, **environment}, capture_output=True, text=True)
+    inherited = {
+        name: value
+        for name, value in environ.items()
+        if name not in ("VIRTUAL_ENV", "PYTHONPATH")
+    }
+    cache = {
+        "UV_CACHE_DIR": environ.get("UV_CACHE_DIR", str(Path.home() / ".cache" / "uv"))
+    }
+    done = subprocess.run(
+        words,
+        cwd=tmp_path,
+        env={**inherited, **cache, **environment},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,6 @@
-"""Tests of whole models in the form of IREE's own are compiled, run, compared and measured on a real release."""
+"""Tests of whole models in the form of IREE's own are compiled, run, compared and
+measured on a real release.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ module @model {
   }
 }
 """
-FLAGS = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"]
+FLAGS = [
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+]
 MAIN = ["--device=local-sync", "--function=main"]
 UNREACHABLE = "http://127.0.0.1:9"
 SEED = 42
@@ -49,9 +54,20 @@ def files(tmp_path: Path) -> Path:
 
 
 def write_suite(suite: Path, url: str) -> None:
-    write(suite / "modules" / "model.json", {"mlir": f"{url}/model.mlir", "compiler_flags": FLAGS})
-    write(suite / "modules" / "gone.json", {"mlir": f"{UNREACHABLE}/model.mlir", "compiler_flags": FLAGS})
-    weights = {"type": "random", "scope": "model", "module": "modules/model", "seed": SEED}
+    write(
+        suite / "modules" / "model.json",
+        {"mlir": f"{url}/model.mlir", "compiler_flags": FLAGS},
+    )
+    write(
+        suite / "modules" / "gone.json",
+        {"mlir": f"{UNREACHABLE}/model.mlir", "compiler_flags": FLAGS},
+    )
+    weights = {
+        "type": "random",
+        "scope": "model",
+        "module": "modules/model",
+        "seed": SEED,
+    }
     run = {
         "type": "quality",
         "markers": ["cpu"],
@@ -70,7 +86,11 @@ def write_suite(suite: Path, url: str) -> None:
         "no-program": {**run, "modules": ["modules/gone"]},
         "fast": {**time, "golden_time_ms": 60000},
         "slow": {**time, "golden_time_ms": 1e-9, "tolerance_factor": 1.5},
-        "small": {**statistics, "golden_dispatch_count": 1, "golden_binary_size": 10000000},
+        "small": {
+            **statistics,
+            "golden_dispatch_count": 1,
+            "golden_binary_size": 10000000,
+        },
         "many": {**statistics, "golden_dispatch_count": 0.5},
         "large": {**statistics, "golden_binary_size": 100},
     }
@@ -78,7 +98,9 @@ def write_suite(suite: Path, url: str) -> None:
         write(suite / "tests" / f"{name}.json", content)
 
 
-def test_tests_of_models_are_run_as_they_are(shared_home: Path, triage: Triage, files: Path, tmp_path: Path) -> None:
+def test_tests_of_models_are_run_as_they_are(
+    shared_home: Path, triage: Triage, files: Path, tmp_path: Path
+) -> None:
     suite = tmp_path / "suite"
     with serve(files) as server:
         url = server.url.removesuffix("/simple/")
@@ -86,7 +108,10 @@ def test_tests_of_models_are_run_as_they_are(shared_home: Path, triage: Triage, 
         words = ("run", suite, "--suite-config", suite / "tests", "-t", "3.11.0")
         results = json_answer(triage, *words, code=1)["results"]
     seen = {
-        entry["case"].removeprefix("tests/"): (entry["status"], entry["failure"] and entry["failure"]["stage"])
+        entry["case"].removeprefix("tests/"): (
+            entry["status"],
+            entry["failure"] and entry["failure"]["stage"],
+        )
         for entry in results
     }
     assert seen == {
@@ -101,9 +126,13 @@ def test_tests_of_models_are_run_as_they_are(shared_home: Path, triage: Triage, 
         "large": ("failed", "compile"),
     }
     by_name = {entry["case"].removeprefix("tests/"): entry for entry in results}
-    assert all(UNREACHABLE in by_name[name]["reason"] for name in ("no-weights", "no-program"))
+    assert all(
+        UNREACHABLE in by_name[name]["reason"] for name in ("no-weights", "no-program")
+    )
     assert by_name["small"]["metrics"]["dispatches"] == 1
     assert by_name["fast"]["metrics"]["run_ms"] > 0
     assert by_name["many"]["failure"]["signature"] == "metric:dispatches"
     again = json_answer(triage, *words, code=1)["results"]  # the server is gone
-    assert {entry["case"] for entry in again if not entry["cached"]} == {"tests/no-program"}
+    assert {entry["case"] for entry in again if not entry["cached"]} == {
+        "tests/no-program"
+    }

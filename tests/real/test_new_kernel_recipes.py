@@ -56,17 +56,30 @@ def convert(flags, out, what: tl.constexpr, N: tl.constexpr):
 """
 
 
-def test_wrong_guesses_are_corrected(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_wrong_guesses_are_corrected(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
     (tmp_path / "convert.py").write_text(WRONG)
-    words = ["--input", tmp_path / "convert.py", "-t", "triton:3.4.0", "--format", "json"]
+    words = [
+        "--input",
+        tmp_path / "convert.py",
+        "-t",
+        "triton:3.4.0",
+        "--format",
+        "json",
+    ]
     done = triage("recipe", "new", tmp_path / "convert.yaml", *words)
-    assert {each["toolchain"]: each["status"] for each in json.loads(done.stdout)["tried"]}["3.4.0"] == "passed"
+    assert {
+        each["toolchain"]: each["status"] for each in json.loads(done.stdout)["tried"]
+    }["3.4.0"] == "passed"
     text = (tmp_path / "convert.yaml").read_text()
     assert re.search(r'flags: "\*[iu]\d+:16"  # guessed', text)
     assert re.search(r"what: tl\.\w+  # guessed", text)
 
 
-def test_generated_recipes_of_kernels_compile(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_generated_recipes_of_kernels_compile(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
     for kernel in sorted((ROOT / "recipes" / "kernels").glob("*.py")):
         path = tmp_path / "new" / f"{kernel.stem.replace('_', '-')}.yaml"
         done = triage("recipe", "new", path, "--input", kernel, "--no-try")
@@ -76,7 +89,9 @@ def test_generated_recipes_of_kernels_compile(shared_home: Path, triage: Triage,
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     words = ["--input", tmp_path / "layers" / "linear.py:state"]
-    done = triage("recipe", "new", tmp_path / "new" / "state.yaml", *words, "--format", "json")
+    done = triage(
+        "recipe", "new", tmp_path / "new" / "state.yaml", *words, "--format", "json"
+    )
     document = json.loads(done.stdout)
     assert document["input"] == str(tmp_path / "new" / "state.py")
     assert [each["status"] for each in document["tried"]] == ["passed"]

@@ -1,4 +1,6 @@
-"""A folder of ONNX models with test data is imported, compiled, run and compared with each release's own tools."""
+"""A folder of ONNX models with test data is imported, compiled, run and compared with
+each release's own tools.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,30 @@ pytestmark = pytest.mark.real
 
 
 def write_model(folder: Path, operation: str, expected: np.ndarray | None) -> None:
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in ("x", "y", "z")]
-    graph = helper.make_graph([helper.make_node(operation, ["x", "y"], ["z"])], "main", values[:2], values[2:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [3])
+        for name in ("x", "y", "z")
+    ]
+    graph = helper.make_graph(
+        [helper.make_node(operation, ["x", "y"], ["z"])], "main", values[:2], values[2:]
+    )
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8
+    )
     folder.mkdir(parents=True)
     onnx.save(model, folder / "model.onnx")
     if expected is not None:
         data = folder / "test_data_set_0"
         data.mkdir()
-        arrays = {"input_0": np.array([1, 2, 3]), "input_1": np.array([4, 5, 6]), "output_0": expected}
+        arrays = {
+            "input_0": np.array([1, 2, 3]),
+            "input_1": np.array([4, 5, 6]),
+            "output_0": expected,
+        }
         for name, array in arrays.items():
-            onnx.save_tensor(numpy_helper.from_array(array.astype("f4")), data / f"{name}.pb")
+            onnx.save_tensor(
+                numpy_helper.from_array(array.astype("f4")), data / f"{name}.pb"
+            )
 
 
 @pytest.fixture
@@ -45,7 +60,9 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_folder_of_models_is_run_and_compared(shared_home: Path, triage: Triage, recipe: Path) -> None:
+def test_a_folder_of_models_is_run_and_compared(
+    shared_home: Path, triage: Triage, recipe: Path
+) -> None:
     answer = json_answer(triage, "run", recipe, "-t", "3.13.0", "-t", "3.11.0", code=1)
     assert len(answer["results"]) == 10
     for entry in answer["results"]:
@@ -60,6 +77,9 @@ def test_a_folder_of_models_is_run_and_compared(shared_home: Path, triage: Triag
         }[name]
         assert ("run_seconds" in entry["metrics"]) == (name in ("add", "wrong"))
     update = json_answer(triage, "expect", "update", recipe, "-t", "3.11.0")
-    assert {change["case"] for change in update["files"][0]["changes"]} == {"zoo[file=unknown]", "zoo[file=wrong]"}
+    assert {change["case"] for change in update["files"][0]["changes"]} == {
+        "zoo[file=unknown]",
+        "zoo[file=wrong]",
+    }
     again = json_answer(triage, "run", recipe, "-t", "3.11.0", code=0)
     assert [entry["cached"] for entry in again["results"]] == [True] * 5

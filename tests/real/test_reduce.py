@@ -20,11 +20,29 @@ def program_of(triage: Triage, version: str) -> str:
     return str(json_answer(triage, "toolchains", "info", version)["program"])
 
 
-def test_a_regression_stays_a_regression(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    words = ["reduce", RECIPES / "cuda-matmul-f32.yaml", "-t", "3.3.0", "--good", "3.0.0", "--out", tmp_path / "small"]
+def test_a_regression_stays_a_regression(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    words = [
+        "reduce",
+        RECIPES / "cuda-matmul-f32.yaml",
+        "-t",
+        "3.3.0",
+        "--good",
+        "3.0.0",
+        "--out",
+        tmp_path / "small",
+    ]
     report = json_answer(triage, *words)
-    assert (report["status"], report["signature"]) == ("reduced", "shared-memory-overflow")
-    assert report["failure"]["details"]["bytes_used"] > report["failure"]["details"]["bytes_limit"] == 166912
+    assert (report["status"], report["signature"]) == (
+        "reduced",
+        "shared-memory-overflow",
+    )
+    assert (
+        report["failure"]["details"]["bytes_used"]
+        > report["failure"]["details"]["bytes_limit"]
+        == 166912
+    )
     assert report["lines"]["after"] <= 10
     status = {entry["version"]: entry["status"] for entry in report["evidence"]}
     assert (status["3.0.0"], status["3.3.0"]) == ("passed", "failed")
@@ -39,12 +57,19 @@ def test_a_regression_stays_a_regression(shared_home: Path, triage: Triage, tmp_
 
     [replayed] = json_answer(triage, "replay", tmp_path / "small")["reproducers"]
     assert (replayed["status"], replayed["holds"]) == ("fixed", True)
-    assert [version["status"] for version in replayed["versions"]] == ["reproduces", "fixed"]
-    compared = json_answer(triage, "nightly", folder / "recipe.yaml", "-t", "3.3.0", "-b", "3.2.0")
+    assert [version["status"] for version in replayed["versions"]] == [
+        "reproduces",
+        "fixed",
+    ]
+    compared = json_answer(
+        triage, "nightly", folder / "recipe.yaml", "-t", "3.3.0", "-b", "3.2.0"
+    )
     assert [entry["case"] for entry in compared["known"]] == ["cuda-matmul-f32-reduced"]
 
     for version, fails in (("3.3.0", True), ("latest", False)):
         env = {**os.environ, "IREE_COMPILE": program_of(triage, version)}
-        done = subprocess.run([folder / "repro.sh"], env=env, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [folder / "repro.sh"], env=env, capture_output=True, text=True, check=False
+        )
         assert (done.returncode != 0) is fails, done.stderr
         assert ("shared memory" in done.stderr) is fails

@@ -1,4 +1,6 @@
-"""Reductions of a kernel and of a Cython program; their folders work without this program."""
+"""Reductions of a kernel and of a Cython program; their folders work without this
+program.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from tests.real.answers import json_answer
 from triage.compilers.interpreters import interpreter
 
 pytestmark = pytest.mark.real
-# The delta rule without its width, with one product in a helper function and code that the failure does not need.
+# The delta rule without its width, with one product in a helper function and code that
+# the failure does not need.
 LOOP = """import triton
 import triton.language as tl
 
@@ -43,7 +46,8 @@ def rule(k_ptr, v_ptr, out_ptr, steps, K: tl.constexpr):
 
 
 def run_script(folder: Path, root: Path, python: str) -> int:
-    stub = folder.parent / "stub" / "setuptools.py"  # these releases import it without using it
+    # these releases import it without using it
+    stub = folder.parent / "stub" / "setuptools.py"
     stub.parent.mkdir(exist_ok=True)
     stub.touch()
     env = {
@@ -52,11 +56,15 @@ def run_script(folder: Path, root: Path, python: str) -> int:
         "PYTHON": python,
         "TRITON_CACHE_DIR": str(folder.parent / f"cache{root.name}"),
     }
-    return subprocess.run([folder / "repro.sh"], env=env, capture_output=True, check=False, cwd="/").returncode
+    return subprocess.run(
+        [folder / "repro.sh"], env=env, capture_output=True, check=False, cwd="/"
+    ).returncode
 
 
 @pytest.mark.slow
-def test_a_reduced_kernel_is_readable(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_reduced_kernel_is_readable(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
     (tmp_path / "rule.py").write_text(LOOP)
     (tmp_path / "rule.yaml").write_text(
         "name: rule\ncompiler: triton\ninput: rule.py\nconstexprs: {K: 64}\noptions: {num_warps: 8, num_stages: 3}\n"
@@ -64,9 +72,19 @@ def test_a_reduced_kernel_is_readable(shared_home: Path, triage: Triage, tmp_pat
         "target: {backend: cuda, chip: sm_90}\n"
     )
     report = json_answer(
-        triage, "reduce", tmp_path / "rule.yaml", "-t", "3.2.0", "--good", "3.1.0", "--out", tmp_path / "small"
+        triage,
+        "reduce",
+        tmp_path / "rule.yaml",
+        "-t",
+        "3.2.0",
+        "--good",
+        "3.1.0",
+        "--out",
+        tmp_path / "small",
     )
-    assert report["signature"].startswith("assertion:getTotalOutDimSize() == std::accumulate(")
+    assert report["signature"].startswith(
+        "assertion:getTotalOutDimSize() == std::accumulate("
+    )
     assert report["operations"]["after"] <= 9
     assert report["program"].count("def ") == 1
     assert "for " not in report["program"]
@@ -87,13 +105,27 @@ def test_a_reduced_kernel_is_readable(shared_home: Path, triage: Triage, tmp_pat
     assert "triton==3.2.0" in (folder / "README.md").read_text()
     assert triage("recipe", "validate", folder / "recipe.yaml").returncode == 0
 
-    [replayed] = json_answer(triage, "replay", tmp_path / "small", "-t", "3.2.0", "-t", "3.1.0")["reproducers"]
-    assert [version["status"] for version in replayed["versions"]] == ["reproduces", "fixed"]
+    [replayed] = json_answer(
+        triage, "replay", tmp_path / "small", "-t", "3.2.0", "-t", "3.1.0"
+    )["reproducers"]
+    assert [version["status"] for version in replayed["versions"]] == [
+        "reproduces",
+        "fixed",
+    ]
     # Two compilers with releases of the same version in one replay.
     revisions = ("-t", "3.2.0", "-t", "triton:3.2.0")
-    both = json_answer(triage, "replay", tmp_path / "small", ROOT / "reproducers/cuda-matmul-f32", *revisions)["reproducers"]
+    both = json_answer(
+        triage,
+        "replay",
+        tmp_path / "small",
+        ROOT / "reproducers/cuda-matmul-f32",
+        *revisions,
+    )["reproducers"]
     assert [entry["status"] for entry in both] == ["reproduces", "reproduces"]
-    roots = {version: next((shared_home / "toolchains").glob(f"triton-{version}-*")) for version in ("3.2.0", "3.1.0")}
+    roots = {
+        version: next((shared_home / "toolchains").glob(f"triton-{version}-*"))
+        for version in ("3.2.0", "3.1.0")
+    }
     tags = next(roots["3.2.0"].glob("triton-*.dist-info/WHEEL")).read_text()
     tag = re.search(r"^Tag: cp3(\d+)-", tags, re.MULTILINE)
     assert tag

@@ -1,4 +1,6 @@
-"""From recipe to culprit on released compilers: wheels, compiles, failure classes, bisects."""
+"""From recipe to culprit on released compilers: wheels, compiles, failure classes,
+bisects.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,18 @@ ATTENTION = RECIPES / "llama-attention-aggressive-fusion.yaml"
 
 
 @pytest.mark.core
-def test_an_error_of_a_successful_compile_is_a_warning(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_an_error_of_a_successful_compile_is_a_warning(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
     text = (RECIPES / "sharded-llama-undeclared-device.yaml").read_text()
-    text = text[: text.index("expect:")].replace("models/", f"{RECIPES}/models/") + "phase: stream\n"
+    text = (
+        text[: text.index("expect:")].replace("models/", f"{RECIPES}/models/")
+        + "phase: stream\n"
+    )
     (tmp_path / "early.yaml").write_text(text)
-    [result] = json_answer(triage, "run", tmp_path / "early.yaml", "-t", "3.3.0", code=0)["results"]
+    [result] = json_answer(
+        triage, "run", tmp_path / "early.yaml", "-t", "3.3.0", code=0
+    )["results"]
     assert (result["status"], result["failure"]) == ("passed", None)
     assert [warning["class"] for warning in result["warnings"]] == ["undeclared-device"]
     assert "promised" in triage("run", tmp_path / "early.yaml", "-t", "3.3.0").stdout
@@ -28,24 +37,57 @@ def test_an_error_of_a_successful_compile_is_a_warning(shared_home: Path, triage
 
 @pytest.mark.core
 def test_an_untestable_release_is_never_bad(shared_home: Path, triage: Triage) -> None:
-    words = ["bisect", RECIPES / "llama-attention-o3.yaml", "--case", "dtype=f16", "--good", "3.2.0", "--bad", "3.3.0"]
+    words = [
+        "bisect",
+        RECIPES / "llama-attention-o3.yaml",
+        "--case",
+        "dtype=f16",
+        "--good",
+        "3.2.0",
+        "--bad",
+        "3.3.0",
+    ]
     bisection = json_answer(triage, *words, code=3)
     assert bisection["status"] == "inconclusive"
     assert "3.2.0" in bisection["reason"]
     assert "--iree-opt-level" in bisection["reason"]
 
 
-def test_ends_that_do_not_fit_are_answered_with_a_command_that_works(shared_home: Path, triage: Triage) -> None:
-    done = triage("bisect", RECIPES / "affinity-symbol-undeclared.yaml", "--good", "3.4.0", "--bad", "3.5.0")
+def test_ends_that_do_not_fit_are_answered_with_a_command_that_works(
+    shared_home: Path, triage: Triage
+) -> None:
+    done = triage(
+        "bisect",
+        RECIPES / "affinity-symbol-undeclared.yaml",
+        "--good",
+        "3.4.0",
+        "--bad",
+        "3.5.0",
+    )
     assert done.returncode == 3
     [line] = [line for line in done.stdout.splitlines() if "triage bisect" in line]
     bisection = json_answer(triage, *shlex.split(line.partition("triage ")[2]), code=0)
-    assert (bisection["broke"]["after"]["name"], bisection["status"]) == ("3.4.0", "culprit")
-    assert triage("bisect", RECIPES / "affinity-symbol-undeclared.yaml", "--good", "3.4.0", "--bad", "3.3.0").returncode == 2
+    assert (bisection["broke"]["after"]["name"], bisection["status"]) == (
+        "3.4.0",
+        "culprit",
+    )
+    assert (
+        triage(
+            "bisect",
+            RECIPES / "affinity-symbol-undeclared.yaml",
+            "--good",
+            "3.4.0",
+            "--bad",
+            "3.3.0",
+        ).returncode
+        == 2
+    )
 
 
 @pytest.mark.core
-def test_a_local_build_is_the_same_compiler_as_its_release(shared_home: Path, triage: Triage) -> None:
+def test_a_local_build_is_the_same_compiler_as_its_release(
+    shared_home: Path, triage: Triage
+) -> None:
     info = json_answer(triage, "toolchains", "info", "3.3.0", code=0)
     local = json_answer(triage, "toolchains", "info", f"path:{info['root']}", code=0)
     assert local["identity"] == info["identity"]
@@ -53,5 +95,7 @@ def test_a_local_build_is_the_same_compiler_as_its_release(shared_home: Path, tr
     assert "iree-opt-level" in info["flags"]
     assert info["phases"][0] == "start"
     triage("run", ATTENTION, "-t", "3.3.0")
-    results = json_answer(triage, "run", ATTENTION, "-t", f"path:{info['root']}", code=1)["results"]
+    results = json_answer(
+        triage, "run", ATTENTION, "-t", f"path:{info['root']}", code=1
+    )["results"]
     assert all(result["cached"] for result in results)

@@ -15,22 +15,35 @@ CUDA = RECIPES / "cuda-matmul-f32.yaml"
 TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
 
 
-def test_a_remedy_for_shared_memory_and_its_cost(shared_home: Path, triage: Triage) -> None:
+def test_a_remedy_for_shared_memory_and_its_cost(
+    shared_home: Path, triage: Triage
+) -> None:
     report = json_answer(triage, "remedy", CUDA, "-t", "3.3.0", "--good", "3.0.0")
     [remedy] = [remedy for remedy in report["remedies"] if remedy["flags"] == [TILE]]
     assert (remedy["input_change"], remedy["breaks"]) == (None, [])
-    assert {"3.3.0", "3.0.0"} <= {revision["name"] for revision in remedy["verified_on"]}
+    assert {"3.3.0", "3.0.0"} <= {
+        revision["name"] for revision in remedy["verified_on"]
+    }
     assert remedy["cost"]["cpu_seconds"] > 0
     assert (remedy["cost"]["dispatches"], remedy["cost"]["shared_bytes"]) == (1, 2104)
-    [good] = [check for check in remedy["checks"] if check["revision"]["name"] == "3.0.0"]
-    assert (good["cost_without"]["shared_bytes"], good["cost_with"]["shared_bytes"]) == (131072, 2104)
+    [good] = [
+        check for check in remedy["checks"] if check["revision"]["name"] == "3.0.0"
+    ]
+    assert (
+        good["cost_without"]["shared_bytes"],
+        good["cost_with"]["shared_bytes"],
+    ) == (131072, 2104)
     assert report["failure"]["class"] == "shared-memory-overflow"
     assert 0 < report["tried"] <= 100
 
 
 @pytest.mark.slow
-def test_the_program_is_rewritten_when_no_flag_helps(shared_home: Path, triage: Triage) -> None:
-    report = json_answer(triage, "remedy", RECIPES / "sharded-updates-short.yaml", "-t", "3.8.0")
+def test_the_program_is_rewritten_when_no_flag_helps(
+    shared_home: Path, triage: Triage
+) -> None:
+    report = json_answer(
+        triage, "remedy", RECIPES / "sharded-updates-short.yaml", "-t", "3.8.0"
+    )
     [remedy] = report["remedies"]
     assert remedy["flags"] == []
     assert "util.optimization_barrier" in remedy["input_change"]

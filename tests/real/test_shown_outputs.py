@@ -11,9 +11,12 @@ import pytest
 
 from tests.conftest import ROOT, Triage
 
-_BLOCK = re.compile(r"^```\n\$ triage (?P<words>[^\n]+)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
-# These differ between machines and days: times, bytes written, written folders, results on other installed releases, what
-# earlier commands left in the cache, dates of upload, which not every index has, and the values of a wrong result.
+_BLOCK = re.compile(
+    r"^```\n\$ triage (?P<words>[^\n]+)\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+# These differ between machines and days: times, bytes written, written folders, results
+# on other installed releases, what earlier commands left in the cache, dates of upload,
+# which not every index has, and the values of a wrong result.
 _NUMBERS = re.compile(
     r"\b\d+\.\d+ s\b|\b\d+ bytes written|(?<=element )\d+ is [^,]+|(?<=max abs error )\S+|(?<=max rel error )\S+"
 )
@@ -23,13 +26,17 @@ _ELSEWHERE = ("--repo", "--out")
 
 
 def documented_commands() -> Iterator[object]:
-    """Yield every command that the documentation shows with its output, those of the README first."""
+    """Yield every command that the documentation shows with its output, those of the
+    README first.
+    """
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         for block in _BLOCK.finditer(path.read_text()):
             slow = () if path.name == "README.md" else (pytest.mark.slow,)
             name = f"{path.stem}: {block['words'][:60]}"
             if lines := block["output"].splitlines():
-                yield pytest.param(shlex.split(block["words"]), lines, id=name, marks=slow)
+                yield pytest.param(
+                    shlex.split(block["words"]), lines, id=name, marks=slow
+                )
 
 
 def normalised_line(line: str) -> str:
@@ -50,13 +57,23 @@ def without_machine_options(words: list[str]) -> list[str]:
 @pytest.mark.real
 @pytest.mark.parametrize(("words", "lines"), list(documented_commands()))
 def test_the_output_is_as_documented(
-    shared_home: Path, triage: Triage, monkeypatch: pytest.MonkeyPatch, words: list[str], lines: list[str]
+    shared_home: Path,
+    triage: Triage,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    lines: list[str],
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     done = triage(*without_machine_options(words), cwd=ROOT)
     output = [normalised_line(line) for line in done.stdout.splitlines()]
-    expected = [normalised_line(line) for line in lines if line.strip() not in ("", "...") and not _MACHINES.match(line)]
+    expected = [
+        normalised_line(line)
+        for line in lines
+        if line.strip() not in ("", "...") and not _MACHINES.match(line)
+    ]
     assert expected
     rest = iter(output)
     missing = [line for line in expected if not any(line == entry for entry in rest)]
-    assert not missing, "\n".join([*missing, "--- output:", *output, done.stderr[-2000:]])
+    assert not missing, "\n".join(
+        [*missing, "--- output:", *output, done.stderr[-2000:]]
+    )

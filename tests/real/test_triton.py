@@ -1,4 +1,6 @@
-"""Kernels on two releases of Triton, which keeps the download small. The slow tests use all releases."""
+"""Kernels on two releases of Triton, which keeps the download small. The slow tests use
+all releases.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,13 @@ pytestmark = pytest.mark.real
 def write_recipe(folder: Path, source: str, **keys: str) -> Path:
     """Write a kernel and a recipe for it; return the recipe."""
     (folder / "k.py").write_text(source)
-    fields = {"signature": '{x_ptr: "*fp32:16"}', "target": "{backend: cuda, chip: sm_90}"} | keys
+    fields = {
+        "signature": '{x_ptr: "*fp32:16"}',
+        "target": "{backend: cuda, chip: sm_90}",
+    } | keys
     (folder / "own.yaml").write_text(
-        "name: own\ncompiler: triton\ninput: k.py\n" + "".join(f"{k}: {v}\n" for k, v in fields.items())
+        "name: own\ncompiler: triton\ninput: k.py\n"
+        + "".join(f"{k}: {v}\n" for k, v in fields.items())
     )
     return folder / "own.yaml"
 
@@ -35,12 +41,19 @@ def k(x_ptr):
 
 
 @pytest.mark.core
-def test_a_compile_stops_after_the_phase(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
+def test_a_compile_stops_after_the_phase(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
     done = {}
     for phase in ("ttgir", "ptx"):
-        [done[phase]] = json_answer(triage, "run", write_recipe(tmp_path, KERNEL, phase=phase), "-t", "3.2.0", code=0)[
-            "results"
-        ]
+        [done[phase]] = json_answer(
+            triage,
+            "run",
+            write_recipe(tmp_path, KERNEL, phase=phase),
+            "-t",
+            "3.2.0",
+            code=0,
+        )["results"]
     assert done["ttgir"]["metrics"].keys() == {"artifact_bytes"}
     assert done["ptx"]["metrics"].keys() == {"artifact_bytes", "shared_bytes"}
 
@@ -53,21 +66,41 @@ def test_a_compile_stops_after_the_phase(shared_home: Path, triage: Triage, tmp_
         (("1.0", "1.0"), {"options": "{no_such_option: 1}"}, 3, "no_such_option"),
         (("1.0", "1.0"), {"signature": '{y_ptr: "*fp32"}'}, 2, "y_ptr"),
         (("1.0", "1.0"), {"kernel": "other"}, 2, "other"),
-        (("1.0", "1.0"), {"constexprs": "{x_ptr: tl.float7}", "signature": "{}"}, 3, "tl.float7"),
+        (
+            ("1.0", "1.0"),
+            {"constexprs": "{x_ptr: tl.float7}", "signature": "{}"},
+            3,
+            "tl.float7",
+        ),
     ],
 )
 def test_missing_features_and_wrong_recipes_are_untestable(
-    shared_home: Path, triage: Triage, tmp_path: Path, change: tuple[str, str], keys: dict[str, str], code: int, keyword: str
+    shared_home: Path,
+    triage: Triage,
+    tmp_path: Path,
+    change: tuple[str, str],
+    keys: dict[str, str],
+    code: int,
+    keyword: str,
 ) -> None:
-    [result] = json_answer(triage, "run", write_recipe(tmp_path, KERNEL.replace(*change), **keys), "-t", "3.2.0", code=code)[
-        "results"
-    ]
+    [result] = json_answer(
+        triage,
+        "run",
+        write_recipe(tmp_path, KERNEL.replace(*change), **keys),
+        "-t",
+        "3.2.0",
+        code=code,
+    )["results"]
     assert result["status"] == "untestable"
     assert keyword in result["reason"]
 
 
-def test_a_kernel_that_misbehaves_is_contained(shared_home: Path, triage: Triage, tmp_path: Path) -> None:
-    """The kernel file prints, writes files, sets variables, starts a child process, and never ends."""
+def test_a_kernel_that_misbehaves_is_contained(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    """The kernel file prints, writes files, sets variables, starts a child process, and
+    never ends.
+    """
     mark = "sleep 97531"
     noise = f"""import os, pathlib, subprocess
 print("error: not the compiler's")
@@ -77,14 +110,33 @@ pathlib.Path.home().joinpath("litter").write_text("x")
 subprocess.Popen({mark.split()!r})
 """
     (tmp_path / "home-of-the-user").mkdir()
-    env = {"HOME": str(tmp_path / "home-of-the-user"), "TRITON_INTERPRET": "1", "MLIR_ENABLE_DUMP": "1"}
-    done = triage("run", write_recipe(tmp_path, noise + KERNEL), "-t", "3.2.0", "--format", "json", env={**os.environ, **env})
+    env = {
+        "HOME": str(tmp_path / "home-of-the-user"),
+        "TRITON_INTERPRET": "1",
+        "MLIR_ENABLE_DUMP": "1",
+    }
+    done = triage(
+        "run",
+        write_recipe(tmp_path, noise + KERNEL),
+        "-t",
+        "3.2.0",
+        "--format",
+        "json",
+        env={**os.environ, **env},
+    )
     [result] = json.loads(done.stdout)["results"]
     assert (result["status"], done.returncode) == ("passed", 0)
     assert not list((tmp_path / "home-of-the-user").iterdir())
     assert not (tmp_path / "work/litter").exists()
-    endless = write_recipe(tmp_path, noise + "while True: pass\n" + KERNEL, limits="{timeout: 2s cpu}")
+    endless = write_recipe(
+        tmp_path, noise + "while True: pass\n" + KERNEL, limits="{timeout: 2s cpu}"
+    )
     [result] = json_answer(triage, "run", endless, "-t", "3.2.0", code=1)["results"]
     assert result["failure"]["class"] == "timeout"
     assert not list((shared_home / "scratch").iterdir())
-    assert mark not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert (
+        mark
+        not in subprocess.run(
+            ["ps", "-eo", "args"], capture_output=True, text=True, check=True
+        ).stdout
+    )

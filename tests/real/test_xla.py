@@ -1,4 +1,6 @@
-"""XLA on real releases of jaxlib: a crash and a wrong result, from the first run to the reproducer."""
+"""XLA on real releases of jaxlib: a crash and a wrong result, from the first run to the
+reproducer.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def answer(triage: Triage, shared_home: Path) -> Answer:
 
 
 def classes(found: Any) -> dict[str, str]:
-    return {row["toolchain"]["name"]: (row["failure"] or {"class": row["status"]})["class"] for row in found["results"]}
+    return {
+        row["toolchain"]["name"]: (row["failure"] or {"class": row["status"]})["class"]
+        for row in found["results"]
+    }
 
 
 def test_a_wrong_result_is_seen_and_the_pass_is_named(answer: Answer) -> None:
@@ -36,26 +41,50 @@ def test_a_wrong_result_is_seen_and_the_pass_is_named(answer: Answer) -> None:
     attribution = answer("attribute", recipe, "--good", "0.10.1", "--bad", "0.10.2")
     assert attribution["status"] == "parted"
     assert attribution["pass"]["name"] == "fusion"
-    remedies = answer("remedy", recipe, "-t", "0.10.2", "--good", "0.10.1", "--budget", "12")
-    assert any("--xla_" in flag for remedy in remedies["remedies"] for flag in remedy["flags"])
+    remedies = answer(
+        "remedy", recipe, "-t", "0.10.2", "--good", "0.10.1", "--budget", "12"
+    )
+    assert any(
+        "--xla_" in flag for remedy in remedies["remedies"] for flag in remedy["flags"]
+    )
 
 
-def test_a_crash_is_bisected_reduced_and_repeated(answer: Answer, workplace: Path) -> None:
+def test_a_crash_is_bisected_reduced_and_repeated(
+    answer: Answer, workplace: Path
+) -> None:
     recipe = RECIPES / "unused-loop.yaml"
-    found = answer("bisect", recipe, "--find", "fix", "--good", "0.8.1", "--bad", "0.8.0")
-    assert (found["before"]["name"], found["after"]["name"], found["confirmed"]) == ("0.8.0", "0.8.1", True)
-    small = answer("reduce", recipe, "-t", "0.8.0", "--good", "0.8.1", "--out", workplace)
+    found = answer(
+        "bisect", recipe, "--find", "fix", "--good", "0.8.1", "--bad", "0.8.0"
+    )
+    assert (found["before"]["name"], found["after"]["name"], found["confirmed"]) == (
+        "0.8.0",
+        "0.8.1",
+        True,
+    )
+    small = answer(
+        "reduce", recipe, "-t", "0.8.0", "--good", "0.8.1", "--out", workplace
+    )
     assert small["status"] == "reduced"
     assert small["operations"]["after"] <= 21
     folder = workplace / Path(small["reproducer"]).name
     for version, status in (("0.8.0", False), ("0.8.1", True)):
-        [root] = (Path(os.environ["TRIAGE_HOME"]) / "toolchains").glob(f"venv-jaxlib-*-{version}-*")
+        [root] = (Path(os.environ["TRIAGE_HOME"]) / "toolchains").glob(
+            f"venv-jaxlib-*-{version}-*"
+        )
         env = {**os.environ, "PYTHON": str(root / "bin/python")}
-        ended = subprocess.run(["sh", folder / "repro.sh"], env=env, capture_output=True, check=False, timeout=120)
+        ended = subprocess.run(
+            ["sh", folder / "repro.sh"],
+            env=env,
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
         assert (ended.returncode == 0) is status
 
 
-def test_a_function_of_jax_is_lowered_once_for_all_releases(answer: Answer, shared_home: Path) -> None:
+def test_a_function_of_jax_is_lowered_once_for_all_releases(
+    answer: Answer, shared_home: Path
+) -> None:
     found = answer("run", RECIPES / "table-update.yaml", "-t", "0.8.1", "-t", "0.10.1")
     assert classes(found) == {"0.8.1": "wrong-result", "0.10.1": "passed"}
     assert len(list((shared_home / "inputs").glob("*.mlir"))) == 1
@@ -85,18 +114,30 @@ for _ in range(3):
     ("types", "parameters"),
     [
         ("", ["2x5xf32", "i32"]),
-        ("lower: {function: step, arguments: [{x: 7x5xcomplex<f32>, scale: [i32]}]}\n", ["7x5xcomplex<f32>", "i32"]),
+        (
+            "lower: {function: step, arguments: [{x: 7x5xcomplex<f32>, scale: [i32]}]}\n",
+            ["7x5xcomplex<f32>", "i32"],
+        ),
     ],
 )
 def test_what_a_function_of_jax_takes_is_seen_when_it_is_called(
-    answer: Answer, shared_home: Path, workplace: Path, types: str, parameters: list[str]
+    answer: Answer,
+    shared_home: Path,
+    workplace: Path,
+    types: str,
+    parameters: list[str],
 ) -> None:
     (workplace / "helper.py").write_text("SIZE = 5\n")
     (workplace / "model.py").write_text(CALLS)
     (workplace / "r.yaml").write_text(
         f"name: model\nsummary: s\ncompiler: xla\ninput: model.py\ntarget: {{backend: cpu}}\n{types}"
     )
-    found = answer("run", workplace / "r.yaml" if types else workplace / "model.py", "-t", "0.8.1" if types else "xla:0.8.1")
+    found = answer(
+        "run",
+        workplace / "r.yaml" if types else workplace / "model.py",
+        "-t",
+        "0.8.1" if types else "xla:0.8.1",
+    )
     assert classes(found) == {"0.8.1": "passed"}
     programs = list((shared_home / "inputs").glob("*.mlir"))
     assert programs
@@ -124,7 +165,9 @@ print(settle())
 """
 
 
-def test_a_failure_that_the_newest_jax_lowers_away_is_found(answer: Answer, workplace: Path) -> None:
+def test_a_failure_that_the_newest_jax_lowers_away_is_found(
+    answer: Answer, workplace: Path
+) -> None:
     (workplace / "settle.py").write_text(UNUSED)
     rows = answer("run", "settle.py", "-t", "xla:0.8.0", "-t", "xla:0.8.1")["results"]
     assert [(row["case"], row["toolchain"]["name"], row["status"]) for row in rows] == [
@@ -133,7 +176,9 @@ def test_a_failure_that_the_newest_jax_lowers_away_is_found(answer: Answer, work
         ("settle made by 0.8.0", "0.8.0", "failed"),
         ("settle made by 0.8.0", "0.8.1", "passed"),
     ]
-    histories = answer("history", "settle.py", "--since", "0.8.0", "--until", "0.8.1")["cases"]
+    histories = answer("history", "settle.py", "--since", "0.8.0", "--until", "0.8.1")[
+        "cases"
+    ]
     assert [one["statuses"] for one in histories] == [
         {"0.8.0": "passed", "0.8.1": "passed"},
         {"0.8.0": "failed", "0.8.1": "passed"},
@@ -159,22 +204,39 @@ ENTRY main {
         ("['--xla_no_such_option=1']", "4xf32=1", "unknown-flag"),
     ],
 )
-def test_the_text_of_hlo_is_compiled_and_run(answer: Answer, workplace: Path, flags: str, inputs: str, status: str) -> None:
+def test_the_text_of_hlo_is_compiled_and_run(
+    answer: Answer, workplace: Path, flags: str, inputs: str, status: str
+) -> None:
     (workplace / "double.hlo").write_text(HLO)
     (workplace / "r.yaml").write_text(
         f"name: double\nsummary: s\ncompiler: xla\ninput: double.hlo\ntarget: {{backend: cpu}}\nflags: {flags}\n"
         f"run: {{inputs: ['{inputs}'], expected: ['4xf32=2 4 6 8']}}\n"
     )
-    assert classes(answer("run", workplace / "r.yaml", "-t", "0.8.0", "-t", "0.10.2")) == {"0.8.0": status, "0.10.2": status}
+    assert classes(
+        answer("run", workplace / "r.yaml", "-t", "0.8.0", "-t", "0.10.2")
+    ) == {"0.8.0": status, "0.10.2": status}
 
 
-def test_a_program_that_no_release_reads_says_nothing_about_them(answer: Answer, workplace: Path) -> None:
+def test_a_program_that_no_release_reads_says_nothing_about_them(
+    answer: Answer, workplace: Path
+) -> None:
     (workplace / "p.mlir").write_text("module { func.func @main() { newdialect.op } }")
-    (workplace / "r.yaml").write_text("name: p\nsummary: s\ncompiler: xla\ninput: p.mlir\ntarget: {backend: cpu}\n")
+    (workplace / "r.yaml").write_text(
+        "name: p\nsummary: s\ncompiler: xla\ninput: p.mlir\ntarget: {backend: cpu}\n"
+    )
     found = answer("run", workplace / "r.yaml", "-t", "0.8.0", "-t", "0.10.2")
     assert [row["status"] for row in found["results"]] == ["untestable", "untestable"]
 
 
 def test_run_times_are_measured_side_by_side(answer: Answer) -> None:
-    found = answer("bench", RECIPES / "shift-rows.yaml", "-t", "0.8.0", "-t", "0.10.2", "--time", "4s")
+    found = answer(
+        "bench",
+        RECIPES / "shift-rows.yaml",
+        "-t",
+        "0.8.0",
+        "-t",
+        "0.10.2",
+        "--time",
+        "4s",
+    )
     assert all(row["median"] > 0 for row in [found["baseline"], *found["results"]])

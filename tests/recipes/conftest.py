@@ -11,7 +11,14 @@ from tests.recipes.loading import load_recipes
 from triage.model.case import Case
 from triage.model.errors import BadFiles
 
-INPUTS = ("matmul.mlir", "matmul_f16.mlir", "matmul_f32.mlir", "conv.onnx", "make.py", "old.mlirbc")
+INPUTS = (
+    "matmul.mlir",
+    "matmul_f16.mlir",
+    "matmul_f32.mlir",
+    "conv.onnx",
+    "make.py",
+    "old.mlirbc",
+)
 
 Told = Callable[..., list[str]]
 Loaded = Callable[..., tuple[Case, ...]]
@@ -48,6 +55,9 @@ def told(folder: Path) -> Told:
         with pytest.raises(BadFiles) as raised:
             load_recipes([Path("r.yaml")], failure_names)
         assert all(problem.path == "r.yaml" for problem in raised.value.problems)
-        return [str(problem).removeprefix("r.yaml:").strip() for problem in raised.value.problems]
+        return [
+            str(problem).removeprefix("r.yaml:").strip()
+            for problem in raised.value.problems
+        ]
 
     return load

@@ -10,5 +10,7 @@ from triage.model.case import Case
 from triage.recipes import loader
 
 
-def load_recipes(paths: Sequence[Path], failure_names: Collection[str] = ()) -> tuple[Case, ...]:
+def load_recipes(
+    paths: Sequence[Path], failure_names: Collection[str] = ()
+) -> tuple[Case, ...]:
     return loader.load_recipes(paths, recipe_families(), failure_names)

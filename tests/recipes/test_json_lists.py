@@ -25,7 +25,9 @@ TEXT = """{
 
 
 def test_entries_are_sorted_in_and_comments_and_commas_stay() -> None:
-    edited = edited_json_lists(Path("f.json"), TEXT, {"fails": (["f"], ["c", "a", "z"])})
+    edited = edited_json_lists(
+        Path("f.json"), TEXT, {"fails": (["f"], ["c", "a", "z"])}
+    )
     assert edited == TEXT.replace(
         '    "b", // known for long\n    // since a week\n    "d",\n    "f"\n',
         '    "a",\n    "b", // known for long\n    "c",\n    // since a week\n    "d",\n    "z"\n',
@@ -36,6 +38,8 @@ def test_entries_are_sorted_in_and_comments_and_commas_stay() -> None:
         "ends": (["p"], ["a"]),
         "new": ([], ["k"]),
     }
-    assert edited_json_lists(Path("f.json"), TEXT, edits) == TEXT.replace('["x", "y"]', '["a", "x"]').replace(
-        "[]", '["n"]'
-    ).replace('"p",\n', '"a",\n').replace('  "ends"', '  "new": [\n    "k"\n  ],\n  "ends"')
+    assert edited_json_lists(Path("f.json"), TEXT, edits) == TEXT.replace(
+        '["x", "y"]', '["a", "x"]'
+    ).replace("[]", '["n"]').replace('"p",\n', '"a",\n').replace(
+        '  "ends"', '  "new": [\n    "k"\n  ],\n  "ends"'
+    )

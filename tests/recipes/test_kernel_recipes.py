@@ -24,8 +24,18 @@ def test_a_kernel_is_specialised_as_it_is_written(loaded) -> None:
     assert cases[1].spec == KernelSpec(
         name=None,
         signature={"x_ptr": "*fp16", "n": "i32", "y_ptr": "*fp32"},
-        constexprs={"BLOCK": 64, "eps": 1e-5, "fast": True, "kind": "tl.float16", "other": None, "mode": "ieee"},
-        hints={"y_ptr": {"divisibility": 8, "pointer_range": 32}, "x_ptr": {"divisibility": 16}},
+        constexprs={
+            "BLOCK": 64,
+            "eps": 1e-5,
+            "fast": True,
+            "kind": "tl.float16",
+            "other": None,
+            "mode": "ieee",
+        },
+        hints={
+            "y_ptr": {"divisibility": 8, "pointer_range": 32},
+            "x_ptr": {"divisibility": 16},
+        },
         options={"num_warps": 8, "num_stages": 3},
     )
     assert cases[0].compiler == "triton"

@@ -1,4 +1,6 @@
-"""No value in a recipe, a project or a rule file makes the program crash; each mistake is reported with its position."""
+"""No value in a recipe, a project or a rule file makes the program crash; each mistake
+is reported with its position.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,21 @@ VALUES = {
     "a mapping": "{a: 1}",
 }
 KEYS = (
-    *("limits: {timeout: %s}", "limits: {memory: %s}", "limits: {output: %s}", "limits: %s", "args: {n: %s}", "summary: %s"),
-    *("matrix: {d: [%s]}", "flags: [{flag: --a, since: %s}]", "flags: [%s]", "expect: [{failure: x, until: %s}]", "phase: %s"),
+    *(
+        "limits: {timeout: %s}",
+        "limits: {memory: %s}",
+        "limits: {output: %s}",
+        "limits: %s",
+        "args: {n: %s}",
+        "summary: %s",
+    ),
+    *(
+        "matrix: {d: [%s]}",
+        "flags: [{flag: --a, since: %s}]",
+        "flags: [%s]",
+        "expect: [{failure: x, until: %s}]",
+        "phase: %s",
+    ),
     *("env: %s", "env: [%s]", "env: {A: %s}", "%s: x"),
 )
 
@@ -46,7 +61,11 @@ def accept(load: Callable[[], object]) -> None:
     try:
         load()
     except BadFiles as error:
-        unplaced = [problem for problem in error.problems if not (problem.line and problem.column)]
+        unplaced = [
+            problem
+            for problem in error.problems
+            if not (problem.line and problem.column)
+        ]
         if unplaced:
             pytest.fail(str(unplaced))
 
@@ -54,13 +73,23 @@ def accept(load: Callable[[], object]) -> None:
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
 def test_extreme_values(tmp_path: Path, value: str) -> None:
     (tmp_path / "m.mlir").touch()
-    recipe, rules, families = tmp_path / "a.yaml", tmp_path / "rules.yaml", recipe_families()
+    recipe, rules, families = (
+        tmp_path / "a.yaml",
+        tmp_path / "rules.yaml",
+        recipe_families(),
+    )
     for key in KEYS:
         recipe.write_text(BASE.format(name="a") + key % value + "\n")
         accept(lambda: load_recipes([recipe], families))
     project = "name: a\ncompiler: iree\nrepository: https://github.com/a/b\n"
-    for key in ("command: {run: x, timeout: %s}", "command: {run: x, env: [%s]}", "build: {commands: x, env: %s}"):
-        accept(lambda key=key: parse_project("triage.yaml", project + key % value + "\n"))  # type: ignore[misc]
+    for key in (
+        "command: {run: x, timeout: %s}",
+        "command: {run: x, env: [%s]}",
+        "build: {commands: x, env: %s}",
+    ):
+        accept(
+            lambda key=key: parse_project("triage.yaml", project + key % value + "\n")
+        )  # type: ignore[misc]
     for key in ("signals: [%s]", "endings: [%s]", "says_nothing: %s", "passes: [%s]"):
         before = 'family: x\nclasses:\n  - class: mine\n    explanation: e\n    patterns: [{regex: "a"}]\n    '
         rules.write_text(before + key % value + "\n")
@@ -70,10 +99,18 @@ def test_extreme_values(tmp_path: Path, value: str) -> None:
 def test_variables_and_output_of_a_recipe(tmp_path: Path) -> None:
     (tmp_path / "m.mlir").touch()
     recipe = tmp_path / "a.yaml"
-    texts = ("env: [A, B]\nlimits: {output: 1GiB}\n", 'env: {A: "${d}", B: 1}\nmatrix: {d: [x]}\n', "env: A\n")
+    texts = (
+        "env: [A, B]\nlimits: {output: 1GiB}\n",
+        'env: {A: "${d}", B: 1}\nmatrix: {d: [x]}\n',
+        "env: A\n",
+    )
     cases = []
     for text in texts:
         recipe.write_text(BASE.format(name="a") + text)
         cases += load_recipes([recipe], recipe_families())
-    assert [case.env for case in cases] == [(("A", None), ("B", None)), (("A", "x"), ("B", "1")), (("A", None),)]
+    assert [case.env for case in cases] == [
+        (("A", None), ("B", None)),
+        (("A", "x"), ("B", "1")),
+        (("A", None),),
+    ]
     assert [case.limits.output >> 20 for case in cases] == [1024, 4096, 4096]

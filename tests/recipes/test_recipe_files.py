@@ -27,7 +27,14 @@ def names(*paths: str) -> list[str]:
 
 
 def test_folders_are_searched_in_sorted_order_without_hidden_ones(write):
-    for path in ("s/b.yaml", "s/a/z.yml", "s/a.yaml", "s/.git/x.yaml", "s/.hidden.yaml", "s/note.txt"):
+    for path in (
+        "s/b.yaml",
+        "s/a/z.yml",
+        "s/a.yaml",
+        "s/.git/x.yaml",
+        "s/.hidden.yaml",
+        "s/note.txt",
+    ):
         write(path)
     assert names("s") == ["s-a-z-yml", "s-a-yaml", "s-b-yaml"]
 

@@ -40,9 +40,14 @@ def test_every_key_reaches_the_case(loaded, folder):
     assert case.input.kind is InputKind.GENERATOR
     assert case.input.args == (("n", "4096"), ("exact", "no"), ("scale", "1.10"))
     assert case.target == Target("cuda", "sm_86", 2)
-    assert case.flags == (Flag("--iree-opt-level=O3"), Flag("--iree-x=y", "3.5.0", "3.9.0"))
+    assert case.flags == (
+        Flag("--iree-opt-level=O3"),
+        Flag("--iree-x=y", "3.5.0", "3.9.0"),
+    )
     assert case.phase == "executable-targets"
-    assert case.limits == Limits(timeout=5400.0, memory=2 * 10**9, without_waiting=False)
+    assert case.limits == Limits(
+        timeout=5400.0, memory=2 * 10**9, without_waiting=False
+    )
     assert case.expect == (
         Expectation("shared-memory-overflow", "3.1.0", "3.8.0", "iree-org/iree#19575"),
         Expectation("crash", issue="https://github.com/iree-org/iree/issues/1"),
@@ -52,7 +57,9 @@ def test_every_key_reaches_the_case(loaded, folder):
 def test_inputs_are_relative_to_the_recipe(folder):
     deep = folder / "suites/cuda"
     deep.mkdir(parents=True)
-    (deep / "a.yaml").write_text("name: a\ninput: ../../models/matmul.mlir\ntarget: {backend: cuda}\n")
+    (deep / "a.yaml").write_text(
+        "name: a\ninput: ../../models/matmul.mlir\ntarget: {backend: cuda}\n"
+    )
     (case,) = load_recipes([Path("suites")])
     assert case.input.path == folder / "models/matmul.mlir"
     assert case.source == deep / "a.yaml"
@@ -62,11 +69,22 @@ def test_many_mistakes_are_reported_at_once(folder):
     """`many_mistakes.txt` has the position and a key word of each."""
     Path("many_mistakes.yaml").write_text((GOLDEN / "many_mistakes.yaml").read_text())
     with pytest.raises(BadFiles) as raised:
-        load_recipes([Path("many_mistakes.yaml")], {"shared-memory-overflow", "out-of-memory"})
-    expected = [line.split(" ", 1) for line in (GOLDEN / "many_mistakes.txt").read_text().splitlines()]
+        load_recipes(
+            [Path("many_mistakes.yaml")], {"shared-memory-overflow", "out-of-memory"}
+        )
+    expected = [
+        line.split(" ", 1)
+        for line in (GOLDEN / "many_mistakes.txt").read_text().splitlines()
+    ]
     problems = raised.value.problems
-    assert [f"{problem.line}:{problem.column}" for problem in problems] == [position for position, _ in expected]
-    assert [word for problem, (_, word) in zip(problems, expected, strict=True) if word not in problem.message] == []
+    assert [f"{problem.line}:{problem.column}" for problem in problems] == [
+        position for position, _ in expected
+    ]
+    assert [
+        word
+        for problem, (_, word) in zip(problems, expected, strict=True)
+        if word not in problem.message
+    ] == []
 
 
 def test_a_name_used_twice_names_both_places(folder):

@@ -10,8 +10,15 @@ BASE = "name: a\ninput: models/matmul.mlir\ntarget: {backend: cuda}\n"
 
 
 def test_cases_stand_in_the_order_of_the_file(loaded):
-    cases = loaded(BASE + 'matrix: {b: [2, 1], a: [x, y]}\nflags: ["-b=${b}", "-a=${a}"]\n')
-    assert [case.name for case in cases] == ["a[b=2,a=x]", "a[b=2,a=y]", "a[b=1,a=x]", "a[b=1,a=y]"]
+    cases = loaded(
+        BASE + 'matrix: {b: [2, 1], a: [x, y]}\nflags: ["-b=${b}", "-a=${a}"]\n'
+    )
+    assert [case.name for case in cases] == [
+        "a[b=2,a=x]",
+        "a[b=2,a=y]",
+        "a[b=1,a=x]",
+        "a[b=1,a=y]",
+    ]
     assert cases[1].matrix == (("b", "2"), ("a", "y"))
     assert {case.recipe for case in cases} == {"a"}
 
@@ -33,15 +40,34 @@ matrix: {file: [make], n: [86], backend: [cuda], d: [2], flag: ["--y=z"]}
 
 
 def test_values_stay_as_written(loaded):
-    cases = loaded(BASE + 'matrix: {v: [1.10, no, 0x1F, 1e3, "", 2025-06-04, 1:30]}\nflags: ["-v=${v}"]\n')
-    assert [case.flags[0].text[3:] for case in cases] == ["1.10", "no", "0x1F", "1e3", "", "2025-06-04", "1:30"]
+    cases = loaded(
+        BASE
+        + 'matrix: {v: [1.10, no, 0x1F, 1e3, "", 2025-06-04, 1:30]}\nflags: ["-v=${v}"]\n'
+    )
+    assert [case.flags[0].text[3:] for case in cases] == [
+        "1.10",
+        "no",
+        "0x1F",
+        "1e3",
+        "",
+        "2025-06-04",
+        "1:30",
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "position", "fragment"),
     [
-        ('flags: ["-a=${dtpe}"]\nmatrix: {dtype: [f16]}\n', "4:9", 'did you mean "dtype"?'),
-        ('matrix: {a: [b]}\nflags: ["-a=${a}"]\nsummary: for ${a}\n', "6:10", "input, args, flags"),
+        (
+            'flags: ["-a=${dtpe}"]\nmatrix: {dtype: [f16]}\n',
+            "4:9",
+            'did you mean "dtype"?',
+        ),
+        (
+            'matrix: {a: [b]}\nflags: ["-a=${a}"]\nsummary: for ${a}\n',
+            "6:10",
+            "input, args, flags",
+        ),
         ('matrix: {a: [[f16]]}\nflags: ["-a=${a}"]\n', "4:14", "not a list"),
         ('matrix: {a: [~]}\nflags: ["-a=${a}"]\n', "4:14", "no value"),
         ('matrix: {a: ["x,y"]}\nflags: ["-a=${a}"]\n', "4:14", "commas"),

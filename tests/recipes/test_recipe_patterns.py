@@ -15,7 +15,13 @@ BASE = "name: n\ntarget: {backend: llvm-cpu}\n"
 
 @pytest.fixture(autouse=True)
 def zoo(folder: Path) -> Path:
-    for name in ("zoo/resnet/model.onnx", "zoo/bert/model.onnx", "zoo/bert/small.onnx", "zoo/.git/model.onnx", "zoo/a.mlir"):
+    for name in (
+        "zoo/resnet/model.onnx",
+        "zoo/bert/model.onnx",
+        "zoo/bert/small.onnx",
+        "zoo/.git/model.onnx",
+        "zoo/a.mlir",
+    ):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
@@ -31,7 +37,9 @@ def zoo(folder: Path) -> Path:
         ("../zoo/zoo/*.mlir", ["a"]),
     ],
 )
-def test_a_case_has_the_name_of_its_file(folder: Path, pattern: str, names: list[str]) -> None:
+def test_a_case_has_the_name_of_its_file(
+    folder: Path, pattern: str, names: list[str]
+) -> None:
     (folder / "zoo" / "zoo").symlink_to(folder / "zoo")
     (folder / "r").mkdir()
     recipe = folder / ("r/r.yaml" if pattern.startswith("..") else "r.yaml")
@@ -67,8 +75,18 @@ def test_test_data_beside_a_model_is_run(folder: Path, zoo: Path) -> None:
     assert resnet.run is None
 
 
-@pytest.mark.parametrize("names", [[], ["input_0.pb"], ["input_1.pb", "output_0.pb"], ["output_0.pb", "output_0.npy"]])
-def test_a_folder_of_test_data_with_gaps_is_refused(folder: Path, zoo: Path, names: list[str]) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        [],
+        ["input_0.pb"],
+        ["input_1.pb", "output_0.pb"],
+        ["output_0.pb", "output_0.npy"],
+    ],
+)
+def test_a_folder_of_test_data_with_gaps_is_refused(
+    folder: Path, zoo: Path, names: list[str]
+) -> None:
     data = zoo / "bert" / "data"
     data.mkdir()
     for name in names:

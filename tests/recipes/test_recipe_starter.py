@@ -20,7 +20,9 @@ from triage.recipes.recipe import recipe_schema
 
 
 def text_of(name: str, path: str, target: Target, **more: Any) -> str:
-    return new_recipe(recipe_families(), name, path, RecipeStart("iree", Path(path), target, **more))
+    return new_recipe(
+        recipe_families(), name, path, RecipeStart("iree", Path(path), target, **more)
+    )
 
 
 @pytest.mark.parametrize(
@@ -34,16 +36,27 @@ def text_of(name: str, path: str, target: Target, **more: Any) -> str:
     ],
 )
 def test_a_new_recipe_loads(folder, target):
-    Path("new.yaml").write_text(text_of("my-case", "models/matmul.mlir", target, flags=["--a=b"], phase="hal"))
+    Path("new.yaml").write_text(
+        text_of("my-case", "models/matmul.mlir", target, flags=["--a=b"], phase="hal")
+    )
     (case,) = load_recipes([Path("new.yaml")])
-    assert (case.name, case.target, case.input.kind) == ("my-case", target, InputKind.MLIR)
+    assert (case.name, case.target, case.input.kind) == (
+        "my-case",
+        target,
+        InputKind.MLIR,
+    )
     assert ([flag.text for flag in case.flags], case.phase) == (["--a=b"], "hal")
 
 
 def test_the_commented_keys_load_as_well(folder):
     text = text_of("a", "models/matmul.mlir", Target("cuda"))
-    lines = [re.sub(r"^# (?=(flags|phase|matrix|expect))", "", line) for line in text.splitlines()]
-    opened = "\n".join(lines).replace("models/matmul.mlir", "models/matmul_${dtype}.mlir")
+    lines = [
+        re.sub(r"^# (?=(flags|phase|matrix|expect))", "", line)
+        for line in text.splitlines()
+    ]
+    opened = "\n".join(lines).replace(
+        "models/matmul.mlir", "models/matmul_${dtype}.mlir"
+    )
     Path("new.yaml").write_text(opened + "\n")
     cases = load_recipes([Path("new.yaml")])
     assert [case.name for case in cases] == ["a[dtype=f16]", "a[dtype=f32]"]
@@ -59,9 +72,18 @@ def test_the_schema_describes_every_key_and_fits_recipes():
     assert len(objects) == 13
     for found in objects:
         assert found["additionalProperties"] is False
-        assert all("description" in key or "$ref" in key for key in found["properties"].values())
+        assert all(
+            "description" in key or "$ref" in key
+            for key in found["properties"].values()
+        )
     for path in (ROOT / "recipes").glob("*.yaml"):
         recipe = yaml.safe_load(path.read_text())
         assert [error.message for error in validator.iter_errors(recipe)] == [], path
-        for change in ({"target": {"backend": ""}}, {"flgs": []}, {"compiler": "gcc"}, {"name": "A B"}, {"matrix": {"a": "x"}}):
+        for change in (
+            {"target": {"backend": ""}},
+            {"flgs": []},
+            {"compiler": "gcc"},
+            {"name": "A B"},
+            {"matrix": {"a": "x"}},
+        ):
             assert not validator.is_valid(recipe | change), (path, change)

@@ -31,7 +31,9 @@ from triage.model.errors import BadFiles
     ],
 )
 def test_position_and_advice(told, text, position, fragment):
-    assert any(line.startswith(f"{position}: ") and fragment in line for line in told(text)), told(text)
+    assert any(
+        line.startswith(f"{position}: ") and fragment in line for line in told(text)
+    ), told(text)
 
 
 def test_aliases_cannot_flood_the_memory(told):
@@ -53,8 +55,26 @@ limits: {timeout: 120s, memory: 8GiB}
 expect:
   - {failure: crash, since: "3.1.0", issue: "owner/repo#1"}
 """
-PIECES = st.sampled_from([*"{}[],:#&*!|>'\"%@`?-~\n\t ", "${", "*c", "---\n", "!!int ", "- ", "3.10", "0x_", "yes", "\u2028"])
-EDITS = st.lists(st.tuples(st.integers(0, len(WHOLE)), st.integers(0, 20), PIECES | st.text(max_size=3)), max_size=4)
+PIECES = st.sampled_from(
+    [
+        *"{}[],:#&*!|>'\"%@`?-~\n\t ",
+        "${",
+        "*c",
+        "---\n",
+        "!!int ",
+        "- ",
+        "3.10",
+        "0x_",
+        "yes",
+        "\u2028",
+    ]
+)
+EDITS = st.lists(
+    st.tuples(
+        st.integers(0, len(WHOLE)), st.integers(0, 20), PIECES | st.text(max_size=3)
+    ),
+    max_size=4,
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -73,4 +93,7 @@ def test_any_text_becomes_cases_or_readable_problems(edits):
             for problem in error.problems:
                 assert problem.message.endswith((".", "?"))
                 assert len(problem.message.splitlines()) == 1
-                assert problem.line is None or 1 <= problem.line <= len(text.splitlines()) + 1
+                assert (
+                    problem.line is None
+                    or 1 <= problem.line <= len(text.splitlines()) + 1
+                )

@@ -14,11 +14,22 @@ from triage.recipes.expectations import expectation_for, flag_applies, matches
 
 def case(*expect: Expectation) -> Case:
     source = Path("/r/a.yaml")
-    return Case("a", "a", "", "iree", source, Input(Path("/r/a.mlir"), InputKind.MLIR), Target("cuda"), expect=expect)
+    return Case(
+        "a",
+        "a",
+        "",
+        "iree",
+        source,
+        Input(Path("/r/a.mlir"), InputKind.MLIR),
+        Target("cuda"),
+        expect=expect,
+    )
 
 
 def holds(since: str | None, until: str | None, version: str | None) -> bool:
-    return expectation_for(case(Expectation("crash", since, until)), version) is not None
+    return (
+        expectation_for(case(Expectation("crash", since, until)), version) is not None
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Large models with one failing part each: a stack of blocks that compile everywhere, with a part that one release fails on."""
+"""Large models with one failing part each: a stack of blocks that compile everywhere,
+with a part that one release fails on.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ from dataclasses import dataclass, field
 
 from tests.conftest import ROOT
 
-#: The text of the block and of each failing part, which read `%in`; a part defines `%out`. Affine maps come first.
+# : The text of the block and of each failing part, which read `%in`; a part defines
+# `%out`. Affine maps come first.
 FOLDER = ROOT / "tests" / "data" / "large_models"
 X = "tensor<64x128xf32>"
 HEAD = """\
@@ -32,15 +35,41 @@ class Pattern:
     devices: int | None = None
 
 
-SQUARE, COMPLEX, IMAGE = "tensor<4096x4096xf32>", "tensor<64x64xcomplex<f32>>", "tensor<8x96x56x56xf32>"
-GROUPS = {"p_x": "tensor<16x64x4x58x58xf32>", "p_k": "tensor<64x4x4x3x3xf32>", "p_s": "tensor<256xf32>"}
+SQUARE, COMPLEX, IMAGE = (
+    "tensor<4096x4096xf32>",
+    "tensor<64x64xcomplex<f32>>",
+    "tensor<8x96x56x56xf32>",
+)
+GROUPS = {
+    "p_x": "tensor<16x64x4x58x58xf32>",
+    "p_k": "tensor<64x4x4x3x3xf32>",
+    "p_s": "tensor<256xf32>",
+}
 PATTERNS = {
-    "shared-memory": Pattern("3.3.0", "3.0.0", "cuda", "sm_86", "shared-memory-overflow", {"p_a": SQUARE, "p_b": SQUARE}),
-    "segfault": Pattern("3.8.0", "3.1.0", "rocm", "gfx942", "segfault", {"p_a": COMPLEX, "p_b": COMPLEX}),
-    "undeclared-device": Pattern("3.13.0", None, "llvm-cpu", None, "undeclared-device", devices=2),
+    "shared-memory": Pattern(
+        "3.3.0",
+        "3.0.0",
+        "cuda",
+        "sm_86",
+        "shared-memory-overflow",
+        {"p_a": SQUARE, "p_b": SQUARE},
+    ),
+    "segfault": Pattern(
+        "3.8.0", "3.1.0", "rocm", "gfx942", "segfault", {"p_a": COMPLEX, "p_b": COMPLEX}
+    ),
+    "undeclared-device": Pattern(
+        "3.13.0", None, "llvm-cpu", None, "undeclared-device", devices=2
+    ),
     "legalization": Pattern("3.8.0", None, "llvm-cpu", None, "legalization"),
     "stack-limit": Pattern("3.0.0", "2.9.0", "llvm-cpu", None, "stack-limit", GROUPS),
-    "distribution": Pattern("3.11.0", "3.8.0", "rocm", "gfx1100", "distribution", {"p_x": IMAGE, "p_s": "tensor<96xf32>"}),
+    "distribution": Pattern(
+        "3.11.0",
+        "3.8.0",
+        "rocm",
+        "gfx1100",
+        "distribution",
+        {"p_x": IMAGE, "p_s": "tensor<96xf32>"},
+    ),
 }
 
 
@@ -55,12 +84,18 @@ def model(name: str, lines: int) -> str:
     while len(body) < lines or not placed:
         if not placed and len(body) >= lines // 2:
             placed = True
-            body += [line.replace("%in", x).replace("%out", "%p_out") for line in part[len(maps) :]]
+            body += [
+                line.replace("%in", x).replace("%out", "%p_out")
+                for line in part[len(maps) :]
+            ]
             arguments |= PATTERNS[name].arguments
             x = "%p_out"
         result = f"b{number}"
         body += block.replace("%in", x).replace("BLOCK", result).splitlines()
-        arguments |= {f"{result}_w1": "tensor<128x256xf32>", f"{result}_w2": "tensor<256x128xf32>"}
+        arguments |= {
+            f"{result}_w1": "tensor<128x256xf32>",
+            f"{result}_w2": "tensor<256x128xf32>",
+        }
         x = f"%{result}"
         number += 1
     given = ", ".join(f"%{key}: {kind}" for key, kind in arguments.items())

@@ -1,4 +1,6 @@
-"""Reproducers built by hand, for tests of their folders, and an interestingness test without a compiler."""
+"""Reproducers built by hand, for tests of their folders, and an interestingness test
+without a compiler.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,16 @@ from pathlib import Path
 from triage.compilers.parts import StandaloneCompile
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.execution import Limits
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
+from triage.model.outcome import (
+    Cause,
+    Compiled,
+    Failed,
+    Failure,
+    Measured,
+    Outcome,
+    Probe,
+    Untestable,
+)
 from triage.model.revision import Revision
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase
@@ -29,7 +40,11 @@ CASE = Case(
     summary="Attention | with a mask",
     compiler="iree",
     source=Path("/home/someone/recipes/attention.yaml"),
-    input=Input(Path("/home/someone/recipes/models/attention.py"), InputKind.GENERATOR, (("dtype", "f16"),)),
+    input=Input(
+        Path("/home/someone/recipes/models/attention.py"),
+        InputKind.GENERATOR,
+        (("dtype", "f16"),),
+    ),
     target=Target("rocm", "gfx942", devices=2),
     flags=(Flag("--iree-x=a b"), Flag("--iree-y", since="3.2.0", until="3.9.0")),
     phase="executable-targets",
@@ -47,7 +62,9 @@ OVERFLOW = Failure(
     explanation="A dispatch was tiled, fused or promoted so that its buffers do not fit the workgroup (shared, LDS) memory of "
     "the target.",
 )
-OTHER = Failure("verifier", "verifier", "verifier:stream.async", "'stream.async' op <bad>")
+OTHER = Failure(
+    "verifier", "verifier", "verifier:stream.async", "'stream.async' op <bad>"
+)
 
 
 def outcome(letter: str) -> Outcome:
@@ -66,13 +83,22 @@ def outcome(letter: str) -> Outcome:
 def probes(letters: str, case: Case = CASE) -> tuple[Probe, ...]:
     """Versions 3.0.0, 3.1.0 and so on, an outcome for each letter."""
     return tuple(
-        Probe(case, Revision(name, f"{index:040x}"), name, outcome(letter), Measured(1.0), cached=False)
+        Probe(
+            case,
+            Revision(name, f"{index:040x}"),
+            name,
+            outcome(letter),
+            Measured(1.0),
+            cached=False,
+        )
         for index, letter in enumerate(letters)
         for name in (f"3.{index}.0",)
     )
 
 
-def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0", case: Case = CASE) -> Reproducer:
+def reproducer(
+    letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0", case: Case = CASE
+) -> Reproducer:
     """Version 3.`bad`.0 is the one it was reduced on."""
     tried = probes(letters, case)
     return Reproducer(
@@ -92,14 +118,21 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
             compile_seconds=20.04,
             probes=tried,
             notes=("it fails in 7 of 8 compiles; a program counts as passing after 3",),
-            changes=("flag --iree-opt-level=O3 is not needed", "chip is gfx90a instead of gfx942"),
+            changes=(
+                "flag --iree-opt-level=O3 is not needed",
+                "chip is gfx90a instead of gfx942",
+            ),
         ),
         bad=tried[bad],
         compile=StandaloneCompile(
             case=case,
             source="input.mlir",
             program="iree-compile",
-            options=("--iree-hal-target-backends=rocm", "--iree-hip-target=gfx942", "--iree-x=a b"),
+            options=(
+                "--iree-hal-target-backends=rocm",
+                "--iree-hip-target=gfx942",
+                "--iree-x=a b",
+            ),
             release=tried[bad].revision.name,
             version=tried[bad].version,
             requirement="iree-base-compiler==3.2.0",
@@ -115,12 +148,16 @@ def reproducer(letters: str = "PUFFPG", bad: int = 2, good: str | None = "3.0.0"
 def with_probes(made: Reproducer, tried: tuple[Probe, ...], bad: Probe) -> Reproducer:
     """The same with other results. bad: the one that fails."""
     assert isinstance(bad.outcome, Failed)
-    reduction = replace(made.reduction, probes=tried, failure=bad.outcome.failure, bad=bad.revision)
+    reduction = replace(
+        made.reduction, probes=tried, failure=bad.outcome.failure, bad=bad.revision
+    )
     return replace(made, reduction=reduction, bad=bad)
 
 
 class LuckyTest(InterestingnessTest):
-    """A test for drafts that are valid and have some luck, the same each time for the same program and case."""
+    """A test for drafts that are valid and have some luck, the same each time for the
+    same program and case.
+    """
 
     def __init__(self, luck: int, share: int) -> None:
         self.luck, self.share = luck, share

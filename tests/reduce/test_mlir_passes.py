@@ -1,4 +1,6 @@
-"""Passes over MLIR modules return valid modules that are not larger, whatever the failure is."""
+"""Passes over MLIR modules return valid modules that are not larger, whatever the
+failure is.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,16 @@ def document(reader: Reader, text: str) -> MlirProgram:
     return MlirProgram(parse_module(generic), Checker(reader))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=programs(), luck=st.integers(0, 255), line=st.one_of(st.none(), st.integers(1, 20)))
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    text=programs(),
+    luck=st.integers(0, 255),
+    line=st.one_of(st.none(), st.integers(1, 20)),
+)
 def test_every_pass_returns_a_valid_module_that_is_not_larger(
     readers: Readers,  # noqa: F811
     text: str,

@@ -20,14 +20,28 @@ from triage.reduce.frontends.text import TextProgram
 from triage.reduce.interestingness import Oracle
 from triage.reduce.program import ReducedCase
 
-FAILURES = {name: Failure(name, name, f"{name}:detail", "detail") for name in ("wanted", "other")}
+FAILURES = {
+    name: Failure(name, name, f"{name}:detail", "detail")
+    for name in ("wanted", "other")
+}
 WANTED = FAILURES["wanted"]
-LIMIT = Failure("stack-limit", "stack-limit", "stack-limit", "exceeded stack allocation limit of 1 bytes. Got 2 bytes")
-NAMED_LIMIT = replace(LIMIT, signature="stack-limit:linalg.generic", details={"source_op": "linalg.generic"})
+LIMIT = Failure(
+    "stack-limit",
+    "stack-limit",
+    "stack-limit",
+    "exceeded stack allocation limit of 1 bytes. Got 2 bytes",
+)
+NAMED_LIMIT = replace(
+    LIMIT,
+    signature="stack-limit:linalg.generic",
+    details={"source_op": "linalg.generic"},
+)
 
 
 class FakeProber:
-    """The first line of a program is its outcome: `good`, a name of FAILURES, or `limit` with the line that fails."""
+    """The first line of a program is its outcome: `good`, a name of FAILURES, or
+    `limit` with the line that fails.
+    """
 
     def __init__(self, limit: Failure) -> None:
         self.limit = limit
@@ -37,7 +51,9 @@ class FakeProber:
         limit = replace(self.limit, location=f"input.mlir:{where[0] if where else 1}:1")
         failure = limit if word == "limit" else FAILURES.get(word)
         outcome: Outcome = Failed(failure) if failure else Compiled()
-        return Probe(case, Revision("1"), "1", outcome, Measured(seconds=1.0), cached=False)
+        return Probe(
+            case, Revision("1"), "1", outcome, Measured(seconds=1.0), cached=False
+        )
 
 
 class LinesProgram(TextProgram):
@@ -53,20 +69,35 @@ def oracle(folder: Path, failure: Failure = WANTED) -> Oracle:
     bad = Toolchain("iree", Revision("1"), "id", folder, folder, None)  # type: ignore[arg-type]
     drafts = folder / "drafts"
     drafts.mkdir(parents=True)
-    start = Baseline(failure, same_signature(failure), Naming.NEVER, seconds=1.0, repeats=1, probes=())
+    start = Baseline(
+        failure,
+        same_signature(failure),
+        Naming.NEVER,
+        seconds=1.0,
+        repeats=1,
+        probes=(),
+    )
     prober: Any = FakeProber(failure)
     return Oracle(prober, drafts, bad, None, start)
 
 
 @pytest.mark.parametrize("failure", [LIMIT, NAMED_LIMIT])
-def test_a_failure_without_details_keeps_the_operation_that_fails(tmp_path: Path, failure: Failure) -> None:
+def test_a_failure_without_details_keeps_the_operation_that_fails(
+    tmp_path: Path, failure: Failure
+) -> None:
     asked, never = oracle(tmp_path, failure=failure), threading.Event()
     before = draft(["limit 2", "linalg.generic gather", "linalg.generic"])
-    assert asked.fails(draft(["limit 3", "linalg.generic gather", "linalg.generic"]), never)
+    assert asked.fails(
+        draft(["limit 3", "linalg.generic gather", "linalg.generic"]), never
+    )
     asked.keep_operation(before)
     assert asked.fails(before, never)
-    assert asked.fails(draft(["limit 3", "linalg.fill", "linalg.generic gather"]), never)
-    assert not asked.fails(draft(["limit 3", "linalg.generic gather", "linalg.generic"]), never)
+    assert asked.fails(
+        draft(["limit 3", "linalg.fill", "linalg.generic gather"]), never
+    )
+    assert not asked.fails(
+        draft(["limit 3", "linalg.generic gather", "linalg.generic"]), never
+    )
     assert not asked.fails(draft(["limit 2", "linalg.generic"]), never)
 
 

@@ -21,11 +21,16 @@ FOLDERS = sorted(one for one in HERE.iterdir() if one.is_dir())
 
 def ordered() -> dict[str, list[str]]:
     """The words after the recipe's name, by the name of the folder."""
-    lines = [shlex.split(line, comments=True) for line in (HERE / "orders.txt").read_text().splitlines()]
+    lines = [
+        shlex.split(line, comments=True)
+        for line in (HERE / "orders.txt").read_text().splitlines()
+    ]
     found = {}
     for recipe, *words in filter(None, lines):
         case = words[words.index("--case") + 1] if "--case" in words else None
-        found[slug(one_case(load_cases([ROOT / "recipes" / f"{recipe}.yaml"]), case))] = words
+        found[
+            slug(one_case(load_cases([ROOT / "recipes" / f"{recipe}.yaml"]), case))
+        ] = words
     return found
 
 
@@ -35,7 +40,10 @@ def test_the_reproducers_match_orders_txt() -> None:
     for one in open_reproducers([HERE]):
         words = orders[one.folder.name]
         assert one.bad == words[words.index("-t") + 1]
-    classes = {json.loads((one / "reproducer.json").read_text())["failure"]["class"] for one in FOLDERS}
+    classes = {
+        json.loads((one / "reproducer.json").read_text())["failure"]["class"]
+        for one in FOLDERS
+    }
     assert len(FOLDERS) >= 8
     assert len(classes) >= 6
 
@@ -43,8 +51,12 @@ def test_the_reproducers_match_orders_txt() -> None:
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_each_reproducer_is_complete_and_contains_no_local_path(folder: Path) -> None:
     values = {one.name for one in folder.glob("*.npy")}
-    files = {one.name: one.read_text() for one in folder.iterdir() if one.name not in values}
-    assert not values or {f"@{name}" for name in values} == set(re.findall(r"@\w+\.npy", files["recipe.yaml"]))
+    files = {
+        one.name: one.read_text() for one in folder.iterdir() if one.name not in values
+    }
+    assert not values or {f"@{name}" for name in values} == set(
+        re.findall(r"@\w+\.npy", files["recipe.yaml"])
+    )
     program = {"input.py", "repro.py"} if "input.py" in files else {"input.mlir"}
     assert files.keys() - {"issue.md"} == {
         *program,
@@ -66,8 +78,12 @@ def test_each_reproducer_is_complete_and_contains_no_local_path(folder: Path) ->
 
 @pytest.mark.real
 @pytest.mark.slow
-def test_each_reproducer_still_fails_as_recorded(shared_home: Path, triage: Triage) -> None:
+def test_each_reproducer_still_fails_as_recorded(
+    shared_home: Path, triage: Triage
+) -> None:
     done = triage("replay", HERE, "--format", "json")
     replayed = json.loads(done.stdout)["reproducers"]
     assert done.returncode == 0, done.stdout + done.stderr
-    assert {Path(one["reproducer"]).name: one["holds"] for one in replayed} == {one.name: True for one in FOLDERS}
+    assert {Path(one["reproducer"]).name: one["holds"] for one in replayed} == {
+        one.name: True for one in FOLDERS
+    }

@@ -1,4 +1,6 @@
-"""Passes over Python return valid programs that are not larger, whatever the failure is."""
+"""Passes over Python return valid programs that are not larger, whatever the failure
+is.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ def run_all(case: Case, document: PythonProgram, luck: int) -> ReducedCase:
     for step in (*frontend.passes, *frontend.final_passes):
         before, made = made, step(made, test)
         assert made.program.valid() is not None, step
-        # An opened loop's variable gets its first value, which is one statement for another.
+        # An opened loop's variable gets its first value, which is one statement for
+        # another.
         assert made.program.size <= before.program.size, step
     return made
 
@@ -58,7 +61,9 @@ def test_every_pass_returns_a_valid_program(name: str, luck: int) -> None:
 @settings(max_examples=3, deadline=None)
 @given(luck=st.integers(0, 255))
 @pytest.mark.parametrize("case", KERNELS, ids=lambda case: case.name)
-def test_every_pass_keeps_kernel_and_specialisation_consistent(case: Case, luck: int) -> None:
+def test_every_pass_keeps_kernel_and_specialisation_consistent(
+    case: Case, luck: int
+) -> None:
     tree = parse_program(case.input.path.read_bytes())
     assert tree is not None
     made = run_all(case, PythonProgram(tree), luck)
@@ -78,7 +83,10 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(case: Case, luck:
         ("x = [y for y in range(3)]\nz = lambda a: a + x\nprint(b := 2, b)\n", []),
         ("for i in n:\n    print(i)\n", ["for i in n:\n    print(i)"]),
         ("from os import *\nprint(path)\n", []),
-        ("def f(a):\n    def g():\n        return a + h\n    h = 1\n    return g\n", []),
+        (
+            "def f(a):\n    def g():\n        return a + h\n    h = 1\n    return g\n",
+            [],
+        ),
         ("match 3:\n    case int() as n:\n        print(n)\n", []),
         ("try:\n    pass\nexcept ValueError as error:\n    print(error)\n", []),
         ("del u\n", ["del u"]),
@@ -89,7 +97,9 @@ def test_reads_of_undefined_names_are_found(text: str, found: list[str]) -> None
 
 
 def test_calls_of_a_helper_are_opened() -> None:
-    tree = parse_program(b"def add(a, b):\n    c = a + b\n    return c * 2\n\n\ndef f(x):\n    print(add(x, b=1))\n")
+    tree = parse_program(
+        b"def add(a, b):\n    c = a + b\n    return c * 2\n\n\ndef f(x):\n    print(add(x, b=1))\n"
+    )
     assert tree is not None
     opened = open_calls(ReducedCase(PythonProgram(tree), CASE), LuckyTest(0, share=256))
     assert opened.program.content == b"def f(x):\n    c = x + 1\n    print(c * 2)\n"
@@ -97,5 +107,6 @@ def test_calls_of_a_helper_are_opened() -> None:
 
 def test_code_that_python_rejects_is_invalid() -> None:
     assert parse_program(b"break\n") is None
-    assert parse_program(f"def f(a):\n    return a{' + a' * 5000}\n".encode()) is None  # too deep to follow
+    # too deep to follow
+    assert parse_program(f"def f(a):\n    return a{' + a' * 5000}\n".encode()) is None
     assert PythonProgram(ast.Module([ast.Return(None)], [])).valid() is None

@@ -16,7 +16,9 @@ from triage.report.reproducer import reduction_document
 def test_a_report_shows_the_program_the_span_and_the_cost(name: str) -> None:
     made = reproducer()
     lines = "".join(f"// line {number}\n" for number in range(100))
-    reduction = replace(made.reduction, program=lines, reproducer="out/attention-dtype-f16")
+    reduction = replace(
+        made.reduction, program=lines, reproducer="out/attention-dtype-f16"
+    )
     said = rendered(name, reduction, partial(reduction_document, reproducer=made))
     for words in (
         "3 operations",

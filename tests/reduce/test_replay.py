@@ -1,4 +1,6 @@
-"""Reproducers are read from folders and compiled again. Letters stand for the outcomes of versions."""
+"""Reproducers are read from folders and compiled again. Letters stand for the outcomes
+of versions.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,31 @@ class FakeRunner:
         self.letters, self.registry = letters, self
 
     def resolve(self, text: str, family: str) -> ToolchainRef:
-        return ToolchainRef(family, Revision(f"3.{len(self.letters) - 1}.0" if text == "latest" else text))
+        return ToolchainRef(
+            family,
+            Revision(f"3.{len(self.letters) - 1}.0" if text == "latest" else text),
+        )
 
     def probe_all(self, jobs: Sequence, what: str) -> Iterator[Probe]:
         for job in reversed(jobs):
             index = int(job.ref.revision.name.split(".")[1])
-            yield Probe(job.case, job.ref.revision, None, outcome(self.letters[index]), Measured(), cached=False)
+            yield Probe(
+                job.case,
+                job.ref.revision,
+                None,
+                outcome(self.letters[index]),
+                Measured(),
+                cached=False,
+            )
 
 
 def replayed(tmp_path: Path, letters: str, *named: str) -> Replay:
     write_reproducer(reproducer(), tmp_path)
-    [one] = replay(FakeRunner(letters), open_reproducers([tmp_path]), {"iree": named} if named else None)
+    [one] = replay(
+        FakeRunner(letters),
+        open_reproducers([tmp_path]),
+        {"iree": named} if named else None,
+    )
     return one
 
 
@@ -59,23 +75,37 @@ def test_the_recorded_version_and_the_newest_are_compiled(
     tmp_path: Path, letters: str, status: str, holds: bool | None, code: int
 ) -> None:
     found = replayed(tmp_path, letters)
-    assert (found.status, found.holds, exit_of_replays([found])) == (status, holds, code)
-    assert [version.toolchain.name for version in found.versions] == list(dict.fromkeys(["3.2.0", f"3.{len(letters) - 1}.0"]))
+    assert (found.status, found.holds, exit_of_replays([found])) == (
+        status,
+        holds,
+        code,
+    )
+    assert [version.toolchain.name for version in found.versions] == list(
+        dict.fromkeys(["3.2.0", f"3.{len(letters) - 1}.0"])
+    )
 
 
 def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> None:
     for name in "abcdei":
-        shutil.copytree(write_reproducer(reproducer(), tmp_path / "good"), tmp_path / "all" / name)
+        shutil.copytree(
+            write_reproducer(reproducer(), tmp_path / "good"), tmp_path / "all" / name
+        )
     wrong = tmp_path / "all"
     (wrong / "a" / "reproducer.json").unlink()
     (wrong / "b" / "reproducer.json").write_text('{"case": "x",\n oops}')
-    (wrong / "c" / "reproducer.json").write_text('{"case": "", "bad": {"name": "banana"}}')
-    (wrong / "i" / "reproducer.json").write_text('{"case": "i", "signature": "s", "bad": {"name": "banana"}}')
+    (wrong / "c" / "reproducer.json").write_text(
+        '{"case": "", "bad": {"name": "banana"}}'
+    )
+    (wrong / "i" / "reproducer.json").write_text(
+        '{"case": "i", "signature": "s", "bad": {"name": "banana"}}'
+    )
     (wrong / "d" / "input.mlir").unlink()
     (wrong / "e" / "recipe.yaml").write_text("name: e\n")
     with pytest.raises(BadFiles) as raised:
         open_reproducers([wrong, tmp_path / "nowhere"])
-    messages = "\n".join(str(problem).removeprefix(str(tmp_path)) for problem in raised.value.problems)
+    messages = "\n".join(
+        str(problem).removeprefix(str(tmp_path)) for problem in raised.value.problems
+    )
     for line in (
         "/all/a/reproducer.json: is missing",
         "/all/b/reproducer.json: Invalid JSON",
@@ -93,9 +123,13 @@ def test_all_mistakes_of_all_folders_are_reported_together(tmp_path: Path) -> No
 
 
 @each_damage
-def test_a_damaged_record_is_bad_input(triage: Triage, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_record_is_bad_input(
+    triage: Triage, tmp_path: Path, damage: str
+) -> None:
     (tmp_path / "r").mkdir()
-    (tmp_path / "r" / "reproducer.json").write_text('{"case": "c", "signature": "s", "bad": {"name": "3.2.0"}}')
+    (tmp_path / "r" / "reproducer.json").write_text(
+        '{"case": "c", "signature": "s", "bad": {"name": "3.2.0"}}'
+    )
     do(damage, tmp_path / "r" / "reproducer.json")
     done = triage("replay", tmp_path / "r")
     assert done.returncode == 2
@@ -104,17 +138,35 @@ def test_a_damaged_record_is_bad_input(triage: Triage, tmp_path: Path, damage: s
 
 
 @pytest.mark.real
-def test_a_reproducer_replays_on_every_release_that_the_reduction_tested(shared_home: Path, triage: Triage) -> None:
+def test_a_reproducer_replays_on_every_release_that_the_reduction_tested(
+    shared_home: Path, triage: Triage
+) -> None:
     """3.13.0 does not read attention as 3.3.0 prints it, only its generic form."""
     words = ["-t", "3.3.0", "--good", "3.2.0", "--out", "out", "--format", "json"]
-    done = triage("reduce", ROOT / "reproducers" / "llama-attention-aggressive-fusion-dtype-f16" / "recipe.yaml", *words)
+    done = triage(
+        "reduce",
+        ROOT
+        / "reproducers"
+        / "llama-attention-aggressive-fusion-dtype-f16"
+        / "recipe.yaml",
+        *words,
+    )
     assert done.returncode == 0, done.stderr
     reduction = json.loads(done.stdout)
-    said = {one["version"]: one["status"] for one in reduction["evidence"] if one["status"] in ("passed", "failed")}
+    said = {
+        one["version"]: one["status"]
+        for one in reduction["evidence"]
+        if one["status"] in ("passed", "failed")
+    }
     assert "3.13.0" in said
     revs = [word for version in said for word in ("-t", version)]
-    [replayed] = json.loads(triage("replay", reduction["reproducer"], *revs, "--format", "json").stdout)["reproducers"]
+    [replayed] = json.loads(
+        triage("replay", reduction["reproducer"], *revs, "--format", "json").stdout
+    )["reproducers"]
     states = {one["toolchain"]["name"]: one["status"] for one in replayed["versions"]}
     assert states.keys() == said.keys()
-    assert all((states[version] == "fixed") == (status == "passed") for version, status in said.items()), states
+    assert all(
+        (states[version] == "fixed") == (status == "passed")
+        for version, status in said.items()
+    ), states
     assert "untestable" not in states.values()

@@ -1,4 +1,6 @@
-"""Reproducers of kernels and commands: the recipe reads back unchanged, the script works without triage."""
+"""Reproducers of kernels and commands: the recipe reads back unchanged, the script
+works without triage.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,14 @@ HOW = KernelSpec(
 
 def of_kernel(version: str, backend: str) -> Reproducer:
     made = reproducer()
-    tried = tuple(replace(probe, version=version) if probe is made.bad else probe for probe in made.reduction.probes)
+    tried = tuple(
+        replace(probe, version=version) if probe is made.bad else probe
+        for probe in made.reduction.probes
+    )
     target = Target("cuda", "sm_90") if backend == "cuda" else Target("hip", "gfx942")
-    case = replace(CASE, compiler="triton", spec=HOW, target=target, flags=(), phase=None)
+    case = replace(
+        CASE, compiler="triton", spec=HOW, target=target, flags=(), phase=None
+    )
     compiled = StandaloneCompile(
         case=case,
         source="input.py",
@@ -49,21 +56,44 @@ def of_kernel(version: str, backend: str) -> Reproducer:
         function=PythonFunction("k", ("x_ptr", "n", "step", "B", "D")),
     )
     reduction = replace(made.reduction, small=case, probes=tried, program=KERNEL)
-    return replace(made, reduction=reduction, bad=tried[2], compile=compiled, file="input.py", content=KERNEL.encode())
+    return replace(
+        made,
+        reduction=reduction,
+        bad=tried[2],
+        compile=compiled,
+        file="input.py",
+        content=KERNEL.encode(),
+    )
 
 
-@pytest.mark.parametrize("version", ["3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.9.0"])
+@pytest.mark.parametrize(
+    "version", ["3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", "3.9.0"]
+)
 @pytest.mark.parametrize("backend", ["cuda", "hip"])
-def test_a_kernels_script_has_the_calls_of_its_release(version: str, backend: str) -> None:
+def test_a_kernels_script_has_the_calls_of_its_release(
+    version: str, backend: str
+) -> None:
     files = reproducer_files(of_kernel(version=version, backend=backend))
     script = str(files["repro.py"])
     tree = ast.parse(script)
-    called = {ast.unparse(one.func): one for one in ast.walk(tree) if isinstance(one, ast.Call)}
-    given: dict[str, Any] = {one.arg or "": one.value for one in (called.get("ASTSource") or called["triton.compile"]).keywords}
-    described = {"3.2.0": "known", "3.0.0": "AttrsDescriptor(divisible_by_16={0}, equal_to_1={2})"}
+    called = {
+        ast.unparse(one.func): one
+        for one in ast.walk(tree)
+        if isinstance(one, ast.Call)
+    }
+    given: dict[str, Any] = {
+        one.arg or "": one.value
+        for one in (called.get("ASTSource") or called["triton.compile"]).keywords
+    }
+    described = {
+        "3.2.0": "known",
+        "3.0.0": "AttrsDescriptor(divisible_by_16={0}, equal_to_1={2})",
+    }
     assert "GPUTarget" in called
     if version >= "3.3":
-        assert ast.literal_eval(given["attrs"]) == {(0,): [["tt.divisibility", 16], ["tt.pointer_range", 32]]}
+        assert ast.literal_eval(given["attrs"]) == {
+            (0,): [["tt.divisibility", 16], ["tt.pointer_range", 32]]
+        }
         assert ast.literal_eval(given["signature"])["step"] == "constexpr"
         assert "constexprs" in given
     else:

@@ -1,4 +1,6 @@
-"""The values that smaller programs are run with, and which wrong results count as the same."""
+"""The values that smaller programs are run with, and which wrong results count as the
+same.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
-from triage.reduce.frontends.mlir_program import Checker, MlirProgram, cut, name_arguments, pieces
+from triage.reduce.frontends.mlir_program import (
+    Checker,
+    MlirProgram,
+    cut,
+    name_arguments,
+    pieces,
+)
 from triage.reduce.program import ReducedCase, Reducible
 from triage.reduce.runs import ArgumentValues
 
@@ -48,8 +56,10 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
     assert inputs_of(document) == run.inputs
     [function] = document.module.functions()
     assert draft
-    last = cut(draft, function, pieces(function)[2:])  # reads the second and the first result
-    middle = cut(draft, function, pieces(function)[1:2])  # reads the first result and the second argument
+    # reads the second and the first result
+    last = cut(draft, function, pieces(function)[2:])
+    # reads the first result and the second argument
+    middle = cut(draft, function, pieces(function)[1:2])
     assert last
     assert middle
     made = "4x2xf32=-1 0 1 2 -1 0 1 2"
@@ -58,7 +68,14 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
 
 
 def wrong(**details: object) -> Failure:
-    return Failure("wrong-result", "wrong-result", "wrong-result:0", "", details=details, stage=Stage.COMPARE)  # type: ignore[arg-type]
+    return Failure(
+        "wrong-result",
+        "wrong-result",
+        "wrong-result:0",
+        "",
+        details=details,
+        stage=Stage.COMPARE,
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +86,14 @@ def wrong(**details: object) -> Failure:
         (wrong(nan=0, inf=0, max_rel_error="0.0002"), False),
         (wrong(nan=3, inf=0, max_rel_error="0"), False),
         (wrong(kind="metadata"), False),
-        (replace(wrong(nan=0, max_rel_error="0.5"), failure_class="run-failure"), False),
+        (
+            replace(wrong(nan=0, max_rel_error="0.5"), failure_class="run-failure"),
+            False,
+        ),
     ],
 )
-def test_wrong_results_of_another_sort_are_other_failures(failure: Failure, *, same: bool) -> None:
+def test_wrong_results_of_another_sort_are_other_failures(
+    failure: Failure, *, same: bool
+) -> None:
     assert same_wrong_result(wrong(nan=0, inf=0, max_rel_error="1.5"))(failure) is same
     assert same_wrong_result(wrong(nan=1))(wrong(nan=7, output=3))

@@ -16,9 +16,17 @@ from triage.reduce.program import ReducedCase
 from triage.reduce.result import ReductionFolder
 
 KERNEL = KernelSpec(
-    "add", {"x": "*fp32"}, {"BLOCK": 64, "FAST": True, "SCALE": 1.5}, {"x": {"divisibility": 16}}, {"num_warps": 4}
+    "add",
+    {"x": "*fp32"},
+    {"BLOCK": 64, "FAST": True, "SCALE": 1.5},
+    {"x": {"divisibility": 16}},
+    {"num_warps": 4},
 )
-CHANGED = {"flags": (Flag("--a", "3.0.0"), Flag("--b")), "target": Target("rocm", "gfx942", 2), "phase": "flow"}
+CHANGED = {
+    "flags": (Flag("--a", "3.0.0"), Flag("--b")),
+    "target": Target("rocm", "gfx942", 2),
+    "phase": "flow",
+}
 
 
 @pytest.fixture
@@ -29,12 +37,19 @@ def case() -> Case:
 @pytest.fixture
 def folder(case: Case, tmp_path: Path) -> ReductionFolder:
     folder = ReductionFolder(tmp_path, "key")
-    folder.save(ReducedCase(TextProgram(["x"], case.input.kind, "py"), replace(case, **CHANGED)))
+    folder.save(
+        ReducedCase(TextProgram(["x"], case.input.kind, "py"), replace(case, **CHANGED))
+    )
     return folder
 
 
-def test_saved_settings_are_read_as_they_were_written(folder: ReductionFolder, case: Case) -> None:
-    assert folder.best(replace(case, spec=None)) == (folder.path / "best.py", replace(case, **CHANGED))
+def test_saved_settings_are_read_as_they_were_written(
+    folder: ReductionFolder, case: Case
+) -> None:
+    assert folder.best(replace(case, spec=None)) == (
+        folder.path / "best.py",
+        replace(case, **CHANGED),
+    )
 
 
 @each_damage

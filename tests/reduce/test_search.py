@@ -1,4 +1,6 @@
-"""The searches of passes and the parallel interestingness test, compared with brute force."""
+"""The searches of passes and the parallel interestingness test, compared with brute
+force.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,21 @@ from triage.reduce.frontends.text import TextProgram
 from triage.reduce.interestingness import InterestingnessTest, Oracle
 from triage.reduce.program import ReducedCase
 
-CASE = Case("r", "r", "", "iree", Path("r"), Input(Path("i"), InputKind.MLIR), Target("llvm-cpu"))
+CASE = Case(
+    "r",
+    "r",
+    "",
+    "iree",
+    Path("r"),
+    Input(Path("i"), InputKind.MLIR),
+    Target("llvm-cpu"),
+)
 
 
 def draft(items: Sequence[object]) -> ReducedCase:
-    return ReducedCase(TextProgram([str(item) for item in items], InputKind.OTHER, "other"), CASE)
+    return ReducedCase(
+        TextProgram([str(item) for item in items], InputKind.OTHER, "other"), CASE
+    )
 
 
 def left_in(candidate: ReducedCase) -> list[int]:
@@ -54,8 +66,15 @@ class ContainsTest(InterestingnessTest):
         return True
 
 
-@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), max_size=8))), st.booleans())
-def test_minimise_keeps_exactly_the_needed_items(given_: tuple[int, set[int]], whole: bool) -> None:
+@given(
+    st.integers(1, 60).flatmap(
+        lambda n: st.tuples(st.just(n), st.sets(st.integers(0, n - 1), max_size=8))
+    ),
+    st.booleans(),
+)
+def test_minimise_keeps_exactly_the_needed_items(
+    given_: tuple[int, set[int]], whole: bool
+) -> None:
     count, wanted = given_
     test = ContainsTest(wanted)
     original = draft(range(count))
@@ -74,7 +93,9 @@ class FakeOracle(Oracle):
         return self.answer(int(candidate.program.content), cancelled)
 
 
-def first(answer: Callable[[int, threading.Event], bool], count: int, jobs: int = 2) -> int | None:
+def first(
+    answer: Callable[[int, threading.Event], bool], count: int, jobs: int = 2
+) -> int | None:
     """Which of some candidates wins."""
     task = Progress().task("reduce")
     test = InterestingnessTest(FakeOracle(answer), lambda _: None, jobs, task)
@@ -85,9 +106,15 @@ def first(answer: Callable[[int, threading.Event], bool], count: int, jobs: int 
     return None if found is None else int(found.program.content)
 
 
-@given(st.lists(st.booleans(), max_size=12), st.integers(1, 4), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.booleans(), max_size=12),
+    st.integers(1, 4),
+    st.randoms(use_true_random=False),
+)
 @settings(max_examples=40, deadline=None)
-def test_the_first_in_order_wins_whichever_compile_ends_first(answers: list[bool], jobs: int, luck: random.Random) -> None:
+def test_the_first_in_order_wins_whichever_compile_ends_first(
+    answers: list[bool], jobs: int, luck: random.Random
+) -> None:
     waits = [luck.random() / 200 for _ in answers]
 
     def answer(number: int, cancelled: threading.Event) -> bool:
@@ -95,7 +122,9 @@ def test_the_first_in_order_wins_whichever_compile_ends_first(answers: list[bool
             raise Interrupted("stopped")
         return answers[number]
 
-    assert first(answer, len(answers), jobs) == (answers.index(True) if True in answers else None)
+    assert first(answer, len(answers), jobs) == (
+        answers.index(True) if True in answers else None
+    )
 
 
 def test_a_match_cancels_the_later_compiles() -> None:
@@ -125,7 +154,8 @@ def test_ctrl_c_ends_every_compile_under_way() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         first(answer, 2)
-    # A thread that starts while Ctrl-C arrives is not known to its pool, which does not wait for it.
+    # A thread that starts while Ctrl-C arrives is not known to its pool, which does not
+    # wait for it.
     assert ended.acquire(timeout=20)
     assert ended.acquire(timeout=20)
 
@@ -133,7 +163,9 @@ def test_ctrl_c_ends_every_compile_under_way() -> None:
 class LinesOracle(Oracle):
     """An oracle over lines. fails, good: the answers of the bad and the good toolchain."""
 
-    def __init__(self, fails: Callable[[set[int]], bool], good: Callable[[set[int]], bool]) -> None:
+    def __init__(
+        self, fails: Callable[[set[int]], bool], good: Callable[[set[int]], bool]
+    ) -> None:
         self.good, self.calls, self.cached = cast("Toolchain", object()), 0, 0
         self._fails, self._good = fails, good
 
@@ -148,12 +180,19 @@ def drop(candidate: ReducedCase, test: InterestingnessTest, /) -> ReducedCase:
     return minimise(candidate, left_in(candidate), draft, test)
 
 
-@given(st.sets(st.integers(0, 39), min_size=1, max_size=6), st.sets(st.integers(0, 39), max_size=6), st.integers(1, 2))
-def test_the_result_fails_and_the_good_toolchain_compiles_it(wanted: set[int], needed: set[int], jobs: int) -> None:
+@given(
+    st.sets(st.integers(0, 39), min_size=1, max_size=6),
+    st.sets(st.integers(0, 39), max_size=6),
+    st.integers(1, 2),
+)
+def test_the_result_fails_and_the_good_toolchain_compiles_it(
+    wanted: set[int], needed: set[int], jobs: int
+) -> None:
     kept: list[ReducedCase] = []
     asked = LinesOracle(lambda items: wanted <= items, lambda items: needed <= items)
     under_way = InterestingnessTest(asked, kept.append, jobs, Progress().task("reduce"))
     found = reduce(draft(range(40)), under_way, [drop])
     under_way.close()
     assert set(left_in(found)) == wanted | needed
-    assert all(needed <= set(left_in(candidate)) for candidate in kept)  # only these may be resumed
+    # only these may be resumed
+    assert all(needed <= set(left_in(candidate)) for candidate in kept)

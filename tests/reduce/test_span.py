@@ -11,12 +11,28 @@ from triage.report.reproducer import span_text
 @pytest.mark.parametrize(
     ("letters", "bad", "text"),
     [
-        ("PPFFPP", 2, "last good 3.1.0, first bad 3.2.0, last bad 3.3.0, fixed in 3.4.0"),
+        (
+            "PPFFPP",
+            2,
+            "last good 3.1.0, first bad 3.2.0, last bad 3.3.0, fixed in 3.4.0",
+        ),
         ("PFP", 1, "last good 3.0.0, first bad 3.1.0, fixed in 3.2.0"),
         ("FFF", 1, "first bad 3.0.0, still failing in 3.2.0"),
-        ("PUUF", 3, "last good 3.0.0, first bad 3.3.0 (3.1.0, 3.2.0 could not be tested)"),
-        ("PFUFP", 3, "last good 3.0.0, first bad 3.1.0, last bad 3.3.0, fixed in 3.4.0"),
-        ("PGFFGP", 2, "3.1.0 fails in another way, first bad 3.2.0, last bad 3.3.0, 3.4.0 fails in another way"),
+        (
+            "PUUF",
+            3,
+            "last good 3.0.0, first bad 3.3.0 (3.1.0, 3.2.0 could not be tested)",
+        ),
+        (
+            "PFUFP",
+            3,
+            "last good 3.0.0, first bad 3.1.0, last bad 3.3.0, fixed in 3.4.0",
+        ),
+        (
+            "PGFFGP",
+            2,
+            "3.1.0 fails in another way, first bad 3.2.0, last bad 3.3.0, 3.4.0 fails in another way",
+        ),
         ("UFU", 1, "first bad 3.1.0"),
         ("PFPFP", 3, "last good 3.2.0, first bad 3.3.0, fixed in 3.4.0"),
     ],
@@ -36,6 +52,10 @@ def test_the_span_around_the_bad_version(letters: str, bad: int, text: str) -> N
         ("", []),
     ],
 )
-def test_expectations_cover_the_failing_versions(letters: str, windows: list[tuple[str, str, str | None]]) -> None:
+def test_expectations_cover_the_failing_versions(
+    letters: str, windows: list[tuple[str, str, str | None]]
+) -> None:
     classes = {"F": "shared-memory-overflow", "G": "verifier"}
-    assert expectations(probes(letters)) == tuple(Expectation(classes[one], since, until) for one, since, until in windows)
+    assert expectations(probes(letters)) == tuple(
+        Expectation(classes[one], since, until) for one, since, until in windows
+    )

@@ -9,7 +9,16 @@ from pathlib import Path
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Measured, Outcome, Probe, Untestable
+from triage.model.outcome import (
+    Cause,
+    Compiled,
+    Failed,
+    Failure,
+    Measured,
+    Outcome,
+    Probe,
+    Untestable,
+)
 from triage.model.progress import Progress
 from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.toolchains.registry import ToolchainRef
@@ -40,12 +49,16 @@ def a_case(*flags: str, backend: str = "rocm", **more: object) -> Case:
     path = Path("/nowhere/m.mlir")
     given = tuple(map(Flag, flags))
     target = Target(backend, "gfx942")
-    return Case("m", "m", "", "iree", path, Input(path, InputKind.MLIR), target, given, **more)  # type: ignore[arg-type]
+    return Case(
+        "m", "m", "", "iree", path, Input(path, InputKind.MLIR), target, given, **more
+    )  # type: ignore[arg-type]
 
 
 def a_toolchain(name: str = "3.3.0") -> Toolchain:
     known = Capabilities(flags=FLAGS, switches=SWITCHES)
-    return Toolchain("iree", Revision(name), name, Path(), Path("iree-compile"), known, name)
+    return Toolchain(
+        "iree", Revision(name), name, Path(), Path("iree-compile"), known, name
+    )
 
 
 def a_place(name: str = "3.3.0") -> ToolchainRef:
@@ -90,11 +103,21 @@ class FlagRunner:
 
     def probe_all(self, jobs: Sequence[ProbeJob], what: str = "") -> Iterator[Probe]:
         for job in reversed(jobs):  # probes come in any order
-            flags, name = frozenset(flag.text for flag in job.case.flags), job.ref.revision.name
+            flags, name = (
+                frozenset(flag.text for flag in job.case.flags),
+                job.ref.revision.name,
+            )
             self.asked.append((name, flags))
             spent = self.seconds(flags)
             measured = Measured(spent, spent, 100.0, {"artifact_bytes": 10.0})
-            yield Probe(job.case, job.ref.revision, name, self.behaviour(flags, name), measured, cached=False)
+            yield Probe(
+                job.case,
+                job.ref.revision,
+                name,
+                self.behaviour(flags, name),
+                measured,
+                cached=False,
+            )
 
 
 def fixed_by(*flags: str, otherwise: Outcome | None = None) -> Behaviour:

@@ -22,8 +22,12 @@ IGEMM = "--iree-codegen-llvmgpu-use-igemm=false"
 TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
 
 
-def found(runner: FlagRunner, *flags: str, good: str | None = None, budget: int = 60) -> Remedies:
-    order = RemedyRequest(a_case(*flags), a_place(), a_place(good) if good else None, budget)
+def found(
+    runner: FlagRunner, *flags: str, good: str | None = None, budget: int = 60
+) -> Remedies:
+    order = RemedyRequest(
+        a_case(*flags), a_place(), a_place(good) if good else None, budget
+    )
     answer = find_remedies(runner, order)  # type: ignore[arg-type]
     assert answer.failure
     return answer
@@ -37,7 +41,9 @@ def test_the_whole_first_tier_is_tried_and_a_flag_for_users_comes_first() -> Non
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         return Compiled() if flags & {IGEMM, TILE} else failed()
 
-    answer = found(FlagRunner(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0))
+    answer = found(
+        FlagRunner(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0)
+    )
     assert flags_of(answer) == [(IGEMM,), (TILE,)]
 
 
@@ -57,29 +63,53 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         if name == "3.3.0":
             return Compiled() if flags & {IGEMM, TILE} else failed()
-        return Untestable(Cause.FLAG, f"does not know the flag {IGEMM}") if IGEMM in flags else Compiled()
+        return (
+            Untestable(Cause.FLAG, f"does not know the flag {IGEMM}")
+            if IGEMM in flags
+            else Compiled()
+        )
 
     answer = found(FlagRunner(behaviour, newest="3.13.0"), good="3.2.0")
     assert flags_of(answer) == [(TILE,), (IGEMM,)]
     answered = as_json(answer)["remedies"]
-    assert [[one["name"] for one in remedy["verified_on"]] for remedy in answered] == [["3.3.0", "3.2.0", "3.13.0"], ["3.3.0"]]
-    assert [[one["name"] for one in remedy["breaks"]] for remedy in answered] == [[], ["3.2.0", "3.13.0"]]
+    assert [[one["name"] for one in remedy["verified_on"]] for remedy in answered] == [
+        ["3.3.0", "3.2.0", "3.13.0"],
+        ["3.3.0"],
+    ]
+    assert [[one["name"] for one in remedy["breaks"]] for remedy in answered] == [
+        [],
+        ["3.2.0", "3.13.0"],
+    ]
 
 
-@pytest.mark.parametrize(("bad", "newest", "upgrade"), [("3.3.0", "3.13.0", "3.13.0"), ("3.14.0rc1", "3.13.0", None)])
-def test_an_upgrade_is_a_remedy_also_if_no_flag_works(bad: str, newest: str, upgrade: str | None) -> None:
-    runner = FlagRunner(lambda flags, name: failed() if name == bad else Compiled(), newest=newest)
+@pytest.mark.parametrize(
+    ("bad", "newest", "upgrade"),
+    [("3.3.0", "3.13.0", "3.13.0"), ("3.14.0rc1", "3.13.0", None)],
+)
+def test_an_upgrade_is_a_remedy_also_if_no_flag_works(
+    bad: str, newest: str, upgrade: str | None
+) -> None:
+    runner = FlagRunner(
+        lambda flags, name: failed() if name == bad else Compiled(), newest=newest
+    )
     answer = find_remedies(runner, RemedyRequest(a_case(), a_place(bad)))  # type: ignore[arg-type]
     assert answer.remedies == ()
     assert (answer.upgrade and answer.upgrade.name) == upgrade
     shown = text(answer, remedy_document(answer))
-    assert ("m on 3.3.0: only an upgrade helps" in shown and "\nupgrade to 3.13.0  3.13.0\n" in shown) is bool(upgrade)
+    assert (
+        "m on 3.3.0: only an upgrade helps" in shown
+        and "\nupgrade to 3.13.0  3.13.0\n" in shown
+    ) is bool(upgrade)
 
 
 def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         unknown = failed("unknown-flag").failure
-        return Untestable(Cause.FLAG, "does not know --iree-opt-level", unknown) if flags else Compiled()
+        return (
+            Untestable(Cause.FLAG, "does not know --iree-opt-level", unknown)
+            if flags
+            else Compiled()
+        )
 
     answer = found(FlagRunner(behaviour), "--iree-opt-level=O3")
     assert [remedy.text for remedy in answer.remedies] == ["without --iree-opt-level"]
@@ -109,7 +139,10 @@ def trials(runner: FlagRunner, budget: int = 60) -> Trials:
 
 def test_candidates_after_the_deadline_are_not_tried() -> None:
     runner = FlagRunner(lambda flags, name: failed())
-    first, second = [CaseChange(("--a",))], [CaseChange((f"--b{number}",)) for number in range(9)]
+    first, second = (
+        [CaseChange(("--a",))],
+        [CaseChange((f"--b{number}",)) for number in range(9)],
+    )
     (in_time := trials(runner)).search(first, second)
     assert (len(in_time.probes), in_time.is_out_of_time) == (10, False)
     (late := replace(trials(runner), deadline=-inf)).search(first, second)
@@ -126,7 +159,9 @@ def test_the_smallest_value_is_found(needed: int) -> None:
         return Compiled() if int(text.partition("=")[2]) >= needed else failed()
 
     runner = FlagRunner(behaviour)
-    largest = CaseChange(("--limit=65536",), limit=RemedyCandidate(least="--limit", above=32, upto=65536))
+    largest = CaseChange(
+        ("--limit=65536",), limit=RemedyCandidate(least="--limit", above=32, upto=65536)
+    )
     works = runner.probe(a_case("--limit=65536"), a_place())
     change, probe, seen_to_fail = trials(runner).with_smallest_value(largest, works)
     assert change.flags == (f"--limit={needed}",)
@@ -136,7 +171,14 @@ def test_the_smallest_value_is_found(needed: int) -> None:
 
 
 def compiled(name: str = "3.3.0", **metrics: float) -> Probe:
-    return Probe(a_case(), Revision(name), name, Compiled(), Measured(1.0, 1.0, 100.0, metrics), cached=False)
+    return Probe(
+        a_case(),
+        Revision(name),
+        name,
+        Compiled(),
+        Measured(1.0, 1.0, 100.0, metrics),
+        cached=False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,9 +190,16 @@ def compiled(name: str = "3.3.0", **metrics: float) -> Probe:
         (Untestable(Cause.INPUT, "does not parse"), False),
     ],
 )
-def test_a_rewritten_input_that_a_version_cannot_parse_breaks_nothing(after: Outcome, breaks: bool) -> None:
+def test_a_rewritten_input_that_a_version_cannot_parse_breaks_nothing(
+    after: Outcome, breaks: bool
+) -> None:
     plain = compiled("3.13.0", dispatches=3)
     check = check_of(plain, replace(plain, outcome=after))
     assert check.breaks is breaks
-    assert check.cost_without == {"cpu_seconds": 1.0, "seconds": 1.0, "peak_rss_mb": 100.0, "dispatches": 3}
+    assert check.cost_without == {
+        "cpu_seconds": 1.0,
+        "seconds": 1.0,
+        "peak_rss_mb": 100.0,
+        "dispatches": 3,
+    }
     assert (check.cost_with is None) == (after != Compiled())

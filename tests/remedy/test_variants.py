@@ -1,4 +1,6 @@
-"""The keys that a failure depends on, and a sentence that is exact for the compiled variants."""
+"""The keys that a failure depends on, and a sentence that is exact for the compiled
+variants.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,27 @@ from tests.remedy.flag_compiler import FlagRunner, a_case, a_place, failed
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Compiled, Outcome, Untestable
-from triage.remedy.variants import Observed, VariantResult, compare_variants, depends_on, varied
+from triage.remedy.variants import (
+    Observed,
+    VariantResult,
+    compare_variants,
+    depends_on,
+    varied,
+)
 
-F, P, X, U = VariantResult.FAILS, VariantResult.COMPILES, VariantResult.OTHER, VariantResult.UNTESTABLE
+F, P, X, U = (
+    VariantResult.FAILS,
+    VariantResult.COMPILES,
+    VariantResult.OTHER,
+    VariantResult.UNTESTABLE,
+)
 
 
 def grid(outcomes: str, **axes: list[str]) -> list[Observed]:
     letters = {"F": F, "P": P, "X": X, "U": U}
-    choices = [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+    choices = [
+        dict(zip(axes, values, strict=True)) for values in product(*axes.values())
+    ]
     return list(zip(choices, (letters[letter] for letter in outcomes), strict=True))
 
 
@@ -29,13 +44,33 @@ WARPS = {"num_warps": ["4", "8", "16"]}
 @pytest.mark.parametrize(
     "outcomes, axes, matters, sentence",
     [
-        ("FFFPPP", DTYPE | WARPS, ("dtype",), "It fails exactly for dtype=f16; num_warps does not matter."),
+        (
+            "FFFPPP",
+            DTYPE | WARPS,
+            ("dtype",),
+            "It fails exactly for dtype=f16; num_warps does not matter.",
+        ),
         ("PFF", WARPS, ("num_warps",), "It fails exactly for num_warps=8 or 16."),
-        ("PFFPPP", DTYPE | WARPS, ("dtype", "num_warps"), "It fails exactly for dtype=f16 and num_warps=8 or 16."),
+        (
+            "PFFPPP",
+            DTYPE | WARPS,
+            ("dtype", "num_warps"),
+            "It fails exactly for dtype=f16 and num_warps=8 or 16.",
+        ),
         ("FFFFFF", DTYPE | WARPS, (), "It fails for all values (dtype and num_warps)."),
         ("PPP", WARPS, (), "No case has this failure."),
-        ("UFP", WARPS, ("num_warps",), "It fails exactly for num_warps=8. 1 of 3 cannot be tested."),
-        ("FXP", WARPS, ("num_warps",), "It fails exactly for num_warps=4. 1 of 3 fail in another way."),
+        (
+            "UFP",
+            WARPS,
+            ("num_warps",),
+            "It fails exactly for num_warps=8. 1 of 3 cannot be tested.",
+        ),
+        (
+            "FXP",
+            WARPS,
+            ("num_warps",),
+            "It fails exactly for num_warps=4. 1 of 3 fail in another way.",
+        ),
         (
             "FPPF",
             DTYPE | {"n": ["1", "2"]},
@@ -44,7 +79,9 @@ WARPS = {"num_warps": ["4", "8", "16"]}
         ),
     ],
 )
-def test_the_deciding_keys(outcomes: str, axes: dict[str, list[str]], matters: tuple[str, ...], sentence: str) -> None:
+def test_the_deciding_keys(
+    outcomes: str, axes: dict[str, list[str]], matters: tuple[str, ...], sentence: str
+) -> None:
     assert depends_on(grid(outcomes, **axes)) == (matters, sentence)
 
 
@@ -53,26 +90,52 @@ def test_the_deciding_keys(outcomes: str, axes: dict[str, list[str]], matters: t
     [
         ({"nothing": ("1",)}, "nothing"),
         ({"devices": ("none",)}, "devices=none"),
-        ({"backend": ("cuda",), "chip": ("sm_80",), "args.backend": ("x",), "x": ("1",)}, "ambiguous"),
+        (
+            {
+                "backend": ("cuda",),
+                "chip": ("sm_80",),
+                "args.backend": ("x",),
+                "x": ("1",),
+            },
+            "ambiguous",
+        ),
         ({"chip": tuple(map(str, range(65)))}, "64"),
     ],
 )
 def test_bad_keys_and_values(axes: dict[str, tuple[str, ...]], says: str) -> None:
     with pytest.raises(BadInput, match=says):
-        varied(replace(a_case(), input=replace(a_case().input, args=(("backend", "x"),))), axes)
+        varied(
+            replace(a_case(), input=replace(a_case().input, args=(("backend", "x"),))),
+            axes,
+        )
 
 
-def compared(behaviour: dict[str, Outcome], about: str | None = None) -> dict[str, object]:
-    cases = [replace(a_case(f"--n={n}"), name=f"m[n={n}]", matrix=(("n", n),)) for n in behaviour]
-    runner = FlagRunner(lambda flags, name: behaviour[next(iter(flags)).partition("=")[2]])
+def compared(
+    behaviour: dict[str, Outcome], about: str | None = None
+) -> dict[str, object]:
+    cases = [
+        replace(a_case(f"--n={n}"), name=f"m[n={n}]", matrix=(("n", n),))
+        for n in behaviour
+    ]
+    runner = FlagRunner(
+        lambda flags, name: behaviour[next(iter(flags)).partition("=")[2]]
+    )
     chosen = next((one for one in cases if one.name == about), None)
     return as_json(compare_variants(runner, cases, a_place(), chosen))  # type: ignore[arg-type,no-any-return]
 
 
 def test_the_sentence_is_about_the_given_case() -> None:
-    behaviour = {"1": failed("segfault"), "2": failed(), "3": Compiled(), "4": Untestable(Cause.FLAG, "no")}
+    behaviour = {
+        "1": failed("segfault"),
+        "2": failed(),
+        "3": Compiled(),
+        "4": Untestable(Cause.FLAG, "no"),
+    }
     answer = compared(behaviour)
-    assert answer["sentence"] == "It fails exactly for n=1. 1 of 4 fail in another way and 1 of 4 cannot be tested."
+    assert (
+        answer["sentence"]
+        == "It fails exactly for n=1. 1 of 4 fail in another way and 1 of 4 cannot be tested."
+    )
     assert [one["values"]["n"] for one in answer["results"]] == ["1", "2", "3", "4"]  # type: ignore[attr-defined]
     assert "n=2" in str(compared(behaviour, "m[n=2]")["sentence"])
     answer = compared(behaviour, "m[n=3]")

@@ -9,7 +9,17 @@ import pytest
 
 from triage.model.outcome import Failure
 from triage.report import terminal
-from triage.report.document import Bullets, Code, Details, Document, Facts, Heading, Paragraph, Span, Table
+from triage.report.document import (
+    Bullets,
+    Code,
+    Details,
+    Document,
+    Facts,
+    Heading,
+    Paragraph,
+    Span,
+    Table,
+)
 from triage.report.elements import numbers_text
 from triage.report.formats import rendered
 
@@ -27,11 +37,28 @@ class Answer:
 def answer_document(result: Answer) -> Document:
     """Every kind of block, with the result's text in each place."""
     text = result.text
-    blocks = [Heading(text), Paragraph(text), Bullets([text]), Facts([(text, text)]), Code(text, "mlir")]
+    blocks = [
+        Heading(text),
+        Paragraph(text),
+        Bullets([text]),
+        Facts([(text, text)]),
+        Code(text, "mlir"),
+    ]
     table = Table(
-        ["a", "empty", "b"], [[text, "", Span(text, "code")], [Span(text, "bad"), "", Span(text, url="javascript:x")]]
+        ["a", "empty", "b"],
+        [
+            [text, "", Span(text, "code")],
+            [Span(text, "bad"), "", Span(text, url="javascript:x")],
+        ],
     )
-    return Document(text, [*blocks, table, Details(text, [Paragraph(Span(text, url="https://example.org/a"))])])
+    return Document(
+        text,
+        [
+            *blocks,
+            table,
+            Details(text, [Paragraph(Span(text, url="https://example.org/a"))]),
+        ],
+    )
 
 
 def shown_as(form: str, text: str = HOSTILE) -> str:
@@ -60,25 +87,39 @@ def test_a_page_shows_text_and_runs_nothing() -> None:
 
 
 def test_an_empty_column_is_left_out_and_the_key_is_the_keyword() -> None:
-    assert "empty" not in shown_as("text", "x") + shown_as("markdown", "x") + shown_as("html", "x")
+    assert "empty" not in shown_as("text", "x") + shown_as("markdown", "x") + shown_as(
+        "html", "x"
+    )
     assert '"class": "kind"' in shown_as("json", "x")
 
 
 @pytest.mark.parametrize("columns", ["20", "40", "60", "200"])
-def test_a_terminal_of_any_width_shows_whole_words_of_every_cell(columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_of_any_width_shows_whole_words_of_every_cell(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     cells = ["--a-flag-to-copy=false", "2 words", "3.13.0"]
     table = Table(["change", "cost", "holds on"], [cells, cells])
-    shown = rendered("text", None, lambda _: Document("", [table, Bullets(["a long text " * 20 + "end"]), Code("x" * 300)]))
+    shown = rendered(
+        "text",
+        None,
+        lambda _: Document(
+            "", [table, Bullets(["a long text " * 20 + "end"]), Code("x" * 300)]
+        ),
+    )
     assert all(shown.count(word) == 2 for cell in cells for word in cell.split())
     assert "end" in shown
     assert "x" * 300 in shown.replace("\n", "")
 
 
-def test_a_table_wraps_its_widest_columns_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_wraps_its_widest_columns_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "50")
     row = ["a sentence with several words that is long", "0.3 s", "3.13.0, 3.2.0"]
-    shown = terminal.text(None, Document("", [Table(("change", "compile time", "holds on"), [row])]))
+    shown = terminal.text(
+        None, Document("", [Table(("change", "compile time", "holds on"), [row])])
+    )
     assert [line.split("  ")[0] for line in shown.splitlines()] == [
         "change",
         "a sentence with",
@@ -91,6 +132,14 @@ def test_a_table_wraps_its_widest_columns_first(monkeypatch: pytest.MonkeyPatch)
 
 def test_numbers_leave_out_the_operation_around_an_operator() -> None:
     headline = "u.mlir: 'onnx.Unique' op unsupported operation"
-    failure = Failure("legalization", "input", "legalization", headline, details={"op": "wrapper", "name": "onnx.Unique"})
+    failure = Failure(
+        "legalization",
+        "input",
+        "legalization",
+        headline,
+        details={"op": "wrapper", "name": "onnx.Unique"},
+    )
     assert not numbers_text(failure)
-    assert numbers_text(replace(failure, details={"op": "tensor.pad"})) == "op tensor.pad"
+    assert (
+        numbers_text(replace(failure, details={"op": "tensor.pad"})) == "op tensor.pad"
+    )

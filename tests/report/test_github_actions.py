@@ -12,7 +12,13 @@ import pytest
 
 from tests.nightly.test_compare import night_of
 from triage.nightly.result import FailureCluster, Night
-from triage.report.github_actions import SUMMARY_BYTES, annotation_lines, command, outputs, show_on_github
+from triage.report.github_actions import (
+    SUMMARY_BYTES,
+    annotation_lines,
+    command,
+    outputs,
+    show_on_github,
+)
 from triage.report.printable import PrintedStream
 
 EVIL = "50%\r\n::error::x\n##[error]y\n::set-output name=a::b,c:d\x1b[31m\u202e<<end"
@@ -20,7 +26,9 @@ EVIL = "50%\r\n::error::x\n##[error]y\n::set-output name=a::b,c:d\x1b[31m\u202e<
 
 @pytest.fixture
 def night() -> Night:
-    return night_of({"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "FP", "f": "PP"}, old=0, new=1)
+    return night_of(
+        {"a": "PF", "b": "PF", "c": "PG", "d": "FF", "e": "FP", "f": "PP"}, old=0, new=1
+    )
 
 
 def parsed(line: str) -> tuple[str, dict[str, str], str]:
@@ -36,24 +44,41 @@ def parsed(line: str) -> tuple[str, dict[str, str], str]:
     pairs = dict(pair.split("=", 1) for pair in (match[2] or "").split(",") if pair)
     return (
         match[1],
-        {name: plain(text, ("%0D", "%0A", "%3A", "%2C")) for name, text in pairs.items()},
+        {
+            name: plain(text, ("%0D", "%0A", "%3A", "%2C"))
+            for name, text in pairs.items()
+        },
         plain(match[3], ("%0D", "%0A")),
     )
 
 
-def test_each_new_failure_is_an_error_at_its_recipe(night: Night, tmp_path: Path) -> None:
-    cases = [replace(case, source=str(tmp_path / "recipes" / f"{case.case}.yaml")) for case in night.cases]
-    lines = [parsed(line) for line in annotation_lines(replace(night, cases=cases), tmp_path)]
-    assert [(name, properties["file"], properties["title"]) for name, properties, _ in lines] == [
+def test_each_new_failure_is_an_error_at_its_recipe(
+    night: Night, tmp_path: Path
+) -> None:
+    cases = [
+        replace(case, source=str(tmp_path / "recipes" / f"{case.case}.yaml"))
+        for case in night.cases
+    ]
+    lines = [
+        parsed(line) for line in annotation_lines(replace(night, cases=cases), tmp_path)
+    ]
+    assert [
+        (name, properties["file"], properties["title"]) for name, properties, _ in lines
+    ] == [
         ("error", "recipes/a.yaml", "class-F"),
         ("error", "recipes/c.yaml", "class-G"),
     ]
     assert lines[0][2].splitlines()[1] == "a, b"
 
 
-def test_ten_errors_are_shown_and_the_last_one_counts_the_rest(night: Night, tmp_path: Path) -> None:
+def test_ten_errors_are_shown_and_the_last_one_counts_the_rest(
+    night: Night, tmp_path: Path
+) -> None:
     name = night.cases[0].case
-    many = [FailureCluster(signature=f"s{number}", cases=[name, f"case-{number}"]) for number in range(40)]
+    many = [
+        FailureCluster(signature=f"s{number}", cases=[name, f"case-{number}"])
+        for number in range(40)
+    ]
     lines = annotation_lines(replace(night, clusters=many), tmp_path)
     assert len(lines) == 10
     assert parsed(lines[-1])[2].startswith("31 more new failures in 62 cases")
@@ -82,10 +107,14 @@ def assigned(path: Path) -> dict[str, str]:
     return values
 
 
-def test_summary_and_outputs_are_appended(night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_summary_and_outputs_are_appended(
+    night: Night, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stream = StringIO()
     monkeypatch.setattr(sys, "stderr", PrintedStream(stream))
-    environment = {name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")}
+    environment = {
+        name: str(tmp_path / name) for name in ("GITHUB_STEP_SUMMARY", "GITHUB_OUTPUT")
+    }
     for name in environment:
         (tmp_path / name).write_text("before<<x\ny\nx\n")
     hostile = replace(night, reports={"markdown": EVIL, "json": "out/nightly.json"})
@@ -96,7 +125,12 @@ def test_summary_and_outputs_are_appended(night: Night, tmp_path: Path, monkeypa
     assert summary.startswith("before<<x\ny\nx\n# IREE 1.1.0 against 1.0.0")
     values = assigned(tmp_path / "GITHUB_OUTPUT")
     assert set(values) == {"before", *outputs(night)}
-    assert (values["regressed"], values["changed"], values["fixed"], values["failing"]) == ("3", "0", "1", "4")
+    assert (
+        values["regressed"],
+        values["changed"],
+        values["fixed"],
+        values["failing"],
+    ) == ("3", "0", "1", "4")
     assert values["json"] == "out/nightly.json"
 
 

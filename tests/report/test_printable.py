@@ -1,4 +1,6 @@
-"""Texts of compilers, commits and files cannot command a terminal or a CI system, nor add anything to Markdown or XML."""
+"""Texts of compilers, commits and files cannot command a terminal or a CI system, nor
+add anything to Markdown or XML.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,21 @@ from triage.report.markdown import code, document_markdown, fenced, plain
 from triage.report.printable import PrintedStream, printable, visible
 from triage.report.terminal import console_for, write_blocks
 
-CONTROLS = "".join(map(chr, [*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2066, 0x200B, 0xD800, 0xFFFE]))
+CONTROLS = "".join(
+    map(
+        chr,
+        [
+            *range(9),
+            *range(11, 32),
+            *range(127, 160),
+            0x202E,
+            0x2066,
+            0x200B,
+            0xD800,
+            0xFFFE,
+        ],
+    )
+)
 NASTY = [
     CONTROLS,
     "\x1b]8;;https://evil.example\x1b\\click\x1b]8;;\x1b\\",
@@ -39,7 +55,16 @@ NASTY = [
     "\\<script>\\`",
     "\n::error::pwned\n  ::set-output name=x::y\r::warning::z\n##[error]x",
 ]
-FROM_OUTSIDE = {"link_open", "image", "html_inline", "html_block", "heading_open", "blockquote_open", "em_open", "strong_open"}
+FROM_OUTSIDE = {
+    "link_open",
+    "image",
+    "html_inline",
+    "html_block",
+    "heading_open",
+    "blockquote_open",
+    "em_open",
+    "strong_open",
+}
 
 
 def kinds(text: str) -> set[str]:
@@ -48,14 +73,27 @@ def kinds(text: str) -> set[str]:
             yield token.type
             yield from walk(token.children)
 
-    return set(walk(MarkdownIt("commonmark", {"linkify": False}).enable("table").parse(text)))
+    return set(
+        walk(MarkdownIt("commonmark", {"linkify": False}).enable("table").parse(text))
+    )
 
 
 @pytest.mark.parametrize("text", NASTY)
 def test_markdown_of_a_text_is_only_text(text: str) -> None:
-    assert not kinds(plain(text)) & {*FROM_OUTSIDE, "fence", "code_block", "ordered_list_open", "table_open"}
+    assert not kinds(plain(text)) & {
+        *FROM_OUTSIDE,
+        "fence",
+        "code_block",
+        "ordered_list_open",
+        "table_open",
+    }
     assert kinds(fenced(text)) == {"fence"}
-    assert kinds(code(text)) == {"paragraph_open", "inline", "code_inline", "paragraph_close"} | ({"text"} & set())
+    assert kinds(code(text)) == {
+        "paragraph_open",
+        "inline",
+        "code_inline",
+        "paragraph_close",
+    } | ({"text"} & set())
     table = document_markdown([Table(("a", "b"), [(text or "-", Span(text, "code"))])])
     assert MarkdownIt("commonmark").enable("table").render(table).count("<td>") == 2
 
@@ -75,7 +113,9 @@ def test_nothing_printed_commands_a_terminal_or_a_ci_system(text: str) -> None:
     stream.write(text)
     shown = raw.getvalue()
     assert all(character in "\n\t" or character.isprintable() for character in shown)
-    assert not any(line.lstrip().startswith("::") or "##[" in line for line in shown.split("\n"))
+    assert not any(
+        line.lstrip().startswith("::") or "##[" in line for line in shown.split("\n")
+    )
 
 
 def test_a_line_written_in_pieces_is_no_command() -> None:
@@ -89,7 +129,9 @@ def test_a_line_written_in_pieces_is_no_command() -> None:
 @pytest.mark.parametrize("text", NASTY)
 def test_json_keeps_its_meaning(text: str) -> None:
     shown = printable(json.dumps({"text": text}, ensure_ascii=False))
-    assert json.loads(shown)["text"].encode("utf-8", "surrogatepass") == text.encode("utf-8", "surrogatepass")
+    assert json.loads(shown)["text"].encode("utf-8", "surrogatepass") == text.encode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def test_a_console_shows_markup_and_codes_as_text() -> None:
@@ -100,19 +142,26 @@ def test_a_console_shows_markup_and_codes_as_text() -> None:
     assert raw.getvalue() == "[red]x[/red]\n\\u001b[31m\\u009b31m\n"
 
 
-def test_colours_that_are_asked_for_reach_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colours_that_are_asked_for_reach_a_pipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     raw = io.StringIO()
     stream = PrintedStream(raw)
-    write_blocks([Text("x\x1b[0m", "bold"), Text("::error::y", "bold"), Text("::z")], stream)  # type: ignore[arg-type]
+    write_blocks(
+        [Text("x\x1b[0m", "bold"), Text("::error::y", "bold"), Text("::z")], stream
+    )  # type: ignore[arg-type]
     lines = ["\x1b[1mx\\u001b[0m\x1b[0m", "\x1b[1m\\u003a:error::y\x1b[0m", "\\u003a:z"]
     assert raw.getvalue().splitlines() == lines
 
 
 @pytest.mark.parametrize("text", NASTY)
 def test_junit_is_well_formed(text: str) -> None:
-    cases = [SuiteCase(text, text, 1.0, (text, text, text)), SuiteCase(text, text, 1.0, skipped=text)]
+    cases = [
+        SuiteCase(text, text, 1.0, (text, text, text)),
+        SuiteCase(text, text, 1.0, skipped=text),
+    ]
     document = ElementTree.fromstring(junit_text(text, cases).encode())
     assert document.find(".//failure").text == visible(text)  # type: ignore[union-attr]

@@ -9,8 +9,12 @@ from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 
 
 @pytest.fixture
-def loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackIndex]:
-    """An index with the releases 1.0.0, 1.1.0, 1.10.0 and the candidate 1.11.0rc20260101; the one the program asks."""
+def loopback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[LoopbackIndex]:
+    """An index with the releases 1.0.0, 1.1.0, 1.10.0 and the candidate
+    1.11.0rc20260101; the one the program asks.
+    """
     folder = tmp_path / "index"
     folder.mkdir()
     for version in ("1.0.0", "1.1.0", "1.10.0", "1.11.0rc20260101"):

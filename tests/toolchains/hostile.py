@@ -1,4 +1,6 @@
-"""A server on loopback whose answers are bytes that a test chooses, and answers that no server should give."""
+"""A server on loopback whose answers are bytes that a test chooses, and answers that no
+server should give.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,33 @@ from typing import Any
 from tests.loopback_server import serving
 
 JSON = "application/vnd.pypi.simple.v1+json"
-Answer = bytes | Callable[[Any], object]  # bytes to send, or a function that gets the connection as a file
+# bytes to send, or a function that gets the connection as a file
+Answer = bytes | Callable[[Any], object]
 
 
-def http(body: bytes = b"", *, status: str = "200 OK", kind: str = JSON, length: object = None, **headers: object) -> bytes:
-    """An answer. `length`: the Content-Length (default: the true one); headers are written with _ for -."""
-    fields = {"Content-Type": kind, "Content-Length": len(body) if length is None else length, "Connection": "close"}
+def http(
+    body: bytes = b"",
+    *,
+    status: str = "200 OK",
+    kind: str = JSON,
+    length: object = None,
+    **headers: object,
+) -> bytes:
+    """An answer. `length`: the Content-Length (default: the true one); headers are
+    written with _ for -.
+    """
+    fields = {
+        "Content-Type": kind,
+        "Content-Length": len(body) if length is None else length,
+        "Connection": "close",
+    }
     fields |= {name.replace("_", "-"): value for name, value in headers.items()}
-    lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+    lines = [
+        f"HTTP/1.1 {status}",
+        *(f"{name}: {value}" for name, value in fields.items()),
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode("utf-8") + body
 
 
@@ -33,7 +54,9 @@ def redirect(target: str, body: bytes = b"", **headers: object) -> bytes:
 
 @dataclass
 class HostileServer:
-    """`answers` maps the beginnings of paths to answers; the longest beginning counts. `asked` is set by the first request."""
+    """`answers` maps the beginnings of paths to answers; the longest beginning counts.
+    `asked` is set by the first request.
+    """
 
     url: str
     answers: dict[str, Answer] = field(default_factory=dict)
@@ -49,7 +72,9 @@ class HostileServer:
     def index(self, version: str = "1.0.0", **extra: object) -> bytes:
         """The page of a simple index with one wheel, `/wheel/NAME`."""
         name = f"iree_base_compiler-{version}-py3-none-any.whl"
-        return page({"filename": name, "url": f"{self.url}/wheel/{name}", "hashes": {}} | extra)
+        return page(
+            {"filename": name, "url": f"{self.url}/wheel/{name}", "hashes": {}} | extra
+        )
 
     def wait(self, sink: Any) -> None:
         """Never answer."""
@@ -71,7 +96,16 @@ class HostileServer:
 
 
 def page(*files: Any, **more: Any) -> bytes:
-    return http(json.dumps({"meta": {"api-version": "1.1"}, "name": "iree-base-compiler", "files": files, **more}).encode())
+    return http(
+        json.dumps(
+            {
+                "meta": {"api-version": "1.1"},
+                "name": "iree-base-compiler",
+                "files": files,
+                **more,
+            }
+        ).encode()
+    )
 
 
 @contextmanager
@@ -93,8 +127,16 @@ def serve_hostile() -> Iterator[HostileServer]:
                 server.paths.append(path)
                 if "authorization" in headers:
                     server.tokens.append(headers["authorization"])
-                prefix = max((begin for begin in server.answers if path.startswith(begin)), key=len, default=None)
-                self.answer(http(status="404 Not Found") if prefix is None else server.answers[prefix])
+                prefix = max(
+                    (begin for begin in server.answers if path.startswith(begin)),
+                    key=len,
+                    default=None,
+                )
+                self.answer(
+                    http(status="404 Not Found")
+                    if prefix is None
+                    else server.answers[prefix]
+                )
 
         def answer(self, answer: Answer) -> None:
             if callable(answer):
@@ -111,7 +153,11 @@ def serve_hostile() -> Iterator[HostileServer]:
 
 
 NESTED = b"[" * 100_000 + b"]" * 100_000
-FILE = {"filename": "iree_base_compiler-1.0.0-py3-none-any.whl", "url": "x.whl", "hashes": {}}
+FILE = {
+    "filename": "iree_base_compiler-1.0.0-py3-none-any.whl",
+    "url": "x.whl",
+    "hashes": {},
+}
 
 #: Answers that are wrong for every reader of a page or an API.
 BROKEN_HTTP: Mapping[str, Answer] = {
@@ -128,9 +174,13 @@ BROKEN_HTTP: Mapping[str, Answer] = {
 BROKEN_PAGES: Mapping[str, Answer] = {
     "deep nesting": http(NESTED),
     "not UTF-8": http(b'{"name": "\xff"}'),
-    "files are null": http(b'{"meta": {"api-version": "1.1"}, "name": "a", "files": null}'),
+    "files are null": http(
+        b'{"meta": {"api-version": "1.1"}, "name": "a", "files": null}'
+    ),
     "a hash is a path": page(FILE | {"hashes": {"sha256": "/../../../../../../tmp/x"}}),
-    "a hash with an option": page(FILE | {"hashes": {"sha256": "0" * 64 + "\n--index-url http://elsewhere"}}),
+    "a hash with an option": page(
+        FILE | {"hashes": {"sha256": "0" * 64 + "\n--index-url http://elsewhere"}}
+    ),
 }
 
 HTML = "text/html"
@@ -140,7 +190,9 @@ ENDLESS_PAGES: Mapping[str, Answer] = {
     "tags that never end": http(b"<a " * 200_000, kind=HTML),
     "links inside each other": http(b"<a href=x>y" * 60_000, kind=HTML),
     "ends of other tags": http(b"<b>" * 100_000 + b"</c>" * 100_000, kind=HTML),
-    "a long name in HTML": http(b"<a href=x>" + b"a-" * 20_000 + b".tar.gz</a>", kind=HTML),
+    "a long name in HTML": http(
+        b"<a href=x>" + b"a-" * 20_000 + b".tar.gz</a>", kind=HTML
+    ),
     "a long name in JSON": page(FILE | {"filename": "a-" * 20_000 + ".tar.gz"}),
 }
 
@@ -149,23 +201,41 @@ def artifacts(*entries: object, total: object = 1) -> bytes:
     return http(json.dumps({"total_count": total, "artifacts": entries}).encode())
 
 
-ARTIFACT = {"id": 1, "name": "packages", "expired": False, "created_at": "2026-01-01T00:00:00Z"}
+ARTIFACT = {
+    "id": 1,
+    "name": "packages",
+    "expired": False,
+    "created_at": "2026-01-01T00:00:00Z",
+}
 
 #: Answers that are not a list of artifacts.
 BROKEN_ARTIFACTS: Mapping[str, Answer] = {
     "no JSON": http(b"<html>"),
     "deep nesting": http(b'{"total_count": 1, "artifacts": ' + NESTED + b"}"),
     "the id is negative": artifacts(ARTIFACT | {"id": -1}),
-    "a thousand million artifacts": artifacts(*[ARTIFACT | {"id": number} for number in range(1, 101)], total=10**9),
+    "a thousand million artifacts": artifacts(
+        *[ARTIFACT | {"id": number} for number in range(1, 101)], total=10**9
+    ),
 }
 
 
-def wheel(files: Mapping[str, bytes], *, link: str | None = None, name: str = "iree_base_compiler-1.0.0") -> bytes:
+def wheel(
+    files: Mapping[str, bytes],
+    *,
+    link: str | None = None,
+    name: str = "iree_base_compiler-1.0.0",
+) -> bytes:
     """A wheel with these files beside its metadata."""
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(f"{name}.dist-info/METADATA", "Metadata-Version: 2.1\nName: iree-base-compiler\nVersion: 1.0.0\n")
-        archive.writestr(f"{name}.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            f"{name}.dist-info/METADATA",
+            "Metadata-Version: 2.1\nName: iree-base-compiler\nVersion: 1.0.0\n",
+        )
+        archive.writestr(
+            f"{name}.dist-info/WHEEL",
+            "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        )
         for path, data in files.items():
             archive.writestr(path, data)
         if link:

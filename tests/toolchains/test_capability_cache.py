@@ -20,7 +20,12 @@ class TwoFiles:
 
     def describe(self, program: Path) -> Description:
         self.asked += 1
-        return Description("1.0", None, None, Capabilities(frozenset({"rocm"}), ("flow",), frozenset({"a"})))
+        return Description(
+            "1.0",
+            None,
+            None,
+            Capabilities(frozenset({"rocm"}), ("flow",), frozenset({"a"})),
+        )
 
 
 def make(folder: Path, program: bytes, library: bytes | Path) -> Path:
@@ -36,17 +41,25 @@ def make(folder: Path, program: bytes, library: bytes | Path) -> Path:
 LIBRARY = b"x" * 1000
 
 
-def test_the_identity_is_the_content_of_every_file_wherever_it_lies(tmp_path: Path) -> None:
+def test_the_identity_is_the_content_of_every_file_wherever_it_lies(
+    tmp_path: Path,
+) -> None:
     compiler, state = TwoFiles(), Workspace(tmp_path / "home")
     first = make(tmp_path / "first", b"1", LIBRARY)
     known = describe(state, compiler, first)
     assert describe(state, compiler, first) == known
     assert compiler.asked == 1
-    linked = describe(state, compiler, make(tmp_path / "linked", b"1", tmp_path / "first" / "lib.so"))
+    linked = describe(
+        state, compiler, make(tmp_path / "linked", b"1", tmp_path / "first" / "lib.so")
+    )
     copied = describe(state, compiler, make(tmp_path / "copied", b"1", LIBRARY))
-    other = describe(state, compiler, make(tmp_path / "other", b"2", tmp_path / "first" / "lib.so"))
+    other = describe(
+        state, compiler, make(tmp_path / "other", b"2", tmp_path / "first" / "lib.so")
+    )
     assert known[0] == linked[0] == copied[0] != other[0]
-    assert known[1].capabilities == Capabilities(frozenset({"rocm"}), ("flow",), frozenset({"a"}))
+    assert known[1].capabilities == Capabilities(
+        frozenset({"rocm"}), ("flow",), frozenset({"a"})
+    )
 
 
 def test_a_changed_library_is_another_compiler(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Every answer that no server should give ends a command with exit code 4 and a message that names the server."""
+"""Every answer that no server should give ends a command with exit code 4 and a message
+that names the server.
+"""
 
 from __future__ import annotations
 
@@ -55,14 +57,20 @@ def check_failure(done: Result, server: HostileServer) -> None:
 
 
 @pytest.mark.parametrize("name", [*BROKEN_HTTP, *BROKEN_PAGES])
-def test_a_broken_index_ends_with_exit_4(home: Path, server: HostileServer, name: str) -> None:
+def test_a_broken_index_ends_with_exit_4(
+    home: Path, server: HostileServer, name: str
+) -> None:
     server.answers = {"/": (BROKEN_HTTP | BROKEN_PAGES)[name]}
     check_failure(call("toolchains", "list"), server)
 
 
 @pytest.mark.parametrize("name", ENDLESS_PAGES)
 def test_no_page_keeps_its_reader_busy(
-    home: Path, server: HostileServer, triage_process: Triage, monkeypatch: pytest.MonkeyPatch, name: str
+    home: Path,
+    server: HostileServer,
+    triage_process: Triage,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
 ) -> None:
     monkeypatch.setenv("TRIAGE_NETWORK_TIMEOUT", "2s")
     server.answers = {"/": ENDLESS_PAGES[name]}
@@ -73,7 +81,9 @@ def test_no_page_keeps_its_reader_busy(
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a repository of three commits, a project whose compilers are artifacts, and a recipe."""
+    """A folder with a repository of three commits, a project whose compilers are
+    artifacts, and a recipe.
+    """
     folder = tmp_path_factory.mktemp("clone")
     with pytest.MonkeyPatch.context() as environment:
         for variable, value in ENV.items():
@@ -86,20 +96,29 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "artifacts: {artifact: packages}\n"
     )
     (folder / "case.mlir").write_text("module {}\n")
-    (folder / "case.yaml").write_text("name: a\ncompiler: iree\ninput: case.mlir\ntarget: {backend: llvm-cpu}\n")
+    (folder / "case.yaml").write_text(
+        "name: a\ncompiler: iree\ninput: case.mlir\ntarget: {backend: llvm-cpu}\n"
+    )
     return folder
 
 
 @pytest.mark.parametrize("name", BROKEN_ARTIFACTS)
-def test_a_broken_list_of_artifacts_ends_with_exit_4(home: Path, server: HostileServer, clone: Path, name: str) -> None:
+def test_a_broken_list_of_artifacts_ends_with_exit_4(
+    home: Path, server: HostileServer, clone: Path, name: str
+) -> None:
     server.answers = {"/": BROKEN_ARTIFACTS[name]}
     ends = ["--good", "commit:HEAD~2", "--bad", "commit:HEAD", "--repo", clone / "repo"]
-    check_failure(call("bisect", clone / "case.yaml", "--project", clone / "project.yaml", *ends), server)
+    check_failure(
+        call("bisect", clone / "case.yaml", "--project", clone / "project.yaml", *ends),
+        server,
+    )
     assert len(server.paths) <= 500  # pages without end are not read
 
 
 @pytest.mark.parametrize("name", BROKEN_WHEELS)
-def test_a_broken_wheel_ends_with_exit_4_and_leaves_nothing(home: Path, server: HostileServer, name: str) -> None:
+def test_a_broken_wheel_ends_with_exit_4_and_leaves_nothing(
+    home: Path, server: HostileServer, name: str
+) -> None:
     server.answers = {"/simple": server.index(), "/wheel": BROKEN_WHEELS[name]}
     check_failure(call("toolchains", "install", "1.0.0"), server)
     assert not stored(home)
@@ -107,7 +126,9 @@ def test_a_broken_wheel_ends_with_exit_4_and_leaves_nothing(home: Path, server: 
 
 
 @pytest.mark.parametrize("name", MALICIOUS_WHEELS)
-def test_a_malicious_wheel_writes_only_into_its_folder(home: Path, server: HostileServer, name: str) -> None:
+def test_a_malicious_wheel_writes_only_into_its_folder(
+    home: Path, server: HostileServer, name: str
+) -> None:
     server.answers = {"/simple": server.index(), "/wheel": MALICIOUS_WHEELS[name]}
     assert call("toolchains", "install", "1.0.0").exit_code == 4  # it has no compiler
     assert not Path("/tmp/triage-was-here").exists()
@@ -115,8 +136,13 @@ def test_a_malicious_wheel_writes_only_into_its_folder(home: Path, server: Hosti
     assert not [path for path in home.rglob("*") if path.is_symlink()]
 
 
-def test_a_wheel_that_is_not_the_announced_one_ends_with_exit_4(home: Path, server: HostileServer) -> None:
-    server.answers = {"/simple": server.index(hashes={"sha256": "0" * 64}), "/wheel": http(wheel({}))}
+def test_a_wheel_that_is_not_the_announced_one_ends_with_exit_4(
+    home: Path, server: HostileServer
+) -> None:
+    server.answers = {
+        "/simple": server.index(hashes={"sha256": "0" * 64}),
+        "/wheel": http(wheel({})),
+    }
     done = call("toolchains", "install", "1.0.0")
     check_failure(done, server)
     assert "Hash mismatch" in done.output
@@ -126,12 +152,16 @@ def test_a_wheel_that_is_not_the_announced_one_ends_with_exit_4(home: Path, serv
 @pytest.mark.parametrize(
     "extra",
     [
-        {"filename": "iree_base_compiler-1.0.0-py3-none-any.x/../../../../../../tmp/triage-was-here.whl"},
+        {
+            "filename": "iree_base_compiler-1.0.0-py3-none-any.x/../../../../../../tmp/triage-was-here.whl"
+        },
         {"url": "http://127.0.0.1:1/a.whl --index-url http://127.0.0.1:2"},
         {"url": "file:///tmp/iree_base_compiler-1.0.0-py3-none-any.whl"},
     ],
 )
-def test_a_malicious_name_or_address_is_not_offered(home: Path, server: HostileServer, extra: dict[str, object]) -> None:
+def test_a_malicious_name_or_address_is_not_offered(
+    home: Path, server: HostileServer, extra: dict[str, object]
+) -> None:
     server.answers = {"/simple": server.index(**extra), "/wheel": http(wheel({}))}
     done = call("toolchains", "install", "1.0.0")
     assert done.exit_code == 4
@@ -139,18 +169,24 @@ def test_a_malicious_name_or_address_is_not_offered(home: Path, server: HostileS
 
 
 @pytest.mark.parametrize("path", ["/simple", "/wheel"])
-def test_a_slow_server_ends_with_exit_4(home: Path, server: HostileServer, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+def test_a_slow_server_ends_with_exit_4(
+    home: Path, server: HostileServer, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
     monkeypatch.setenv("TRIAGE_NETWORK_TIMEOUT", "1s")
     server.answers = {"/simple": server.index(), "/wheel": http(wheel({}))}
     server.answers[path] = server.trickle(http(length=1 << 20))
     check_failure(call("toolchains", "install", "1.0.0"), server)
 
 
-def test_a_download_that_is_announced_as_too_long_is_not_begun(home: Path, tmp_path: Path) -> None:
+def test_a_download_that_is_announced_as_too_long_is_not_begun(
+    home: Path, tmp_path: Path
+) -> None:
     with serve_hostile() as server:
         server.answers = {"/weights": server.trickle(http(length=1 << 38))}
         with open_engine(()) as engine, pytest.raises(NoTask) as refused:
-            engine.inputs.obtain([Artifact(tmp_path / "weights.irpa", f"{server.url}/weights")])
+            engine.inputs.obtain(
+                [Artifact(tmp_path / "weights.irpa", f"{server.url}/weights")]
+            )
     assert server.host in str(refused.value)
     assert "MiB" in str(refused.value)
     assert not list(tmp_path.glob("weights*"))
@@ -158,9 +194,14 @@ def test_a_download_that_is_announced_as_too_long_is_not_begun(home: Path, tmp_p
 
 def test_no_other_host_gets_the_token(tmp_path: Path) -> None:
     with serve_hostile() as github, serve_hostile() as other:
-        github.answers = {"/repos": redirect("/moved"), "/moved": redirect(f"{other.url}/zip")}
+        github.answers = {
+            "/repos": redirect("/moved"),
+            "/moved": redirect(f"{other.url}/zip"),
+        }
         other.answers = {"/zip": redirect("/file"), "/file": http(b"data")}
-        Web(Workspace(tmp_path), "secret").download(f"{github.url}/repos/a", tmp_path / "archive.zip", "an artifact")
+        Web(Workspace(tmp_path), "secret").download(
+            f"{github.url}/repos/a", tmp_path / "archive.zip", "an artifact"
+        )
         assert (tmp_path / "archive.zip").read_bytes() == b"data"
         assert github.tokens == ["Bearer secret"] * 2
         assert other.paths == ["/zip", "/file"]

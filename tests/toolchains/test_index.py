@@ -33,8 +33,12 @@ def test_names_of_revisions(registry: ToolchainRegistry) -> None:
     assert registry.resolve("previous", "iree").revision.name == "1.1.0"
     assert registry.resolve("iree:1.1.0", "iree").revision.name == "1.1.0"
     assert registry.resolve("v1.1", "iree").revision.name == "1.1.0"
-    assert registry.resolve("1.11.0rc20260101", "iree").revision.name == "1.11.0rc20260101"
-    assert [ref.revision.name for ref in registry.between("iree", "1.1.0", "latest")] == ["1.1.0", "1.10.0"]
+    assert (
+        registry.resolve("1.11.0rc20260101", "iree").revision.name == "1.11.0rc20260101"
+    )
+    assert [
+        ref.revision.name for ref in registry.between("iree", "1.1.0", "latest")
+    ] == ["1.1.0", "1.10.0"]
 
 
 def test_an_unknown_version_names_its_neighbours(registry: ToolchainRegistry) -> None:
@@ -43,29 +47,51 @@ def test_an_unknown_version_names_its_neighbours(registry: ToolchainRegistry) ->
 
 
 @pytest.mark.parametrize("text", ["banana", "", "path:", "../x", "3.x"])
-def test_a_wrong_revision_gets_the_valid_forms(registry: ToolchainRegistry, text: str) -> None:
+def test_a_wrong_revision_gets_the_valid_forms(
+    registry: ToolchainRegistry, text: str
+) -> None:
     with pytest.raises(BadInput, match=r"is not a revision: write `3\.13\.0`"):
         registry.resolve(text, "iree")
 
 
-def test_wheels_of_other_platforms_are_not_offered(loopback: LoopbackIndex, tmp_path: Path) -> None:
-    for tag in ("cp311-cp311-win_amd64", "cp311-cp311-macosx_11_0_universal2", f"{HERE}-{HERE}t-manylinux_2_28_x86_64"):
+def test_wheels_of_other_platforms_are_not_offered(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
+    for tag in (
+        "cp311-cp311-win_amd64",
+        "cp311-cp311-macosx_11_0_universal2",
+        f"{HERE}-{HERE}t-manylinux_2_28_x86_64",
+    ):
         make_wheel(loopback.folder, "2.0.0", tag=tag)
     loopback.publish()
-    assert "2.0.0" not in [one.version for one in Index(Workspace(tmp_path / "home")).releases("iree-base-compiler")]
+    assert "2.0.0" not in [
+        one.version
+        for one in Index(Workspace(tmp_path / "home")).releases("iree-base-compiler")
+    ]
 
 
-def test_without_a_network_the_last_answer_is_used(loopback: LoopbackIndex, tmp_path: Path) -> None:
+def test_without_a_network_the_last_answer_is_used(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
     with serve(loopback.folder) as index:
-        before = Index(Workspace(tmp_path / "home"), index.url).releases("iree-base-compiler")
+        before = Index(Workspace(tmp_path / "home"), index.url).releases(
+            "iree-base-compiler"
+        )
     assert len(before) == 4
-    assert Index(Workspace(tmp_path / "home"), index.url).releases("iree-base-compiler") == before
+    assert (
+        Index(Workspace(tmp_path / "home"), index.url).releases("iree-base-compiler")
+        == before
+    )
     with pytest.raises(EnvironmentFailure, match="cannot read the package index"):
-        Index(Workspace(tmp_path / "home"), "http://127.0.0.1:1/simple/").releases("iree-base-compiler")
+        Index(Workspace(tmp_path / "home"), "http://127.0.0.1:1/simple/").releases(
+            "iree-base-compiler"
+        )
 
 
 class EitherForm(BaseHTTPRequestHandler):
-    """An index that answers in HTML unless JSON is preferred to every other form. Each form lists another version."""
+    """An index that answers in HTML unless JSON is preferred to every other form. Each
+    form lists another version.
+    """
 
     def log_message(self, *_: object) -> None:
         pass
@@ -77,9 +103,18 @@ class EitherForm(BaseHTTPRequestHandler):
             ranks[kind] = float(rank or 1)
         json_rank = ranks.pop("application/vnd.pypi.simple.v1+json", 0.0)
         if json_rank > max(ranks.values(), default=0.0):
-            kind, name = "application/vnd.pypi.simple.v1+json", "iree_base_compiler-2.0.0-py3-none-any.whl"
+            kind, name = (
+                "application/vnd.pypi.simple.v1+json",
+                "iree_base_compiler-2.0.0-py3-none-any.whl",
+            )
             file = {"filename": name, "url": f"/{name}", "hashes": {}}
-            page = json.dumps({"meta": {"api-version": "1.0"}, "name": "iree-base-compiler", "files": [file]})
+            page = json.dumps(
+                {
+                    "meta": {"api-version": "1.0"},
+                    "name": "iree-base-compiler",
+                    "files": [file],
+                }
+            )
         else:
             kind, name = "text/html", "iree_base_compiler-1.0.0-py3-none-any.whl"
             page = f'<a href="/{name}">{name}</a>'
@@ -91,12 +126,21 @@ class EitherForm(BaseHTTPRequestHandler):
 
 def test_json_is_preferred_to_html(tmp_path: Path) -> None:
     with serving(EitherForm) as url:
-        releases = Index(Workspace(tmp_path / "home"), f"{url}/simple/").releases("iree-base-compiler")
+        releases = Index(Workspace(tmp_path / "home"), f"{url}/simple/").releases(
+            "iree-base-compiler"
+        )
     assert [release.version for release in releases] == ["2.0.0"]
 
 
-def test_settings_that_name_the_index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"):
+def test_settings_that_name_the_index(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in (
+        "TRIAGE_INDEX_URL",
+        "UV_DEFAULT_INDEX",
+        "UV_INDEX_URL",
+        "PIP_INDEX_URL",
+    ):
         monkeypatch.delenv(name, raising=False)
     pip, uv = tmp_path / "pip.conf", tmp_path / "uv.toml"
     pip.write_text("[global]\nindex-url = http://pip.example/simple\n")
@@ -105,6 +149,11 @@ def test_settings_that_name_the_index(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert index_url() == "http://pip.example/simple"
     uv.write_text('[[index]]\nurl = "http://uv.example/simple"\ndefault = true\n')
     assert index_url() == "http://uv.example/simple"
-    for name in ("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "TRIAGE_INDEX_URL"):
+    for name in (
+        "PIP_INDEX_URL",
+        "UV_INDEX_URL",
+        "UV_DEFAULT_INDEX",
+        "TRIAGE_INDEX_URL",
+    ):
         monkeypatch.setenv(name, f"http://{name.lower()}.example")
         assert index_url() == f"http://{name.lower()}.example"

@@ -25,7 +25,11 @@ NAME = "iree-base-compiler"
 
 
 def release(index: LoopbackIndex, version: str, tmp_path: Path) -> Release:
-    return next(one for one in Index(Workspace(tmp_path / "home"), index.url).releases(NAME) if one.version == version)
+    return next(
+        one
+        for one in Index(Workspace(tmp_path / "home"), index.url).releases(NAME)
+        if one.version == version
+    )
 
 
 def index_of(loopback: LoopbackIndex, tmp_path: Path) -> Index:
@@ -33,7 +37,9 @@ def index_of(loopback: LoopbackIndex, tmp_path: Path) -> Index:
 
 
 def put(index: LoopbackIndex, version: str, tmp_path: Path) -> Path:
-    return install(Workspace(tmp_path / "home"), release(index, version, tmp_path), index.url)
+    return install(
+        Workspace(tmp_path / "home"), release(index, version, tmp_path), index.url
+    )
 
 
 def program(folder: Path) -> Path:
@@ -41,10 +47,16 @@ def program(folder: Path) -> Path:
 
 
 def leftovers(tmp_path: Path) -> list[str]:
-    return [path.name for path in (tmp_path / "home/toolchains").iterdir() if path.name.endswith(".staging")]
+    return [
+        path.name
+        for path in (tmp_path / "home/toolchains").iterdir()
+        if path.name.endswith(".staging")
+    ]
 
 
-def test_an_install_is_intact_and_done_once(loopback: LoopbackIndex, tmp_path: Path) -> None:
+def test_an_install_is_intact_and_done_once(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
     folder = put(loopback, "1.1.0", tmp_path)
     assert program(folder).read_bytes() == b"\x7fELF compiler"
     asked = len(loopback.requests)
@@ -59,11 +71,20 @@ def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
     put(loopback, "1.0.0", tmp_path)
     put(loopback, "1.1.0", tmp_path)
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: ())
-    assert ToolchainRegistry(tmp_path / "home", Families()).resolve("installed", "iree").revision.name == "1.1.0"
+    assert (
+        ToolchainRegistry(tmp_path / "home", Families())
+        .resolve("installed", "iree")
+        .revision.name
+        == "1.1.0"
+    )
 
 
-def test_a_release_has_one_date_whether_it_was_obtained_or_not(loopback: LoopbackIndex, tmp_path: Path) -> None:
-    """The compiler reports the day of its commit. An index has the day of upload, or none."""
+def test_a_release_has_one_date_whether_it_was_obtained_or_not(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
+    """The compiler reports the day of its commit. An index has the day of upload, or
+    none.
+    """
     make_wheel(loopback.folder, "1.2.0", payload=compiler(2, "1.2.0rc20250320"))
     make_wheel(loopback.folder, "1.3.0", payload=compiler(3, "1.3.0"))
     loopback.publish_dated(NAME, {"1.2.0": "2025-03-27", "1.3.0": "2025-04-27"})
@@ -71,14 +92,20 @@ def test_a_release_has_one_date_whether_it_was_obtained_or_not(loopback: Loopbac
     obtained = {}
     for ref in registry.releases("iree")[-2:]:
         obtained[ref.revision.name] = registry.obtain(ref).revision.date
-        again = next(one for one in registry.installed_releases("iree") if one.revision.name == ref.revision.name)
+        again = next(
+            one
+            for one in registry.installed_releases("iree")
+            if one.revision.name == ref.revision.name
+        )
         for other in (ref.revision, again.revision, registry.revision(ref)):
             assert other.date in (None, obtained[ref.revision.name])
     assert obtained == {"1.2.0": "2025-03-20", "1.3.0": "2025-04-27"}
 
 
 @pytest.mark.parametrize("damage", ["truncate", "delete", "no manifest"])
-def test_a_damaged_install_is_installed_again(loopback: LoopbackIndex, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_install_is_installed_again(
+    loopback: LoopbackIndex, tmp_path: Path, damage: str
+) -> None:
     folder = put(loopback, "1.1.0", tmp_path)
     match damage:
         case "truncate":
@@ -91,7 +118,9 @@ def test_a_damaged_install_is_installed_again(loopback: LoopbackIndex, tmp_path:
     assert program(put(loopback, "1.1.0", tmp_path)).read_bytes() == b"\x7fELF compiler"
 
 
-def test_files_that_the_wheel_does_not_list_may_change(loopback: LoopbackIndex, tmp_path: Path) -> None:
+def test_files_that_the_wheel_does_not_list_may_change(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
     """A compiler may write its Python cache, and data next to its modules, at each run."""
     files = {"its/__init__.py": b"", "its/__pycache__/__init__.cpython-311.pyc": b"old"}
     make_wheel(loopback.folder, "1.0", distribution="some-compiler", files=files)
@@ -113,23 +142,35 @@ def test_the_password_of_a_private_index_is_used_and_not_stored(
     loopback: LoopbackIndex, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serve(loopback.folder, login="user:s3cret") as private:
-        monkeypatch.setenv("TRIAGE_INDEX_URL", private.url.replace("//", "//user:s3cret@"))
+        monkeypatch.setenv(
+            "TRIAGE_INDEX_URL", private.url.replace("//", "//user:s3cret@")
+        )
         done = CliRunner().invoke(app, ["toolchains", "install", "1.1.0"])
     assert "there is no iree compiler" not in done.output
     assert program(next(home.glob("toolchains/iree-*"))).is_file()
     assert "s3cret" not in done.output
-    assert not [path for path in home.rglob("*") if path.is_file() and b"s3cret" in path.read_bytes()]
+    assert not [
+        path
+        for path in home.rglob("*")
+        if path.is_file() and b"s3cret" in path.read_bytes()
+    ]
 
 
-def test_many_at_once_install_each_once(loopback: LoopbackIndex, tmp_path: Path) -> None:
+def test_many_at_once_install_each_once(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
     with ThreadPoolExecutor(8) as pool:
         folders = set(pool.map(lambda _: put(loopback, "1.10.0", tmp_path), range(8)))
     assert len(folders) == 1
-    downloads = [path for path in loopback.requests if path.endswith("1.10.0-py3-none-any.whl")]
+    downloads = [
+        path for path in loopback.requests if path.endswith("1.10.0-py3-none-any.whl")
+    ]
     assert 1 <= len(downloads) <= 3  # one install may ask for ranges first
 
 
-def test_a_killed_install_is_started_again(loopback: LoopbackIndex, tmp_path: Path) -> None:
+def test_a_killed_install_is_started_again(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
     payload = os.urandom(30 << 20)
     make_wheel(loopback.folder, "1.2.0", payload=payload)
     loopback.publish()
@@ -139,7 +180,10 @@ def test_a_killed_install_is_started_again(loopback: LoopbackIndex, tmp_path: Pa
         "put(LoopbackIndex(sys.argv[2], Path()), '1.2.0', Path(sys.argv[3]))\n"
     )
     root = str(Path(__file__).parents[2])
-    killed = subprocess.Popen([sys.executable, "-c", code, root, loopback.url, str(tmp_path)], start_new_session=True)
+    killed = subprocess.Popen(
+        [sys.executable, "-c", code, root, loopback.url, str(tmp_path)],
+        start_new_session=True,
+    )
     while not leftovers_or_none(tmp_path):
         assert killed.poll() is None
         time.sleep(0.005)
@@ -154,8 +198,13 @@ def leftovers_or_none(tmp_path: Path) -> bool:
     return (tmp_path / "home/toolchains").exists() and bool(leftovers(tmp_path))
 
 
-def test_prune_removes_the_least_recently_used_first(loopback: LoopbackIndex, tmp_path: Path) -> None:
-    folders = {version: put(loopback, version, tmp_path) for version in ("1.0.0", "1.1.0", "1.10.0")}
+def test_prune_removes_the_least_recently_used_first(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
+    folders = {
+        version: put(loopback, version, tmp_path)
+        for version in ("1.0.0", "1.1.0", "1.10.0")
+    }
     for age, version in ((300, "1.10.0"), (200, "1.0.0"), (100, "1.1.0")):
         mark = folders[version] / ".used"
         mark.touch()
@@ -164,10 +213,15 @@ def test_prune_removes_the_least_recently_used_first(loopback: LoopbackIndex, tm
     assert one.folder == folders["1.10.0"]
     removed = prune(tmp_path / "home", keep=one.bytes * 2)
     assert [each.folder for each in removed] == [folders["1.10.0"]]
-    assert {each.folder for each in stored(tmp_path / "home")} == {folders["1.0.0"], folders["1.1.0"]}
+    assert {each.folder for each in stored(tmp_path / "home")} == {
+        folders["1.0.0"],
+        folders["1.1.0"],
+    }
 
 
-def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackIndex, tmp_path: Path) -> None:
+def test_prune_keeps_toolchains_that_another_process_uses(
+    loopback: LoopbackIndex, tmp_path: Path
+) -> None:
     folder = put(loopback, "1.0.0", tmp_path)
     code = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
@@ -176,7 +230,9 @@ def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackInde
         "print('held', flush=True); sys.stdin.read()"
     )
     command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(folder)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as user:
         assert user.stdout.readline() == b"held\n"
         assert prune(tmp_path / "home", keep=0) == []
         user.stdin.close()
@@ -190,17 +246,24 @@ def test_prune_keeps_toolchains_that_another_process_uses(loopback: LoopbackInde
     [
         ({"1.0": "2024-01-01", "1.1": "2024-03-03", "2.0": "2025-01-01"}, "1.1"),
         ({"1.0": None, "1.1": None, "2.0": None}, "2.0"),  # an index that does not say
-        ({"1.0": "2025-01-01", "1.1": "2025-01-01", "2.0": "2025-01-01"}, "2.0"),  # nothing is left of that day
+        # nothing is left of that day
+        ({"1.0": "2025-01-01", "1.1": "2025-01-01", "2.0": "2025-01-01"}, "2.0"),
     ],
 )
 def test_an_environment_has_the_dependencies_of_its_day(
     loopback: LoopbackIndex, tmp_path: Path, days: dict[str, str | None], taken: str
 ) -> None:
-    make_wheel(loopback.folder, "3.0", distribution="some-compiler", requires="its-runtime>=1")
+    make_wheel(
+        loopback.folder, "3.0", distribution="some-compiler", requires="its-runtime>=1"
+    )
     for version in days:
         make_wheel(loopback.folder, version, distribution="its-runtime")
     loopback.publish_dated("some-compiler", {"3.0": "2024-03-02"})
     loopback.publish_dated("its-runtime", days)
     (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
-    folder = install(Workspace(tmp_path / "home"), compiler, loopback.url, Environment())
-    assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [f"its_runtime-{taken}.dist-info"]
+    folder = install(
+        Workspace(tmp_path / "home"), compiler, loopback.url, Environment()
+    )
+    assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [
+        f"its_runtime-{taken}.dist-info"
+    ]

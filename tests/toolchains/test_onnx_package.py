@@ -19,7 +19,12 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An index with a package that stands for onnx."""
     folder = tmp_path / "index"
     folder.mkdir()
-    make_wheel(folder, "1.17.0", distribution="stands-for-onnx", files={"stands_for_onnx.py": b"VALUE = 17\n"})
+    make_wheel(
+        folder,
+        "1.17.0",
+        distribution="stands-for-onnx",
+        files={"stands_for_onnx.py": b"VALUE = 17\n"},
+    )
     monkeypatch.setattr(install, "_ONNX", ("stands-for-onnx",))
     monkeypatch.setattr(install, "find_spec", lambda _: None)
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -29,7 +34,9 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_the_package_is_installed_once(index: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_package_is_installed_once(
+    index: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workspace = Workspace(tmp_path / "home")
     folder = install.provide_onnx(workspace)
     assert import_module("stands_for_onnx").VALUE == 17

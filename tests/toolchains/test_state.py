@@ -11,7 +11,9 @@ from triage.toolchains.home import Workspace, open_home
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_value_counts_as_missing(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_value_counts_as_missing(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
     section = Workspace(tmp_path).state("s")
     section.put("k", {"a": [1, 2, 3]})
     [file] = tmp_path.rglob("*.json")
@@ -21,7 +23,9 @@ def test_a_damaged_value_counts_as_missing(tmp_path: Path, damage: Callable[[byt
     assert section.get("k") == 2
 
 
-def test_threads_may_open_a_home_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_may_open_a_home_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRIAGE_HOME", str(tmp_path))
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: open_home(), range(400))) == {tmp_path}

@@ -1,4 +1,6 @@
-"""`make torture`: attack the program and print what was done and what did not hold. Exit 1 when there is a finding."""
+"""`make torture`: attack the program and print what was done and what did not hold.
+Exit 1 when there is a finding.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +23,56 @@ from tests.torture.attacks import (
 )
 
 # Share of all kills for each command.
-_SHARES = {"run": 0.2, "nightly": 0.2, "bisect": 0.15, "reduce": 0.15, "why": 0.1, "install": 0.1, "site": 0.1}
+_SHARES = {
+    "run": 0.2,
+    "nightly": 0.2,
+    "bisect": 0.15,
+    "reduce": 0.15,
+    "why": 0.1,
+    "install": 0.1,
+    "site": 0.1,
+}
 
 
 def main() -> int:
     """Run the attacks and return the exit code."""
     parser = argparse.ArgumentParser(prog="make torture")
-    parser.add_argument("--kills", type=int, default=200, help="kills in total (default: 200)")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="start no attack after this time")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="repeat the moments of an earlier run")
-    parser.add_argument("--only", default="", help="only attacks whose name contains this")
+    parser.add_argument(
+        "--kills", type=int, default=200, help="kills in total (default: 200)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=math.inf,
+        help="start no attack after this time",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=int(time.time()),
+        help="repeat the moments of an earlier run",
+    )
+    parser.add_argument(
+        "--only", default="", help="only attacks whose name contains this"
+    )
     options = parser.parse_args()
     folder, begun = Path(tempfile.mkdtemp(prefix="torture-")), time.monotonic()
     deadline = begun + options.seconds
     print(f"seed {options.seed}, below {folder}", flush=True)
     rows: list[Row] = []
     with field(folder, options.seed) as place:
-        counts = {name: max(1, round(share * options.kills)) for name, share in _SHARES.items()}
+        counts = {
+            name: max(1, round(share * options.kills))
+            for name, share in _SHARES.items()
+        }
         few = max(1, options.kills // 20)
         attacks = {
-            **{name: partial(kills, place, getattr(place, name), counts[name], deadline) for name in _SHARES},
+            **{
+                name: partial(
+                    kills, place, getattr(place, name), counts[name], deadline
+                )
+                for name in _SHARES
+            },
             "disk": lambda: full_disk(place, few),
             "read-only": lambda: read_only_home(place),
             "damage": lambda: damaged_files(place, 3 * few),

@@ -1,4 +1,6 @@
-"""A place to attack the program in: a home, a temporary folder and a compiler log of its own, and what must hold afterwards."""
+"""A place to attack the program in: a home, a temporary folder and a compiler log of
+its own, and what must hold afterwards.
+"""
 
 from __future__ import annotations
 
@@ -45,12 +47,22 @@ _VOLATILE = frozenset(
         "obtained",
     ]
 )
-_LEFTOVERS = (".staging", ".doomed", ".tmp", "tmp_pack", "tmp_obj", ".taking-", ".writable-", ".corrupt")
+_LEFTOVERS = (
+    ".staging",
+    ".doomed",
+    ".tmp",
+    "tmp_pack",
+    "tmp_obj",
+    ".taking-",
+    ".writable-",
+    ".corrupt",
+)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A command to attack. codes: its right exit codes; jobs: compiles at once; reads: what is compared of its answer.
+    """A command to attack. codes: its right exit codes; jobs: compiles at once; reads:
+    what is compared of its answer.
 
     after: commands that run undisturbed before it.
     """
@@ -76,7 +88,11 @@ class Arena:
     def __post_init__(self) -> None:
         for path in (self.home, self.temporary):
             path.mkdir(parents=True)
-        self.env = {**self.env, "TRIAGE_HOME": str(self.home), "TMPDIR": str(self.temporary)}
+        self.env = {
+            **self.env,
+            "TRIAGE_HOME": str(self.home),
+            "TMPDIR": str(self.temporary),
+        }
 
     @property
     def home(self) -> Path:
@@ -87,18 +103,39 @@ class Arena:
         return self.folder / "tmp"
 
     def start(self, words: Sequence[str]) -> subprocess.Popen[str]:
-        """Start triage in a process group of its own; its output goes to files, so that no pipe keeps it."""
-        with (self.folder / "stdout").open("w") as stdout, (self.folder / "stderr").open("w") as stderr:
-            command = [sys.executable, "-c", "from triage.cli import main; main()", *words]
+        """Start triage in a process group of its own; its output goes to files, so that
+        no pipe keeps it.
+        """
+        with (
+            (self.folder / "stdout").open("w") as stdout,
+            (self.folder / "stderr").open("w") as stderr,
+        ):
+            command = [
+                sys.executable,
+                "-c",
+                "from triage.cli import main; main()",
+                *words,
+            ]
             return subprocess.Popen(
-                command, cwd=self.folder, env=self.env, stdout=stdout, stderr=stderr, text=True, start_new_session=True
+                command,
+                cwd=self.folder,
+                env=self.env,
+                stdout=stdout,
+                stderr=stderr,
+                text=True,
+                start_new_session=True,
             )
 
     def finish(self, running: subprocess.Popen[str], job: Job) -> Any:
         """Wait for a command and return the comparable part of its answer."""
         running.wait(timeout=900)
-        stdout, stderr = ((self.folder / name).read_text() for name in ("stdout", "stderr"))
-        self.hold(running.returncode in job.codes, f"{job.name}: exit code {running.returncode}: {stderr[-800:]}")
+        stdout, stderr = (
+            (self.folder / name).read_text() for name in ("stdout", "stderr")
+        )
+        self.hold(
+            running.returncode in job.codes,
+            f"{job.name}: exit code {running.returncode}: {stderr[-800:]}",
+        )
         self.hold("Traceback" not in stderr, f"{job.name}: traceback: {stderr[-1500:]}")
         try:
             return job.reads(stable(json.loads(stdout)))
@@ -121,7 +158,9 @@ class Arena:
         return sum(line.startswith("start ") for line in text.splitlines())
 
     def records(self) -> dict[str, str]:
-        """Return the key of each record in the evidence by its digest; a damaged one is a finding."""
+        """Return the key of each record in the evidence by its digest; a damaged one is
+        a finding.
+        """
         path = self.home / "evidence.db"
         if not path.exists():
             return {}
@@ -130,9 +169,15 @@ class Arena:
                 rows = db.execute("SELECT digest, key, facts FROM probes").fetchall()
             except sqlite3.OperationalError:  # killed before the table was created
                 return {}
-            self.hold(db.execute("PRAGMA integrity_check").fetchone() == ("ok",), "the evidence is damaged")
+            self.hold(
+                db.execute("PRAGMA integrity_check").fetchone() == ("ok",),
+                "the evidence is damaged",
+            )
         for _, _, facts in rows:
-            self.hold(isinstance(json.loads(zlib.decompress(facts)), dict), "a record cannot be read")
+            self.hold(
+                isinstance(json.loads(zlib.decompress(facts)), dict),
+                "a record cannot be read",
+            )
         return {digest: key for digest, key, _ in rows}
 
     def processes(self) -> list[str]:
@@ -144,7 +189,9 @@ class Arena:
             try:
                 words = (entry / "cmdline").read_bytes()
                 if mark in words or mark in (entry / "environ").read_bytes():
-                    left.append(words.replace(b"\0", b" ").decode("utf-8", "replace")[:200])
+                    left.append(
+                        words.replace(b"\0", b" ").decode("utf-8", "replace")[:200]
+                    )
             except OSError:
                 continue
         return left
@@ -161,7 +208,11 @@ class Arena:
         left = [str(path) for path in self.temporary.iterdir()]
         left += [str(path) for path in (self.home / "scratch").glob("*")]
         for parent, folders, names in os.walk(self.home):
-            left += [f"{parent}/{name}" for name in (*folders, *names) if any(mark in name for mark in _LEFTOVERS)]
+            left += [
+                f"{parent}/{name}"
+                for name in (*folders, *names)
+                if any(mark in name for mark in _LEFTOVERS)
+            ]
             folders[:] = [name for name in folders if name not in ("source", "build")]
         self.hold(not left, f"temporary files are left: {left[:8]}")
 
@@ -169,13 +220,17 @@ class Arena:
 def stable(value: Any) -> Any:
     """Return a JSON value without what differs between two runs."""
     if isinstance(value, dict):
-        return {key: stable(each) for key, each in value.items() if key not in _VOLATILE}
+        return {
+            key: stable(each) for key, each in value.items() if key not in _VOLATILE
+        }
     return [stable(each) for each in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What a command does when nothing disturbs it. repeated: records of a key that has one already."""
+    """What a command does when nothing disturbs it. repeated: records of a key that has
+    one already.
+    """
 
     answer: Any
     starts: int
@@ -193,11 +248,21 @@ def undisturbed(arena: Arena, job: Job) -> Undisturbed:
     arena.expect_no_process()
     arena.expect_no_leftovers()
     repeated = len(records) - len(set(records.values()))
-    return Undisturbed(answer, arena.starts() - before, len(records), time.monotonic() - begun, repeated)
+    return Undisturbed(
+        answer,
+        arena.starts() - before,
+        len(records),
+        time.monotonic() - begun,
+        repeated,
+    )
 
 
-def killed_round(arena: Arena, job: Job, model: Undisturbed, random: Random, most: int) -> int:
-    """Kill a command at random moments until it comes to its end, at most `most` times; check it. Return the kills."""
+def killed_round(
+    arena: Arena, job: Job, model: Undisturbed, random: Random, most: int
+) -> int:
+    """Kill a command at random moments until it comes to its end, at most `most` times;
+    check it. Return the kills.
+    """
     for earlier in job.after:
         arena.run(earlier)
     kills, known, before = 0, set(arena.records()), arena.starts()
@@ -207,26 +272,47 @@ def killed_round(arena: Arena, job: Job, model: Undisturbed, random: Random, mos
             try:
                 running.wait(timeout=random.uniform(0.2, 0.6 + 0.7 * model.seconds))
             except subprocess.TimeoutExpired:
-                # Sometimes the program alone, sometimes with its group, as the kernel and a CI system do.
-                (os.killpg if random.random() < 0.3 else os.kill)(running.pid, signal.SIGKILL)
+                # Sometimes the program alone, sometimes with its group, as the kernel
+                # and a CI system do.
+                (os.killpg if random.random() < 0.3 else os.kill)(
+                    running.pid, signal.SIGKILL
+                )
                 running.wait()
                 kills += 1
                 arena.expect_no_process()
                 records = set(arena.records())
-                arena.hold(known <= records, f"{job.name}: {len(known - records)} records are lost")
+                arena.hold(
+                    known <= records,
+                    f"{job.name}: {len(known - records)} records are lost",
+                )
                 known = records
                 continue
         answer = arena.finish(running, job)
         break
     records = arena.records()
-    arena.hold(answer == model.answer, f"{job.name}: another answer after {kills} kills: {answer} instead of {model.answer}")
+    arena.hold(
+        answer == model.answer,
+        f"{job.name}: another answer after {kills} kills: {answer} instead of {model.answer}",
+    )
     arena.hold(known <= set(records), f"{job.name}: records are lost")
-    # Each finished compile has its record; where some runs only name a pass, the same ones are needed as without kills.
-    lost = arena.starts() - before - (len(records) if model.starts == model.records else model.starts)
-    arena.hold(lost <= kills * job.jobs, f"{job.name}: {lost} began in vain in {kills} kills of {job.jobs} at once")
+    # Each finished compile has its record; where some runs only name a pass, the same
+    # ones are needed as without kills.
+    lost = (
+        arena.starts()
+        - before
+        - (len(records) if model.starts == model.records else model.starts)
+    )
+    arena.hold(
+        lost <= kills * job.jobs,
+        f"{job.name}: {lost} began in vain in {kills} kills of {job.jobs} at once",
+    )
     repeated = len(records) - len(set(records.values()))
-    allowed = model.repeated * (kills + 1)  # a pair of a bisect is confirmed again by every run that gets so far
-    arena.hold(repeated <= allowed, f"{job.name}: {repeated} results were compiled twice, not {allowed}")
+    # a pair of a bisect is confirmed again by every run that gets so far
+    allowed = model.repeated * (kills + 1)
+    arena.hold(
+        repeated <= allowed,
+        f"{job.name}: {repeated} results were compiled twice, not {allowed}",
+    )
     arena.expect_no_process()
     arena.expect_no_leftovers()
     return kills

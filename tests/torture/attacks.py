@@ -1,4 +1,6 @@
-"""The attacks of `make torture`: each runs commands on real processes and checks what must hold afterwards."""
+"""The attacks of `make torture`: each runs commands on real processes and checks what
+must hold afterwards.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _NAMESPACE = ("unshare", "--mount", "sh", "-c")
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table. times: kills or repetitions; 0 where this machine does not allow the attack."""
+    """One line of the table. times: kills or repetitions; 0 where this machine does not
+    allow the attack.
+    """
 
     attack: str
     times: int
@@ -43,7 +47,9 @@ class Field:
 
     def arena(self, name: str) -> Arena:
         folder = self.folder / "arenas" / f"{name}-{self.random.randrange(1 << 40):x}"
-        return Arena(folder, environment(self.releases, folder / "home"), self.releases.log)
+        return Arena(
+            folder, environment(self.releases, folder / "home"), self.releases.log
+        )
 
     @property
     def cases(self) -> str:
@@ -51,12 +57,38 @@ class Field:
 
     @property
     def nightly(self) -> Job:
-        words = ("nightly", self.cases, "-t", "1.6.0", "-b", "1.1.0", "--jobs", "1", "--bisect", "--reduce", "--out", "out")
+        words = (
+            "nightly",
+            self.cases,
+            "-t",
+            "1.6.0",
+            "-b",
+            "1.1.0",
+            "--jobs",
+            "1",
+            "--bisect",
+            "--reduce",
+            "--out",
+            "out",
+        )
         return Job("nightly", (*words, "--format", "json"))
 
     @property
     def run(self) -> Job:
-        words = ("run", self.cases, "-t", "1.1.0", "-t", "1.4.0", "-t", "1.6.0", "--jobs", "2", "--format", "json")
+        words = (
+            "run",
+            self.cases,
+            "-t",
+            "1.1.0",
+            "-t",
+            "1.4.0",
+            "-t",
+            "1.6.0",
+            "--jobs",
+            "2",
+            "--format",
+            "json",
+        )
         return Job("run", words, jobs=2)
 
     @property
@@ -66,27 +98,60 @@ class Field:
 
     @property
     def reduce(self) -> Job:
-        words = ("reduce", f"{self.cases}/breaks.yaml", "-t", "1.6.0", "--good", "1.1.0", "--jobs", "1", "--resume")
+        words = (
+            "reduce",
+            f"{self.cases}/breaks.yaml",
+            "-t",
+            "1.6.0",
+            "--good",
+            "1.1.0",
+            "--jobs",
+            "1",
+            "--resume",
+        )
         return Job("reduce", (*words, "--out", "reproducers", "--format", "json"))
 
     @property
     def why(self) -> Job:
-        words = ("why", f"{self.cases}/breaks.yaml", "--budget", "1h", "--format", "json")
+        words = (
+            "why",
+            f"{self.cases}/breaks.yaml",
+            "--budget",
+            "1h",
+            "--format",
+            "json",
+        )
         return Job("why", words, codes=(1,), jobs=2)
 
     @property
     def install(self) -> Job:
-        words = ("toolchains", "install", *self.releases.versions[:4], "--format", "json")
+        words = (
+            "toolchains",
+            "install",
+            *self.releases.versions[:4],
+            "--format",
+            "json",
+        )
         names = ("name", "version", "identity", "revision")
         return Job(
-            "install", words, jobs=4, reads=lambda answer: [[one[name] for name in names] for one in answer["toolchains"]]
+            "install",
+            words,
+            jobs=4,
+            reads=lambda answer: [
+                [one[name] for name in names] for one in answer["toolchains"]
+            ],
         )
 
     @property
     def site(self) -> Job:
         names = ("nights", "cases", "failures", "files")
         words = ("site", "--out", "public", "--format", "json")
-        return Job("site", words, after=(self.nightly,), reads=lambda answer: {name: answer[name] for name in names})
+        return Job(
+            "site",
+            words,
+            after=(self.nightly,),
+            reads=lambda answer: {name: answer[name] for name in names},
+        )
 
     @cached_property
     def night(self) -> Undisturbed:
@@ -100,7 +165,12 @@ def field(folder: Path, seed: int) -> Iterator[Field]:
     with fake_releases(folder / "releases") as releases:
         for number in range(5):
             write_case(folder / "cases", f"steady{number}")
-        write_case(folder / "cases", "breaks", "breaks-5", *(f"word{number}" for number in range(6)))
+        write_case(
+            folder / "cases",
+            "breaks",
+            "breaks-5",
+            *(f"word{number}" for number in range(6)),
+        )
         write_case(folder / "cases", "back", "breaks-4", "fixed-7", "word")
         yield Field(folder, releases, Random(seed))
 
@@ -112,7 +182,9 @@ def kills(field: Field, job: Job, count: int, deadline: float) -> Row:
     done, checks, findings = 0, first.checks, list(first.findings)
     while done < count and time.monotonic() < deadline:
         arena = field.arena("killed")
-        done += killed_round(arena, job, model, field.random, min(_PER_ROUND, count - done))
+        done += killed_round(
+            arena, job, model, field.random, min(_PER_ROUND, count - done)
+        )
         checks, findings = checks + arena.checks, findings + arena.findings
         if not arena.findings:
             shutil.rmtree(arena.folder, ignore_errors=True)
@@ -120,8 +192,15 @@ def kills(field: Field, job: Job, count: int, deadline: float) -> Row:
 
 
 def full_disk(field: Field, count: int) -> Row:
-    """Run a nightly with a home of random size, then with room enough: exit 4 and no traceback, then the right answer."""
-    name, checks, findings, times = "full disk in the middle of a nightly, then space again", 0, list[str](), 0
+    """Run a nightly with a home of random size, then with room enough: exit 4 and no
+    traceback, then the right answer.
+    """
+    name, checks, findings, times = (
+        "full disk in the middle of a nightly, then space again",
+        0,
+        list[str](),
+        0,
+    )
     for _ in range(count):
         arena, size = field.arena("full"), field.random.randrange(150, 2500)
         nightly = shlex.join(_program(field.nightly))
@@ -130,12 +209,27 @@ def full_disk(field: Field, count: int) -> Row:
             "echo $? > first.code; "
             f"mount -o remount,size=1g {arena.home}; {nightly} > stdout 2> stderr; echo $? > code"
         )
-        done = subprocess.run([*_NAMESPACE, script], cwd=arena.folder, env=arena.env, check=False, capture_output=True)
+        done = subprocess.run(
+            [*_NAMESPACE, script],
+            cwd=arena.folder,
+            env=arena.env,
+            check=False,
+            capture_output=True,
+        )
         if done.returncode != 0:
             return Row(name, times, checks, tuple(findings))
-        code, error = int((arena.folder / "first.code").read_text()), (arena.folder / "first.err").read_text()
-        arena.hold(code in (0, 1, 4), f"full disk ({size} KiB): exit code {code}: {error[-800:]}")
-        arena.hold("Traceback" not in error, f"full disk ({size} KiB): traceback: {error[-1500:]}")
+        code, error = (
+            int((arena.folder / "first.code").read_text()),
+            (arena.folder / "first.err").read_text(),
+        )
+        arena.hold(
+            code in (0, 1, 4),
+            f"full disk ({size} KiB): exit code {code}: {error[-800:]}",
+        )
+        arena.hold(
+            "Traceback" not in error,
+            f"full disk ({size} KiB): traceback: {error[-1500:]}",
+        )
         report = arena.folder / "out" / "nightly.json"
         error = (arena.folder / "stderr").read_text()
         try:
@@ -143,37 +237,78 @@ def full_disk(field: Field, count: int) -> Row:
         except ValueError:
             answer = {}
         same = _essence(answer) == _essence(field.night.answer) and report.exists()
-        arena.hold(same, f"full disk ({size} KiB): not the right answer with space again: {answer} {error[-800:]}")
-        times, checks, findings = times + 1, checks + arena.checks, findings + arena.findings
+        arena.hold(
+            same,
+            f"full disk ({size} KiB): not the right answer with space again: {answer} {error[-800:]}",
+        )
+        times, checks, findings = (
+            times + 1,
+            checks + arena.checks,
+            findings + arena.findings,
+        )
     return Row(name, times, checks, tuple(findings))
 
 
 def read_only_home(field: Field) -> Row:
     """Run every command on a home that cannot be written: exit 4 and no traceback."""
     times, checks, findings = 0, 0, list[str]()
-    for job in (field.run, field.nightly, field.bisect, field.reduce, field.why, field.install, field.site):
+    for job in (
+        field.run,
+        field.nightly,
+        field.bisect,
+        field.reduce,
+        field.why,
+        field.install,
+        field.site,
+    ):
         arena = field.arena("read-only")
         undisturbed(arena, job) if times % 2 else None  # with and without evidence
         mount = f"mount --bind {arena.home} {arena.home} && mount -o remount,bind,ro {arena.home} || exit 77"
-        script = f"{mount}; {shlex.join(_program(job))} > stdout 2> stderr; echo $? > code"
-        done = subprocess.run([*_NAMESPACE, script], cwd=arena.folder, env=arena.env, check=False, capture_output=True)
+        script = (
+            f"{mount}; {shlex.join(_program(job))} > stdout 2> stderr; echo $? > code"
+        )
+        done = subprocess.run(
+            [*_NAMESPACE, script],
+            cwd=arena.folder,
+            env=arena.env,
+            check=False,
+            capture_output=True,
+        )
         if done.returncode != 0:
             break
-        code, error = int((arena.folder / "code").read_text()), (arena.folder / "stderr").read_text()
-        arena.hold(code == 4, f"read-only home: {job.name}: exit code {code}: {error[-500:]}")
-        arena.hold("Traceback" not in error, f"read-only home: {job.name}: {error[-1500:]}")
-        times, checks, findings = times + 1, checks + arena.checks, findings + arena.findings
+        code, error = (
+            int((arena.folder / "code").read_text()),
+            (arena.folder / "stderr").read_text(),
+        )
+        arena.hold(
+            code == 4, f"read-only home: {job.name}: exit code {code}: {error[-500:]}"
+        )
+        arena.hold(
+            "Traceback" not in error, f"read-only home: {job.name}: {error[-1500:]}"
+        )
+        times, checks, findings = (
+            times + 1,
+            checks + arena.checks,
+            findings + arena.findings,
+        )
     return Row("read-only home", times, checks, tuple(findings))
 
 
 def damaged_files(field: Field, count: int) -> Row:
-    """Flip a bit, cut or remove files of installed toolchains and caches: the right answer or exit 4, never a wrong answer."""
+    """Flip a bit, cut or remove files of installed toolchains and caches: the right
+    answer or exit 4, never a wrong answer.
+    """
     checks, findings, random = 0, list[str](), field.random
     arena = field.arena("damaged")
     model = undisturbed(arena, field.run)
     for _ in range(count):
-        files = [path for path in arena.home.rglob("*") if path.is_file() and not path.is_symlink() and path.stat().st_size]
-        files = [path for path in files if not path.name.startswith("evidence.db")]  # tests/execution attacks the evidence
+        files = [
+            path
+            for path in arena.home.rglob("*")
+            if path.is_file() and not path.is_symlink() and path.stat().st_size
+        ]
+        # tests/execution attacks the evidence
+        files = [path for path in files if not path.name.startswith("evidence.db")]
         path, way = random.choice(files), random.choice(("flip", "cut", "remove"))
         data = bytearray(path.read_bytes())
         if way == "flip":
@@ -183,20 +318,29 @@ def damaged_files(field: Field, count: int) -> Row:
             path.write_bytes(data[: len(data) // 2])
         else:
             path.unlink()
-        (arena.home / "evidence.db").unlink(missing_ok=True)  # so that the toolchains are used
+        # so that the toolchains are used
+        (arena.home / "evidence.db").unlink(missing_ok=True)
         for rest in arena.home.glob("evidence.db-*"):
             rest.unlink()
         job = replace(field.run, codes=(1, 4))
         answer = arena.run(job)
         where = f"{way} of {path.relative_to(arena.home)}"
-        for right, result in zip(model.answer["results"], (answer or {}).get("results", ()), strict=False):
+        for right, result in zip(
+            model.answer["results"], (answer or {}).get("results", ()), strict=False
+        ):
             same = result["status"] in (right["status"], "untestable")
             arena.hold(
-                same, f"{where}: {result['case']} on {result['toolchain']['name']} is {result['status']}: {result['reason']}"
+                same,
+                f"{where}: {result['case']} on {result['toolchain']['name']} is {result['status']}: {result['reason']}",
             )
         arena.hold(arena.run(job) is not None, f"{where}: no second answer")
     checks, findings = checks + arena.checks, findings + arena.findings
-    return Row("bits flipped, files cut and removed in the home", count, checks, tuple(findings))
+    return Row(
+        "bits flipped, files cut and removed in the home",
+        count,
+        checks,
+        tuple(findings),
+    )
 
 
 def _program(job: Job) -> list[str]:
@@ -204,11 +348,19 @@ def _program(job: Job) -> list[str]:
 
 
 def _essence(night: Any) -> Any:
-    """What a night says about its cases, without the reductions, whose order depends on what is known."""
+    """What a night says about its cases, without the reductions, whose order depends on
+    what is known.
+    """
     if not night:
         return None
     origins = [
-        (pair["case"], [(each["kind"], each["before"]["name"], each["after"]["name"]) for each in pair["bisections"]])
+        (
+            pair["case"],
+            [
+                (each["kind"], each["before"]["name"], each["after"]["name"])
+                for each in pair["bisections"]
+            ],
+        )
         for pair in night["regressed"]
     ]
     examples = [cluster["size"] for cluster in night["clusters"]]

@@ -9,9 +9,22 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from triage.attribute.align import AlignedPass, Divergence, FunctionState, Trace, TracePair, follow
+from triage.attribute.align import (
+    AlignedPass,
+    Divergence,
+    FunctionState,
+    Trace,
+    TracePair,
+    follow,
+)
 from triage.attribute.excerpt import DumpText, source_files
-from triage.attribute.result import Attribution, ComparisonResult, Difference, DivergingPass, Excerpt
+from triage.attribute.result import (
+    Attribution,
+    ComparisonResult,
+    Difference,
+    DivergingPass,
+    Excerpt,
+)
 from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
@@ -47,8 +60,9 @@ def attribute(
 ) -> Attribution:
     """Find where two compilers diverge over a case.
 
-    repository: a clone of the compiler, to find the source of the pass in; excerpts: compile again to print the IR after the
-    pass; patience: seconds for each compile that prints IR, if less than the case's own limit; kernel: the executable whose
+    repository: a clone of the compiler, to find the source of the pass in; excerpts:
+    compile again to print the IR after the pass; patience: seconds for each compile
+    that prints IR, if less than the case's own limit; kernel: the executable whose
     functions are followed (default: the one that the failure names).
 
     Raises:
@@ -56,24 +70,48 @@ def attribute(
         EnvironmentFailure: A toolchain cannot be obtained.
     """
     family = runner.compilers[case.compiler]
-    if (ir := family.ir) is None:
-        advice = "`triage bisect` finds the release or commit, and `triage suspects` ranks the commits in between"
-        raise BadInput(f"{family.title or family.name} does not print its IR after each pass, so none can be named; {advice}")
+    ir = family.ir
+    if ir is None:
+        advice = (
+            "`triage bisect` finds the release or commit, and `triage suspects` ranks "
+            "the commits in between"
+        )
+        raise BadInput(
+            f"{family.title or family.name} does not print its IR after each pass, so "
+            f"none can be named; {advice}"
+        )
     jobs = [ProbeJob(case, good), ProbeJob(case, bad)]
-    probes = {probe.revision.name: probe for probe in runner.probe_all(jobs, "attribute")}
+    probes = {
+        probe.revision.name: probe for probe in runner.probe_all(jobs, "attribute")
+    }
     pair = (probes[good.revision.name], probes[bad.revision.name])
     started = time.monotonic()
     names = (case.name, pair[0].revision, pair[1].revision)
-    if (inconclusive := _not_comparable(*pair)) is not None:
+    inconclusive = _not_comparable(*pair)
+    if inconclusive is not None:
         return inconclusive
     toolchains = (runner.registry.obtain(good), runner.registry.obtain(bad))
     for toolchain in toolchains:
         if not ir.is_printed_by(toolchain):
-            reason = f"{toolchain.revision.name} has no options that print the IR after each pass"
+            reason = (
+                f"{toolchain.revision.name} has no options that print the IR after "
+                "each pass"
+            )
             return Attribution(*names, ComparisonResult.INCONCLUSIVE, reason)
-    limits = replace(case.limits, timeout=min(case.limits.timeout, patience or case.limits.timeout))
+    limits = replace(
+        case.limits, timeout=min(case.limits.timeout, patience or case.limits.timeout)
+    )
     task = runner.progress.task(f"attribute  {case.name}")
-    comparison = _Comparison(runner, task, replace(case, limits=limits), ir, pair, toolchains, repository, kernel)
+    comparison = _Comparison(
+        runner,
+        task,
+        replace(case, limits=limits),
+        ir,
+        pair,
+        toolchains,
+        repository,
+        kernel,
+    )
     try:
         found = comparison.run(excerpts=excerpts)
     except BaseException as error:
@@ -86,7 +124,9 @@ def attribute(
 
 
 def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
-    answer = Attribution(good.case.name, good.revision, bad.revision, ComparisonResult.INCONCLUSIVE)
+    answer = Attribution(
+        good.case.name, good.revision, bad.revision, ComparisonResult.INCONCLUSIVE
+    )
     for probe in (good, bad):
         if isinstance(probe.outcome, Untestable):
             reason = f"{probe.revision.name} cannot be tested: {probe.outcome.reason}"
@@ -94,9 +134,18 @@ def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
     if isinstance(good.outcome, Failed):
         name, failure = good.revision.name, good.outcome.failure
         if not isinstance(bad.outcome, Failed):
-            return replace(answer, reason=f"{name} fails and {bad.revision.name} does not; exchange --good and --bad")
+            return replace(
+                answer,
+                reason=(
+                    f"{name} fails and {bad.revision.name} does not; exchange --good "
+                    "and --bad"
+                ),
+            )
         if same_signature(failure)(bad.outcome.failure):
-            return replace(answer, reason=f"{name} fails too, with the same failure: {failure.headline}")
+            return replace(
+                answer,
+                reason=f"{name} fails too, with the same failure: {failure.headline}",
+            )
     return None
 
 
@@ -113,25 +162,44 @@ class _Comparison:
     compiles: int = 0
     printed: int = 0
     notes: list[str] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)  # guards the two counts: both compilers run at the same time
+    # guards the two counts: both compilers run at the same time
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, *, excerpts: bool) -> Attribution:
         traces, found = self._followed(self.ir.words)
         compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
         if found.persistent is None and compiles:
-            self.notes.append("no difference of operations or types persists, so attributes and sizes were compared as well")
-            traces, found = self._followed(replace(self.ir.words, detailed=True, bookkeeping=None))
-        status = ComparisonResult.DIVERGES if found.persistent else ComparisonResult.SAME
+            self.notes.append(
+                "no difference of operations or types persists, so attributes and "
+                "sizes were compared as well"
+            )
+            traces, found = self._followed(
+                replace(self.ir.words, detailed=True, bookkeeping=None)
+            )
+        if found.persistent:
+            status = ComparisonResult.DIVERGES
+        else:
+            status = ComparisonResult.SAME
         if status is ComparisonResult.SAME and self.failure:
             status = ComparisonResult.FAILING
-        persistent, other = (self._diverging(aligned) if aligned else None for aligned in (found.persistent, found.other))
+        persistent, other = (
+            self._diverging(aligned) if aligned else None
+            for aligned in (found.persistent, found.other)
+        )
         if persistent and found.persistent and excerpts:
-            persistent = replace(persistent, excerpt=self._excerpt(found.persistent, traces))
+            persistent = replace(
+                persistent, excerpt=self._excerpt(found.persistent, traces)
+            )
         failing = _failing_pass(traces.bad, self.failure)
         if persistent:
-            files = tuple(dict.fromkeys((*persistent.files, *(other.files if other else ()))))
+            files = tuple(
+                dict.fromkeys((*persistent.files, *(other.files if other else ())))
+            )
         else:
-            files = self._files(failing) if failing else ()
+            if failing:
+                files = self._files(failing)
+            else:
+                files = ()
         shared = _reported_bytes(self.failure) or _shared_bytes(traces.bad, found.bad)
         return Attribution(
             self.case.name,
@@ -144,7 +212,10 @@ class _Comparison:
             persistent=persistent,
             other=other,
             one_sided=traces.one_sided_passes(),
-            shared_memory_bytes={"good": _shared_bytes(traces.good, found.good), "bad": shared},
+            shared_memory_bytes={
+                "good": _shared_bytes(traces.good, found.good),
+                "bad": shared,
+            },
             files=files,
             notes=tuple(self.notes),
             compiles=self.compiles,
@@ -154,26 +225,45 @@ class _Comparison:
     @property
     def failure(self) -> Failure | None:
         outcome = self.probes[1].outcome
-        return outcome.failure if isinstance(outcome, Failed) else None
+        if isinstance(outcome, Failed):
+            return outcome.failure
+        return None
 
     def _followed(self, words: Vocabulary) -> tuple[TracePair, Divergence]:
         (good, good_run), (bad, bad_run) = self._both(partial(self._trace, words=words))
         early = tuple(
-            trace.failed is not None or run.ending is not Ending.EXITED for trace, run in ((good, good_run), (bad, bad_run))
+            trace.failed is not None or run.ending is not Ending.EXITED
+            for trace, run in ((good, good_run), (bad, bad_run))
         )
         failure = self.failure  # may name a function
-        text = " ".join([failure.headline, *map(str, failure.details.values())]) if failure else ""
-        traces = TracePair(good, bad, words.passes, (early[0], early[1]), text, self.kernel, words is self.ir.words)
+        if failure:
+            text = " ".join([failure.headline, *map(str, failure.details.values())])
+        else:
+            text = ""
+        traces = TracePair(
+            good,
+            bad,
+            words.passes,
+            (early[0], early[1]),
+            text,
+            self.kernel,
+            words is self.ir.words,
+        )
         return traces, follow(traces)
 
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
-        """Run the same work for both compilers, in parallel if there are two workers."""
+        """Run the same work for both compilers, in parallel if there are two
+        workers.
+        """
         with self.runner.threads(2) as pool:
             good, bad = (pool.submit(work, toolchain) for toolchain in self.toolchains)
             return good.result(), bad.result()
 
     def _compile(
-        self, toolchain: Toolchain, alter: Callable[[Invocation], Invocation], on_data: Callable[[bytes], None]
+        self,
+        toolchain: Toolchain,
+        alter: Callable[[Invocation], Invocation],
+        on_data: Callable[[bytes], None],
     ) -> Execution:
         def count(data: bytes) -> None:
             with self._lock:
@@ -182,36 +272,65 @@ class _Comparison:
 
         with self._lock:
             self.compiles += 1
-        self.task.describe(f"attribute  {self.case.name} on {toolchain.revision.name}, {self.compiles} compiles")
+        self.task.describe(
+            f"attribute  {self.case.name} on {toolchain.revision.name}, "
+            f"{self.compiles} compiles"
+        )
         execution = self.runner.observe(self.case, toolchain, alter, on_stderr=count)
         assert isinstance(execution, Execution)  # both compilers can be tested
         return execution
 
-    def _trace(self, toolchain: Toolchain, words: Vocabulary) -> tuple[Trace, Execution]:
+    def _trace(
+        self, toolchain: Toolchain, words: Vocabulary
+    ) -> tuple[Trace, Execution]:
         trace = Trace()
-        execution = self._compile(toolchain, self.ir.after_passes, DumpReader(words, trace.take).feed)
-        if execution.ending in (Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT):
+        execution = self._compile(
+            toolchain, self.ir.after_passes, DumpReader(words, trace.take).feed
+        )
+        if execution.ending in (
+            Ending.TIMED_OUT,
+            Ending.OVER_MEMORY,
+            Ending.OVER_OUTPUT,
+        ):
             self.notes.append(
-                f"{toolchain.revision.name}: the compile that prints the IR reached its limit ({execution.ending.value}) "
-                f"after {execution.seconds:.0f} s; later passes are not compared"
+                f"{toolchain.revision.name}: the compile that prints the IR reached "
+                f"its limit ({execution.ending.value}) after {execution.seconds:.0f} "
+                "s; later passes are not compared"
             )
         return trace, execution
 
     def _diverging(self, aligned: AlignedPass) -> DivergingPass:
-        good_pass, bad_pass = (state.after if state else None for state in (aligned.good, aligned.bad))
-        good, bad = (state.fingerprint if state else Fingerprint() for state in aligned.states_after)
+        good_pass, bad_pass = (
+            state.after if state else None for state in (aligned.good, aligned.bad)
+        )
+        good, bad = (
+            state.fingerprint if state else Fingerprint()
+            for state in aligned.states_after
+        )
         choices = tuple(Difference(*choice) for choice in good.choice_differences(bad))
-        found = DivergingPass(good_pass, bad_pass, aligned.functions[1], _operations(good, bad), choices)
+        found = DivergingPass(
+            good_pass, bad_pass, aligned.functions[1], _operations(good, bad), choices
+        )
         return replace(found, files=self._files(found.pass_name))
 
     def _excerpt(self, aligned: AlignedPass, traces: TracePair) -> Excerpt | None:
-        """Compile with both again, print only the diverging pass, and keep the IR after it."""
-        names = aligned.functions if aligned.functions[1] else (_only_changed(traces.bad, aligned),) * 2
+        """Compile with both again, print only the diverging pass, and keep the IR after
+        it.
+        """
+        if aligned.functions[1]:
+            names = aligned.functions
+        else:
+            names = (_only_changed(traces.bad, aligned),) * 2
         texts: dict[str, DumpText] = {}
         for toolchain, trace, name, after in zip(
-            self.toolchains, (traces.good, traces.bad), names, aligned.states_after, strict=True
+            self.toolchains,
+            (traces.good, traces.bad),
+            names,
+            aligned.states_after,
+            strict=True,
         ):
-            if state := _printed_state(trace, name, after):
+            state = _printed_state(trace, name, after)
+            if state:
                 texts[toolchain.identity] = DumpText(state.after, state.turn, name)
 
         def read(toolchain: Toolchain) -> tuple[str, ...]:
@@ -219,21 +338,34 @@ class _Comparison:
             if text is None or text.after.argument is None:
                 return ()
             argument = text.after.argument
-            self._compile(toolchain, lambda plain: self.ir.after_passes(plain, argument, generic=False), text.feed)
+            self._compile(
+                toolchain,
+                lambda plain: self.ir.after_passes(plain, argument, generic=False),
+                text.feed,
+            )
             return tuple(text.text)
 
         good, bad = self._both(read)
-        return Excerpt(good, bad, any(text.cut for text in texts.values())) if good or bad else None
+        if good or bad:
+            return Excerpt(good, bad, any(text.cut for text in texts.values()))
+        return None
 
     def _files(self, name: PassName) -> tuple[str, ...]:
-        return source_files(name, self.repository, self.toolchains[1].revision.commit, self.ir.words.sources)
+        return source_files(
+            name,
+            self.repository,
+            self.toolchains[1].revision.commit,
+            self.ir.words.sources,
+        )
 
 
 def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
     """Return the innermost pass that failed, from the dumps or as a crash names it."""
     if trace.failed is not None:
         return trace.failed.after
-    return PassName(failure.failing_pass) if failure and failure.failing_pass else None
+    if failure and failure.failing_pass:
+        return PassName(failure.failing_pass)
+    return None
 
 
 def _only_changed(trace: Trace, aligned: AlignedPass) -> str | None:
@@ -242,35 +374,69 @@ def _only_changed(trace: Trace, aligned: AlignedPass) -> str | None:
     changed = [
         name
         for name, states in trace.functions.items()
-        if name not in trace.device and any(state and other.index == state.index for other in states)
+        if name not in trace.device
+        and any(state and other.index == state.index for other in states)
     ]
-    return changed[0] if len(changed) == 1 else None
+    if len(changed) == 1:
+        return changed[0]
+    return None
 
 
-def _printed_state(trace: Trace, function: str | None, state: FunctionState | None) -> FunctionState | None:
+def _printed_state(
+    trace: Trace, function: str | None, state: FunctionState | None
+) -> FunctionState | None:
     """Return the state whose dump printed a function's IR at that time."""
     if state is None or function is None:
         return state
-    known = [other for other in trace.functions.get(function, ()) if other.index <= state.index and not other.failed]
-    return known[-1] if known else state
+    known = [
+        other
+        for other in trace.functions.get(function, ())
+        if other.index <= state.index and not other.failed
+    ]
+    if known:
+        return known[-1]
+    return state
 
 
 def _reported_bytes(failure: Failure | None) -> int | None:
     """Return the shared memory that the compiler itself says is too much."""
-    used = failure.details.get("bytes_used") if failure and failure.failure_class == "shared-memory-overflow" else None
-    return used if isinstance(used, int) and used > 0 else None
+    if failure and failure.failure_class == "shared-memory-overflow":
+        used = failure.details.get("bytes_used")
+    else:
+        used = None
+    if isinstance(used, int) and used > 0:
+        return used
+    return None
 
 
 def _shared_bytes(trace: Trace, function: str | None) -> int | None:
-    """Return the shared memory of a function at the end, before its buffers become pointers, if it is known."""
+    """Return the shared memory of a function at the end, before its buffers become
+    pointers, if it is known.
+    """
     states = trace.functions.get(function or "")
     if not states:
         return None
-    last = next((state.fingerprint.shared_bytes for state in reversed(states) if state.fingerprint.shared_bytes), 0)
-    return last if last < _UNBOUNDED else None
+    last = next(
+        (
+            state.fingerprint.shared_bytes
+            for state in reversed(states)
+            if state.fingerprint.shared_bytes
+        ),
+        0,
+    )
+    if last < _UNBOUNDED:
+        return last
+    return None
 
 
 def _operations(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:
     here, there = good.operations, bad.operations
-    names = (name for name in sorted({*here, *there}) if here.get(name, 0) != there.get(name, 0))
-    return tuple(Difference(name, str(here.get(name, 0)), str(there.get(name, 0))) for name in names)
+    names = (
+        name
+        for name in sorted({*here, *there})
+        if here.get(name, 0) != there.get(name, 0)
+    )
+    return tuple(
+        Difference(name, str(here.get(name, 0)), str(there.get(name, 0)))
+        for name in names
+    )

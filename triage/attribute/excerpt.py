@@ -1,4 +1,6 @@
-"""The IR and the source files of a diverging pass: one function of one dump, a diff of two dumps, files from a clone."""
+"""The IR and the source files of a diverging pass: one function of one dump, a diff of
+two dumps, files from a clone.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,19 @@ _SYMBOL = re.compile(r"@\w+")
 
 
 class DumpText:
-    """Takes a compiler's output and keeps the text of one dump: the `turn`-th of a pass.
+    """Takes a compiler's output and keeps the text of one dump: the `turn`-th of a
+    pass.
 
     Only the named function is kept; the whole dump if `function` is None.
     """
 
     def __init__(self, after: PassName, turn: int, function: str | None) -> None:
         self.after, self._turn = after, turn
-        self._begins = re.compile(rf'^(\s*).*\bfunc\b.*@"?{re.escape(function)}"?\s*[({{]') if function else None
+        self._begins: re.Pattern[str] | None = None
+        if function:
+            self._begins = re.compile(
+                rf'^(\s*).*\bfunc\b.*@"?{re.escape(function)}"?\s*[({{]'
+            )
         self._indent: str | None = None
         self._seen, self._here, self._done = 0, False, False
         self._lines = LineSplitter(self._line)
@@ -33,7 +40,8 @@ class DumpText:
         self.feed = self._lines.feed
 
     def _line(self, line: str) -> None:
-        if (header := pass_in(line)) is not None:
+        header = pass_in(line)
+        if header is not None:
             self._seen += header[0].key == self.after.key
             self._here = self._seen == self._turn and not self.text
             return
@@ -42,7 +50,8 @@ class DumpText:
         if self._begins is None:
             self._keep(line)
         elif self._indent is None:
-            if found := self._begins.match(line):
+            found = self._begins.match(line)
+            if found:
                 self._indent = found[1]
                 self._keep(line)
         else:
@@ -53,12 +62,18 @@ class DumpText:
         if len(self.text) >= _MAX_LINES:
             self.cut = True
         elif line.strip():
-            self.text.append(line if len(line) <= _MAX_WIDTH else f"{line[: _MAX_WIDTH - 1]}…")
+            self.text.append(
+                line if len(line) <= _MAX_WIDTH else f"{line[: _MAX_WIDTH - 1]}…"
+            )
 
 
 def diff(good: Sequence[str], bad: Sequence[str], context: int = 3) -> Iterator[str]:
-    """Yield the lines of a unified diff. Lines that differ only in the names of values and symbols count as equal."""
-    matcher = SequenceMatcher(None, [*map(_comparable, good)], [*map(_comparable, bad)], autojunk=False)
+    """Yield the lines of a unified diff. Lines that differ only in the names of values
+    and symbols count as equal.
+    """
+    matcher = SequenceMatcher(
+        None, [*map(_comparable, good)], [*map(_comparable, bad)], autojunk=False
+    )
     end = 0
     for group in matcher.get_grouped_opcodes(context):
         if group[0][1] > end:
@@ -82,9 +97,13 @@ _MAX_FILES = 5
 
 
 def source_files(
-    name: PassName, repository: Repository | None, commit: str | None, known: Mapping[str, tuple[str, ...]]
+    name: PassName,
+    repository: Repository | None,
+    commit: str | None,
+    known: Mapping[str, tuple[str, ...]],
 ) -> tuple[str, ...]:
-    """Find the source files of a pass in a commit: the file that defines it, then the `known` ones with its decisions.
+    """Find the source files of a pass in a commit: the file that defines it, then the
+    `known` ones with its decisions.
 
     Returns nothing without a clone or if the pass comes from a dependency.
     """
@@ -92,24 +111,56 @@ def source_files(
     if repository is None or commit is None or not _IDENTIFIER.fullmatch(name.name):
         return ()
     try:
-        decisions = tuple(path for path in decisions if repository.ask("ls-tree", "--name-only", commit, "--", path).strip())
+        decisions = tuple(
+            path
+            for path in decisions
+            if repository.ask("ls-tree", "--name-only", commit, "--", path).strip()
+        )
     except GitRefused:  # the clone lacks the commit
         return ()
-    return tuple(dict.fromkeys((*_defining_files(name.name, repository, commit), *decisions)))
+    return tuple(
+        dict.fromkeys((*_defining_files(name.name, repository, commit), *decisions))
+    )
 
 
-def _matching_files(pattern: str, repository: Repository, commit: str) -> tuple[str, ...]:
+def _matching_files(
+    pattern: str, repository: Repository, commit: str
+) -> tuple[str, ...]:
     try:
-        answer = repository.ask("grep", "--name-only", "-I", "-z", "-E", "-e", pattern, commit, "--", *_SOURCES)
+        answer = repository.ask(
+            "grep",
+            "--name-only",
+            "-I",
+            "-z",
+            "-E",
+            "-e",
+            pattern,
+            commit,
+            "--",
+            *_SOURCES,
+        )
     except GitRefused:  # git grep also fails if no line matches
         return ()
-    return tuple(path.partition(":")[2] for path in answer.decode("utf-8", "replace").split("\0") if path)[:_MAX_FILES]
+    return tuple(
+        path.partition(":")[2]
+        for path in answer.decode("utf-8", "replace").split("\0")
+        if path
+    )[:_MAX_FILES]
 
 
 def _defining_files(name: str, repository: Repository, commit: str) -> tuple[str, ...]:
-    """Find the files that define the class of a pass, with or without `Pass` at its end."""
+    """Find the files that define the class of a pass, with or without `Pass` at its
+    end.
+    """
     stem = name.removesuffix("Pass")
     pattern = rf"^ *(struct|class) +{stem}(Pass)?( final| *:|$| *\{{)"
     paths = _matching_files(pattern, repository, commit)
     # A file with the name of the pass is likeliest to define it.
-    return tuple(sorted(paths, key=lambda path: path.rsplit("/", 1)[-1].partition(".")[0].lower() != stem.lower()))
+    return tuple(
+        sorted(
+            paths,
+            key=lambda path: (
+                path.rsplit("/", 1)[-1].partition(".")[0].lower() != stem.lower()
+            ),
+        )
+    )

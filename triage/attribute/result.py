@@ -17,7 +17,8 @@ class ComparisonResult(StrEnum):
     """The result of a comparison. The values are part of the JSON answer."""
 
     DIVERGES = "parted"  # a pass produces different IR
-    FAILING = "failing-pass"  # the IR is equal up to the pass that fails, so that pass itself changed
+    # the IR is equal up to the pass that fails, so that pass itself changed
+    FAILING = "failing-pass"
     SAME = "same"  # neither fails and no difference persists
     INCONCLUSIVE = "inconclusive"
 
@@ -49,9 +50,12 @@ class DivergingPass:
     """The pass on the good compiler, if it changed something there."""
     bad: PassName | None
     function: str | None
-    """The device function, by its name on the bad compiler; None for the whole program."""
+    """The device function, by its name on the bad compiler; None for the whole program.
+    """
     operations: tuple[Difference, ...] = ()
-    """Operations that occur more often on one compiler. If these and `choices` are empty, types or nesting differ."""
+    """Operations that occur more often on one compiler. If these and `choices` are
+    empty, types or nesting differ.
+    """
     choices: tuple[Difference, ...] = ()
     excerpt: Excerpt | None = None
     files: tuple[str, ...] = ()
@@ -73,7 +77,11 @@ class DivergingPass:
     @property
     def on(self) -> str:
         """Where the pass changed something: `good`, `bad` or `both`."""
-        return "both" if self.good and self.bad else "bad" if self.bad else "good"
+        if self.good and self.bad:
+            return "both"
+        if self.bad:
+            return "bad"
+        return "good"
 
     @property
     def pass_name(self) -> PassName:
@@ -100,11 +108,14 @@ class Attribution:
     failing: PassName | None = None
     """The innermost pass that fails on the bad compiler."""
     function: Mapping[str, str | None] = field(default_factory=dict)
-    """The function that was followed, by its name on each compiler; None for the whole program."""
+    """The function that was followed, by its name on each compiler; None for the whole
+    program.
+    """
     persistent: DivergingPass | None = None
     """The pass that most likely makes the difference."""
     other: DivergingPass | None = None
-    """A second candidate, if it is not sure which of two passes makes the difference."""
+    """A second candidate, if it is not sure which of two passes makes the difference.
+    """
     one_sided: tuple[PassName, ...] = ()
     """The passes that changed IR on one compiler only."""
     shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
@@ -127,24 +138,40 @@ class Attribution:
 
     @property
     def failing_pass(self) -> str | None:
-        return self.failing.name if self.failing else None
+        if self.failing:
+            return self.failing.name
+        return None
 
     @property
     def first_phase(self) -> str | None:
         """The phase of the pass after which the two diverge, if its name tells."""
         found = self.persistent
-        return FailingPass(found.name, found.argument).phase if found else None
+        if found:
+            return FailingPass(found.name, found.argument).phase
+        return None
 
     @property
     def suspects(self) -> tuple[PassName, ...]:
         """The passes to suspect, the likeliest first."""
         if self.persistent is not None:
-            return tuple(diverging.pass_name for diverging in (self.persistent, self.other) if diverging)
-        return (self.failing,) if self.status is ComparisonResult.FAILING and self.failing else ()
+            return tuple(
+                diverging.pass_name
+                for diverging in (self.persistent, self.other)
+                if diverging
+            )
+        if self.status is ComparisonResult.FAILING and self.failing:
+            return (self.failing,)
+        return ()
 
     @property
     def phase(self) -> str | None:
-        return next((FailingPass(suspect.name, suspect.argument).phase for suspect in self.suspects), None)
+        return next(
+            (
+                FailingPass(suspect.name, suspect.argument).phase
+                for suspect in self.suspects
+            ),
+            None,
+        )
 
     @property
     def passes(self) -> tuple[str, ...]:

@@ -1,1 +1,3 @@
-"""Searches over revisions: one change between two ends, or every change along a line."""
+"""Searches over revisions: one change between two ends, or every change along a
+line.
+"""

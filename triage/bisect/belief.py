@@ -1,10 +1,12 @@
-"""The probability of each candidate to be the first one of the new state, what proves it, and which to probe next.
+"""The probability of each candidate to be the first one of the new state, what proves
+it, and which to probe next.
 
 Pure values, no I/O.
 
-Candidates are numbered 0 .. N-1, oldest first. Candidate 0 is known to be in the old state and N-1 in the new one, so one of
-1 .. N-1 is the first new one. A candidate whose probability is not 0 is a suspect. A probe at `i` separates the suspects up
-to `i` from those after it. A candidate that could not be tested stays a suspect.
+Candidates are numbered 0 .. N-1, oldest first. Candidate 0 is known to be in the old
+state and N-1 in the new one, so one of 1 .. N-1 is the first new one. A candidate whose
+probability is not 0 is a suspect. A probe at `i` separates the suspects up to `i` from
+those after it. A candidate that could not be tested stays a suspect.
 """
 
 from __future__ import annotations
@@ -21,28 +23,40 @@ from triage.bisect.result import CONFIDENCE, Side
 
 Floats = NDArray[np.float64]
 
-# Used from the first time that a candidate contradicts itself; until then every probe is trusted.
+# Used from the first time that a candidate contradicts itself; until then every probe
+# is trusted.
 WRONG = 0.08  # one probe in twelve may be wrong
-WRONG_KNOWN = 20.0  # how many probes this knowledge is worth: the evidence itself changes it
+# how many probes this knowledge is worth: the evidence itself changes it
+WRONG_KNOWN = 20.0
 
-_FLAKY = 0.2  # rate of wrong probes that is assumed at least in both states, once probes have disagreed
-_HIGHEST_RATES = 0.9  # of both states together; with more, no number of probes tells them apart
-_END_PROBES = 8  # of the failing end at least, to know how often it passes, once probes have disagreed
-_TESTED_PAIRS = 5  # pairs that a search with flaky probes may try to confirm; each must rarely be a wrong one
+# rate of wrong probes that is assumed at least in both states, once probes have
+# disagreed
+_FLAKY = 0.2
+# of both states together; with more, no number of probes tells them apart
+_HIGHEST_RATES = 0.9
+# of the failing end at least, to know how often it passes, once probes have disagreed
+_END_PROBES = 8
+# pairs that a search with flaky probes may try to confirm; each must rarely be a wrong
+# one
+_TESTED_PAIRS = 5
 _MOST_CONFIRMATIONS = 5
 _LONG = 22  # probes, of which nine in ten times one shows a failure of one run in ten
 
 _SWEEPS = 4  # how often each probe of a batch is moved to where it helps most
 _WORTH_MOVING = 1.001  # factor that its information must grow by to be moved
-_WORTH_REPEATING = 0.1  # share of the information of the best probe, once probes have disagreed
+# share of the information of the best probe, once probes have disagreed
+_WORTH_REPEATING = 0.1
 _UNTESTABLE = 0.05  # share of candidates that cannot be tested, before any probe
-_NEXT_TO_UNTESTABLE = 0.7  # of those next to one that cannot be tested; the chance halves at twice the distance
+# of those next to one that cannot be tested; the chance halves at twice the distance
+_NEXT_TO_UNTESTABLE = 0.7
 _LEAST_SECONDS = 1e-9  # avoids a division by 0
 
 
 @dataclass(frozen=True, slots=True)
 class SuspectBlock:
-    """Suspects `first` .. `last` that no possible probe can separate, and the sum of their probabilities."""
+    """Suspects `first` .. `last` that no possible probe can separate, and the sum of
+    their probabilities.
+    """
 
     first: int
     last: int
@@ -51,7 +65,9 @@ class SuspectBlock:
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """Probabilities of each candidate to be the first new one, given evidence in any order and with repeats."""
+    """Probabilities of each candidate to be the first new one, given evidence in any
+    order and with repeats.
+    """
 
     prior: Floats
     """Shape (N,), sums to 1, 0 at candidate 0; `from_weights` makes one."""
@@ -60,19 +76,26 @@ class Belief:
     evidence: tuple[tuple[int, Side | None], ...] = ()
     """The side that each probe showed; None if it could not be tested."""
     foreign: frozenset[int] = frozenset()
-    """Candidates whose first result is that of a person or of a machine that is not trusted: it guides and proves nothing."""
+    """Candidates whose first result is that of a person or of a machine that is not
+    trusted: it guides and proves nothing.
+    """
 
     @classmethod
     def from_weights(cls, weights: ArrayLike, closed: Collection[int] = ()) -> Belief:
-        """Make a belief from one weight for each candidate; that of the first is ignored.
+        """Make a belief from one weight for each candidate; that of the first is
+        ignored.
 
         Raises:
-            ValueError: There are fewer than two candidates, or a weight is not a positive number.
+            ValueError: There are fewer than two candidates, or a weight is not a
+                positive number.
         """
         prior = np.array(weights, dtype=np.float64)
         # No evidence could ever bring back a culprit with a prior of 0.
         if len(prior) < 2 or not (np.isfinite(prior).all() and (prior[1:] > 0).all()):
-            raise ValueError("a range needs two candidates, and each after the first a positive, finite weight")
+            raise ValueError(
+                "a range needs two candidates, and each after the first a positive, "
+                "finite weight"
+            )
         prior[0] = 0.0
         return cls(prior / prior.sum(), frozenset(closed))
 
@@ -80,45 +103,73 @@ class Belief:
     def size(self) -> int:
         return len(self.prior)
 
-    def observe(self, *evidence: tuple[int, Side | None], trusted: bool = True) -> Belief:
+    def observe(
+        self, *evidence: tuple[int, Side | None], trusted: bool = True
+    ) -> Belief:
         """Add probes: a candidate and the side that it showed."""
-        foreign = self.foreign if trusted else self.foreign | {index for index, _ in evidence if index not in self.shown}
+        if trusted:
+            foreign = self.foreign
+        else:
+            foreign = self.foreign | {
+                index for index, _ in evidence if index not in self.shown
+            }
         return replace(self, evidence=self.evidence + evidence, foreign=foreign)
 
     @cached_property
     def shown(self) -> dict[int, tuple[int, int, int]]:
-        """How often each probed candidate was on the old side, on the new side, and could not be tested."""
+        """How often each probed candidate was on the old side, on the new side, and
+        could not be tested.
+        """
         shown: dict[int, tuple[int, int, int]] = {}
         for index, side in sorted(self.evidence, key=lambda each: each[0]):
             old, new, skipped = shown.get(index, (0, 0, 0))
-            shown[index] = (old + (side is Side.OLD), new + (side is Side.NEW), skipped + (side is None))
+            shown[index] = (
+                old + (side is Side.OLD),
+                new + (side is Side.NEW),
+                skipped + (side is None),
+            )
         return shown
 
     @cached_property
     def doubtful(self) -> bool:
         """Whether a candidate has shown both sides, so that any probe may be wrong.
 
-        Until then every probe is trusted; of several changes from old to new the one nearest to the new end is searched,
-        because it led to the new state.
+        Until then every probe is trusted; of several changes from old to new the one
+        nearest to the new end is searched, because it led to the new state.
         """
         return any(old and new for old, new, _ in self.shown.values())
 
     @property
     def is_inverted(self) -> bool:
-        """Whether a candidate on the new side is older than one on the old side: a wrong probe, or a second change."""
-        oldest_new = min((index for index, (_, new, _) in self.shown.items() if new), default=self.size)
-        return any(old and index > oldest_new for index, (old, _, _) in self.shown.items())
+        """Whether a candidate on the new side is older than one on the old side: a
+        wrong probe, or a second change.
+        """
+        oldest_new = min(
+            (index for index, (_, new, _) in self.shown.items() if new),
+            default=self.size,
+        )
+        return any(
+            old and index > oldest_new for index, (old, _, _) in self.shown.items()
+        )
 
     @cached_property
     def counts(self) -> dict[int, tuple[int, int]]:
-        """(old, new) results of the inner candidates that have any; the ends are known."""
-        inner = {index: each[:2] for index, each in self.shown.items() if 0 < index < self.size - 1}
+        """(old, new) results of the inner candidates that have any; the ends are
+        known.
+        """
+        inner = {
+            index: each[:2]
+            for index, each in self.shown.items()
+            if 0 < index < self.size - 1
+        }
         return {index: results for index, results in inner.items() if any(results)}
 
     @cached_property
     def skipped(self) -> list[int]:
         """Candidates that were probed and never had a result."""
-        return [index for index, (old, new, _) in self.shown.items() if not (old or new)]
+        return [
+            index for index, (old, new, _) in self.shown.items() if not (old or new)
+        ]
 
     @cached_property
     def shut(self) -> list[int]:
@@ -127,12 +178,17 @@ class Belief:
 
     @cached_property
     def bounds(self) -> tuple[int, int]:
-        """The last candidate taken as old and the first taken as new, if every probe is trusted."""
+        """The last candidate taken as old and the first taken as new, if every probe is
+        trusted.
+        """
         first_new = self.size - 1
         for index, (old, new) in reversed(self.counts.items()):
             if old and not new:
                 return index, first_new
-            first_new = first_new if old else index
+            if old:
+                first_new = first_new
+            else:
+                first_new = index
         return 0, first_new
 
     @cached_property
@@ -141,11 +197,17 @@ class Belief:
         if self.doubtful:
             seen = np.array(list(self.counts.values()), dtype=np.int64).reshape(-1, 2)
             logs = []
-            for cut in range(len(seen) + 1):  # the first new one lies between two neighbouring probed candidates
-                (right, wrong), (missed, caught) = seen[:cut].sum(axis=0), seen[cut:].sum(axis=0)
+            # the first new one lies between two neighbouring probed candidates
+            for cut in range(len(seen) + 1):
+                (right, wrong), (missed, caught) = (
+                    seen[:cut].sum(axis=0),
+                    seen[cut:].sum(axis=0),
+                )
                 logs.append(_log_chance(wrong, right) + _log_chance(missed, caught))
             edges = [0, *(index + 1 for index in self.counts), self.size]
-            posterior = self.prior * np.repeat(np.exp(np.array(logs) - max(logs)), np.diff(edges))
+            posterior = self.prior * np.repeat(
+                np.exp(np.array(logs) - max(logs)), np.diff(edges)
+            )
         else:
             low, high = self.bounds
             posterior = np.zeros(self.size)
@@ -160,12 +222,20 @@ class Belief:
         return max(1, math.ceil(-float((chances * np.log2(chances)).sum()) - 0.1))
 
     def suspects(self) -> list[tuple[int, float]]:
-        """Return every suspect with its probability, the most likely first, the older first among equals."""
+        """Return every suspect with its probability, the most likely first, the older
+        first among equals.
+        """
         order = np.argsort(-self.probabilities, kind="stable")
-        return [(int(index), float(self.probabilities[index])) for index in order if self.probabilities[index] > 0]
+        return [
+            (int(index), float(self.probabilities[index]))
+            for index in order
+            if self.probabilities[index] > 0
+        ]
 
     def credible(self, confidence: float) -> list[int]:
-        """Return the fewest candidates that hold the first new one with this probability, oldest first."""
+        """Return the fewest candidates that hold the first new one with this
+        probability, oldest first.
+        """
         held, chosen = 0.0, []
         for index, chance in self.suspects():
             if held >= confidence * (1 - 1e-12):
@@ -176,7 +246,9 @@ class Belief:
 
     @cached_property
     def leading(self) -> SuspectBlock:
-        """The most likely suspects that cannot be separated, the older of two that are equal."""
+        """The most likely suspects that cannot be separated, the older of two that are
+        equal.
+        """
         can_probe = np.ones(self.size, dtype=np.bool_)
         can_probe[self.shut] = False
         # A candidate begins a block if its predecessor can be probed.
@@ -191,58 +263,96 @@ class Belief:
         return SuspectBlock(first, last, float(chances[best]))
 
     def is_resolved(self, confidence: float = CONFIDENCE) -> bool:
-        """Return whether the leading block is likely enough, between a candidate seen in the old state and one in the new.
+        """Return whether the leading block is likely enough, between a candidate seen
+        in the old state and one in the new.
 
-        A prior alone never resolves anything. A block of one suspect is the culprit; more cannot be separated.
+        A prior alone never resolves anything. A block of one suspect is the culprit;
+        more cannot be separated.
         """
         block, seen = self.leading, {0: (1, 0), self.size - 1: (0, 1), **self.counts}
         if block.probability < confidence - 1e-12:
             return False
-        return seen.get(block.first - 1, (0, 0))[0] > 0 and seen.get(block.last, (0, 0))[1] > 0
+        return (
+            seen.get(block.first - 1, (0, 0))[0] > 0
+            and seen.get(block.last, (0, 0))[1] > 0
+        )
 
     # Confirm
 
     @property
     def pair(self) -> tuple[tuple[int, Side], tuple[int, Side]]:
-        """The two candidates around the leading suspects, each with the side that it must be on."""
+        """The two candidates around the leading suspects, each with the side that it
+        must be on.
+        """
         return (self.leading.first - 1, Side.OLD), (self.leading.last, Side.NEW)
 
     def is_confirmed(self, confidence: float = CONFIDENCE) -> bool:
-        """Return whether both candidates of the pair were probed again and proved to be on their sides."""
-        return self.is_resolved(confidence) and all(self.lacking(*each, confidence) <= 0 for each in self.pair)
+        """Return whether both candidates of the pair were probed again and proved to be
+        on their sides.
+        """
+        return self.is_resolved(confidence) and all(
+            self.lacking(*each, confidence) <= 0 for each in self.pair
+        )
 
     def lacking(self, index: int, side: Side, confidence: float) -> int:
-        """Return how many more probes must show a side until a candidate is proved to be on it; at most 0 if it is.
+        """Return how many more probes must show a side until a candidate is proved to
+        be on it; at most 0 if it is.
 
-        While no probe contradicts another, it must be on its side once more than it is confirmed. Otherwise its results must be
-        so much likelier on that side that chance confirms a wrong pair less often than the confidence allows. Where the
-        failure comes and goes after the change, many passes are needed before a candidate counts as old.
+        While no probe contradicts another, it must be on its side once more than it is
+        confirmed. Otherwise its results must be so much likelier on that side that
+        chance confirms a wrong pair less often than the confidence allows. Where the
+        failure comes and goes after the change, many passes are needed before a
+        candidate counts as old.
         """
         old, new, skipped = self.shown.get(index, (0, 0, 0))
-        right, wrong = (old, new + skipped) if side is Side.OLD else (new, old + skipped)
+        if side is Side.OLD:
+            right, wrong = (old, new + skipped)
+        else:
+            right, wrong = (new, old + skipped)
         right -= index in self.foreign
         if not (self.doubtful or self.is_inverted):
             return 1 + confirmations(confidence) + wrong - right
-        # What the pair itself shows counts too: were it right, its candidates would err as often as the ends.
+        # What the pair itself shows counts too: were it right, its candidates would err
+        # as often as the ends.
         (before, _), (after, _) = self.pair
         false = min(max(self._rate(0, Side.OLD), self._rate(before, Side.OLD)), 0.5)
-        missed = min(max(self._rate(self.size - 1, Side.NEW), self._rate(after, Side.NEW)), 0.98 - false)
-        own, other = (false, missed) if side is Side.OLD else (missed, false)
+        missed = min(
+            max(self._rate(self.size - 1, Side.NEW), self._rate(after, Side.NEW)),
+            0.98 - false,
+        )
+        if side is Side.OLD:
+            own, other = (false, missed)
+        else:
+            own, other = (missed, false)
         gain, loss = math.log((1 - own) / other), math.log((1 - other) / own)
-        return math.ceil((_log_odds_needed(confidence) - right * gain + wrong * loss) / gain - 1e-9)
+        return math.ceil(
+            (_log_odds_needed(confidence) - right * gain + wrong * loss) / gain - 1e-9
+        )
 
     def repeats(self, confidence: float) -> int:
-        """Return how often each of a pair is probed again while no candidate contradicts itself."""
+        """Return how often each of a pair is probed again while no candidate
+        contradicts itself.
+        """
         if not self.is_inverted:
             return confirmations(confidence)
         return _repeats_of_inverted(confidence)
 
     def early_failure(self, failing: int) -> int | None:
-        """Return the candidate on the good side, farthest from the pair, that showed the failure. failing: the bad end."""
-        return next((index for index in self._good_side(failing) if self.failures_at(index, failing)[0]), None)
+        """Return the candidate on the good side, farthest from the pair, that showed
+        the failure. failing: the bad end.
+        """
+        return next(
+            (
+                index
+                for index in self._good_side(failing)
+                if self.failures_at(index, failing)[0]
+            ),
+            None,
+        )
 
     def is_older(self, failing: int) -> bool:
-        """Return whether the failure comes and goes on the good side of the pair, so that the pair only made it worse.
+        """Return whether the failure comes and goes on the good side of the pair, so
+        that the pair only made it worse.
 
         Not if it is as old as the good end, where any probe may show it.
         """
@@ -254,10 +364,12 @@ class Belief:
         return is_again and not self.failures_at(self.good_end(failing), failing)[0]
 
     def unsettled(self, failing: int, jobs: int = 1) -> Mapping[int, int]:
-        """Return which candidates to probe, and how often, until it is known whether the failure is older than the pair.
+        """Return which candidates to probe, and how often, until it is known whether
+        the failure is older than the pair.
 
-        The candidate that showed it early tells a window of failures, which it always shows, from one that comes and goes, and
-        that from a single wrong probe. The good end tells whether any probe may show it.
+        The candidate that showed it early tells a window of failures, which it always
+        shows, from one that comes and goes, and that from a single wrong probe. The
+        good end tells whether any probe may show it.
         """
         early, end = self.early_failure(failing), self.good_end(failing)
         if early is None:
@@ -265,11 +377,18 @@ class Belief:
         failures, runs = self.failures_at(early, failing)
         if failures == runs:
             missing = 1 + _repeats_of_inverted(CONFIDENCE) - runs
-            return {early: missing} if missing > 0 else {}
+            if missing > 0:
+                return {early: missing}
+            return {}
         if self._early_failures(failing) > 1:
             early, (failures, runs) = end, self.failures_at(end, failing)
-            runs = _LONG if failures else runs
-        return {early: min(jobs, _LONG - runs)} if runs < _LONG else {}
+            if failures:
+                runs = _LONG
+            else:
+                runs = runs
+        if runs < _LONG:
+            return {early: min(jobs, _LONG - runs)}
+        return {}
 
     def failures_at(self, index: int, failing: int) -> tuple[int, int]:
         """Return how many probes of a candidate showed the failure, of how many."""
@@ -278,83 +397,132 @@ class Belief:
 
     def _early_failures(self, failing: int) -> int:
         """Return how many probes on the good side showed the failure."""
-        return sum(self.failures_at(index, failing)[0] for index in self._good_side(failing))
+        return sum(
+            self.failures_at(index, failing)[0] for index in self._good_side(failing)
+        )
 
     def _good_side(self, failing: int) -> range:
         """The candidates on the good side of the pair, those nearest to it last."""
         (before, _), (after, _) = self.pair
-        return range(1, before + 1) if failing else range(self.size - 2, after - 1, -1)
+        if failing:
+            return range(1, before + 1)
+        return range(self.size - 2, after - 1, -1)
 
     def good_end(self, failing: int) -> int:
-        return 0 if failing else self.size - 1
+        if failing:
+            return 0
+        return self.size - 1
 
     def lacking_at_good_end(self, failing: int) -> int:
-        """Return how many probes of the good end are missing to know how often it fails, if it ever does."""
+        """Return how many probes of the good end are missing to know how often it
+        fails, if it ever does.
+        """
         failures, runs = self.failures_at(self.good_end(failing), failing)
-        return _END_PROBES - runs if failures else 0
+        if failures:
+            return _END_PROBES - runs
+        return 0
 
     def too_flaky(self, failing: int) -> int | None:
-        """Return the end whose probes differ too often to distinguish both states. failing: the end that fails."""
-        if not self.doubtful or sum(self.shown.get(failing, ())) < _END_PROBES or self.lacking_at_good_end(failing) > 0:
+        """Return the end whose probes differ too often to distinguish both states.
+        failing: the end that fails.
+        """
+        if (
+            not self.doubtful
+            or sum(self.shown.get(failing, ())) < _END_PROBES
+            or self.lacking_at_good_end(failing) > 0
+        ):
             return None
         false, missed = self._rate(0, Side.OLD), self._rate(self.size - 1, Side.NEW)
         if missed + false <= _HIGHEST_RATES:
             return None
-        return self.size - 1 if missed > false else 0
+        if missed > false:
+            return self.size - 1
+        return 0
 
     def _rate(self, index: int, side: Side) -> float:
-        """Return the rate of wrong probes that those of a candidate on a side leave possible, by one standard error."""
+        """Return the rate of wrong probes that those of a candidate on a side leave
+        possible, by one standard error.
+        """
         old, new, _ = self.shown.get(index, (0, 0, 0))
-        wrong = new if side is Side.OLD else old
+        if side is Side.OLD:
+            wrong = new
+        else:
+            wrong = old
         rate = (wrong + 1) / (old + new + 2)
-        return max(_FLAKY, rate + math.sqrt(rate * (1 - rate) / (old + new + 3))) if wrong else _FLAKY
+        if wrong:
+            return max(_FLAKY, rate + math.sqrt(rate * (1 - rate) / (old + new + 3)))
+        return _FLAKY
 
 
 def confirmations(confidence: float) -> int:
-    """Return how often a pair is probed again while every probe is trusted, for a culprit of this confidence.
+    """Return how often a pair is probed again while every probe is trusted, for a
+    culprit of this confidence.
 
-    Assume that one probe in five is wrong. About every second search then meets a wrong probe, and each confirmation repeats it
-    one time in five.
+    Assume that one probe in five is wrong. About every second search then meets a wrong
+    probe, and each confirmation repeats it one time in five.
     """
     allowed = 2 * (1 - confidence)
     if allowed <= 0:
         return _MOST_CONFIRMATIONS
-    return min(_MOST_CONFIRMATIONS, max(1, math.ceil(math.log(allowed) / math.log(_FLAKY) - 1e-9)))
+    return min(
+        _MOST_CONFIRMATIONS,
+        max(1, math.ceil(math.log(allowed) / math.log(_FLAKY) - 1e-9)),
+    )
 
 
 def _repeats_of_inverted(confidence: float) -> int:
-    """Return how often a candidate is probed again where older ones have the new state."""
+    """Return how often a candidate is probed again where older ones have the new
+    state.
+    """
     return math.ceil(_log_odds_needed(confidence) / math.log((1 - _FLAKY) / _FLAKY)) - 1
 
 
 def _log_odds_needed(confidence: float) -> float:
-    """Return the log odds for a side at which chance confirms a wrong pair less often than the confidence allows."""
+    """Return the log odds for a side at which chance confirms a wrong pair less often
+    than the confidence allows.
+    """
     return -math.log(max(1 - confidence, 1e-6) / (2 * _TESTED_PAIRS))
 
 
 def next_round(
-    belief: Belief, seconds: ArrayLike, jobs: int, failing: int, confidence: float = CONFIDENCE
+    belief: Belief,
+    seconds: ArrayLike,
+    jobs: int,
+    failing: int,
+    confidence: float = CONFIDENCE,
 ) -> Mapping[int, int]:
-    """Choose which candidates to probe next, and how often each; none if the answer is final or no probe can help.
+    """Choose which candidates to probe next, and how often each; none if the answer is
+    final or no probe can help.
 
-    First the suspects are separated. Then the pair around the leading ones is probed again, together with the failing end: a
-    failure that comes and goes since the culprit shows both sides there. Once probes contradict each other, that end shows how
-    often they are wrong, and both candidates are probed until their sides are proved; one that rather shows the other side
-    sends the search elsewhere. At last come probes that tell whether a failure that was seen before the pair is older.
+    First the suspects are separated. Then the pair around the leading ones is probed
+    again, together with the failing end: a failure that comes and goes since the
+    culprit shows both sides there. Once probes contradict each other, that end shows
+    how often they are wrong, and both candidates are probed until their sides are
+    proved; one that rather shows the other side sends the search elsewhere. At last
+    come probes that tell whether a failure that was seen before the pair is older.
     failing: the end with the failure; the rest as in `next_probes`.
     """
-    at_end, pair = sum(belief.shown.get(failing, ())), [sum(belief.shown.get(index, ())) for index, _ in belief.pair]
-    if belief.doubtful and (more := max(_END_PROBES, *pair) - at_end) > 0:
-        return {failing: more}
-    if (more := belief.lacking_at_good_end(failing)) > 0:
+    at_end = sum(belief.shown.get(failing, ()))
+    pair = [sum(belief.shown.get(index, ())) for index, _ in belief.pair]
+    if belief.doubtful:
+        more = max(_END_PROBES, *pair) - at_end
+        if more > 0:
+            return {failing: more}
+    more = belief.lacking_at_good_end(failing)
+    if more > 0:
         return {belief.good_end(failing): more}
     if not belief.is_resolved(confidence):
         return dict.fromkeys(next_probes(belief, seconds, jobs), 1)
-    lacking = {index: count for index, side in belief.pair if (count := belief.lacking(index, side, confidence)) > 0}
+    lacking = {
+        index: count
+        for index, side in belief.pair
+        if (count := belief.lacking(index, side, confidence)) > 0
+    }
     if belief.doubtful:
         return dict.fromkeys(lacking, 1) or belief.unsettled(failing, jobs)
     repeats = belief.repeats(confidence)
-    if any(belief.shown.get(index, (0, 0, 0))[2] > repeats for index in lacking):  # not testable any more
+    # not testable any more
+    if any(belief.shown.get(index, (0, 0, 0))[2] > repeats for index in lacking):
         return {}
     more = max(lacking.get(failing, 0), 2 * repeats + 1 - at_end)
     if more > 0:
@@ -363,7 +531,9 @@ def next_round(
 
 
 def _log_chance(wrong: int, right: int) -> float:
-    """Return the natural log of the chance of `wrong` wrong and `right` right probes (beta-binomial)."""
+    """Return the natural log of the chance of `wrong` wrong and `right` right probes
+    (beta-binomial).
+    """
     a, b = WRONG * WRONG_KNOWN, (1 - WRONG) * WRONG_KNOWN
     return _log_beta(a + wrong, b + right) - _log_beta(a, b)
 
@@ -373,10 +543,12 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def next_probes(belief: Belief, seconds: ArrayLike, jobs: int = 1) -> tuple[int, ...]:
-    """Choose up to `jobs` candidates to probe at once, oldest first; none if no probe can help any more.
+    """Choose up to `jobs` candidates to probe at once, oldest first; none if no probe
+    can help any more.
 
-    A probe cuts the suspects in two. The best cuts give most information for the seconds that they cost. Candidates that were
-    skipped are not chosen again. seconds: shape (N,), the cost of a probe.
+    A probe cuts the suspects in two. The best cuts give most information for the
+    seconds that they cost. Candidates that were skipped are not chosen again. seconds:
+    shape (N,), the cost of a probe.
     """
     is_open = np.ones(belief.size, dtype=np.bool_)
     is_open[[0, belief.size - 1, *belief.shut]] = False
@@ -386,8 +558,11 @@ def next_probes(belief: Belief, seconds: ArrayLike, jobs: int = 1) -> tuple[int,
     indices = np.flatnonzero(is_open)
     if len(indices) <= jobs:
         return tuple(map(int, indices))
-    below = np.cumsum(belief.probabilities)[indices]  # probability that the first new one is at or before each cut
-    cost = np.maximum(np.asarray(seconds)[indices], _LEAST_SECONDS) / (1 - _untestable_odds(belief)[indices])
+    # probability that the first new one is at or before each cut
+    below = np.cumsum(belief.probabilities)[indices]
+    cost = np.maximum(np.asarray(seconds)[indices], _LEAST_SECONDS) / (
+        1 - _untestable_odds(belief)[indices]
+    )
     chosen: list[int] = []
     for part in range(1, jobs + 1):
         distance = np.abs(below - part / (jobs + 1))
@@ -396,8 +571,11 @@ def next_probes(belief: Belief, seconds: ArrayLike, jobs: int = 1) -> tuple[int,
     for _ in range(_SWEEPS):
         before = list(chosen)
         for number in range(jobs):
-            gain = _added_information(below, chosen[:number] + chosen[number + 1 :]) / cost
-            # Sums of probabilities differ in their last digits by machine: take the first of the best.
+            gain = (
+                _added_information(below, chosen[:number] + chosen[number + 1 :]) / cost
+            )
+            # Sums of probabilities differ in their last digits by machine: take the
+            # first of the best.
             best = int(np.flatnonzero(gain >= gain.max() * (1 - 1e-9))[0])
             if gain[best] > gain[chosen[number]] * _WORTH_MOVING:
                 chosen[number] = best
@@ -405,27 +583,39 @@ def next_probes(belief: Belief, seconds: ArrayLike, jobs: int = 1) -> tuple[int,
             break
     if belief.doubtful:  # a probe again of what is all but certain
         alone = _added_information(below, [])
-        chosen = [cut for cut in chosen if alone[cut] >= _WORTH_REPEATING * alone[chosen].max()]
+        chosen = [
+            cut
+            for cut in chosen
+            if alone[cut] >= _WORTH_REPEATING * alone[chosen].max()
+        ]
     return tuple(sorted(int(indices[cut]) for cut in chosen))
 
 
 def _untestable_odds(belief: Belief) -> Floats:
-    """Estimate for each candidate the chance that it cannot be tested. Broken revisions come in runs of unknown length."""
+    """Estimate for each candidate the chance that it cannot be tested. Broken revisions
+    come in runs of unknown length.
+    """
     odds = np.full(belief.size, _UNTESTABLE)
     for index in belief.skipped:
-        odds = np.maximum(odds, _NEXT_TO_UNTESTABLE / (1 + np.abs(np.arange(belief.size) - index) / 2))
+        odds = np.maximum(
+            odds, _NEXT_TO_UNTESTABLE / (1 + np.abs(np.arange(belief.size) - index) / 2)
+        )
     odds[list(belief.counts)] = 0.0
     return odds
 
 
 def _added_information(below: Floats, others: list[int]) -> Floats:
-    """Return the bits that each cut adds to the results of `others`; -1 for `others`."""
+    """Return the bits that each cut adds to the results of `others`; -1 for
+    `others`.
+    """
     edges = np.concatenate([[0.0], below[sorted(others)], [1.0]])
     part = np.clip(np.searchsorted(edges, below, side="right") - 1, 0, len(edges) - 2)
     start, width = edges[part], edges[part + 1] - edges[part]
     share = np.divide(below - start, width, out=np.zeros_like(width), where=width > 0)
     p = np.clip(share, 0.0, 1.0)  # rounding may leave a sum outside
-    bits = -p * np.log2(np.where(p > 0, p, 1.0)) - (1 - p) * np.log2(np.where(p < 1, 1 - p, 1.0))
+    bits = -p * np.log2(np.where(p > 0, p, 1.0)) - (1 - p) * np.log2(
+        np.where(p < 1, 1 - p, 1.0)
+    )
     gain: Floats = width * bits
     gain[others] = -1.0
     return gain

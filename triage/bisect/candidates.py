@@ -1,4 +1,6 @@
-"""Ranges of candidates to probe: releases, or commits with the compilers that can be had for them."""
+"""Ranges of candidates to probe: releases, or commits with the compilers that can be
+had for them.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ class Candidate:
     is_undone: bool = False
     """The candidate before it has the change, and this one lacks it."""
     shas: tuple[str, ...] = ()
-    """The commits that it stands for: its own, and those after it that cannot change what the compiler does."""
+    """The commits that it stands for: its own, and those after it that cannot change
+    what the compiler does.
+    """
     case_of: Callable[[], Case | Untestable] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
     outcomes: list[Outcome] = field(default_factory=list)
@@ -68,11 +72,19 @@ class BisectRange:
 
     @property
     def closed(self) -> list[int]:
-        return [index for index, candidate in enumerate(self.candidates) if candidate.untestable is not None]
+        return [
+            index
+            for index, candidate in enumerate(self.candidates)
+            if candidate.untestable is not None
+        ]
 
     def change(self, index: int) -> Suspect:
-        """Return what may have brought the change if it is between the candidate before this one and this one."""
-        return self.candidates[index].change or Suspect.of(self.candidates[index].revision)
+        """Return what may have brought the change if it is between the candidate before
+        this one and this one.
+        """
+        return self.candidates[index].change or Suspect.of(
+            self.candidates[index].revision
+        )
 
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
@@ -91,14 +103,27 @@ class BisectRange:
         return {}
 
     def original(self, index: int) -> int | None:  # noqa: ARG002 - commits use it
-        """Return the candidate with the same change as this one, whose change is undone."""
+        """Return the candidate with the same change as this one, whose change is
+        undone.
+        """
         return None
 
 
-def release_range(registry: ToolchainRegistry, refs: Iterable[ToolchainRef]) -> BisectRange:
-    """Return a range of releases or other toolchains that the registry knows, oldest first."""
+def release_range(
+    registry: ToolchainRegistry, refs: Iterable[ToolchainRef]
+) -> BisectRange:
+    """Return a range of releases or other toolchains that the registry knows, oldest
+    first.
+    """
     return BisectRange(
-        tuple(Candidate(registry.revision(ref), ref, 0.0 if registry.is_installed(ref) else _DOWNLOAD_SECONDS) for ref in refs)
+        tuple(
+            Candidate(
+                registry.revision(ref),
+                ref,
+                0.0 if registry.is_installed(ref) else _DOWNLOAD_SECONDS,
+            )
+            for ref in refs
+        )
     )
 
 
@@ -106,30 +131,40 @@ def release_range(registry: ToolchainRegistry, refs: Iterable[ToolchainRef]) -> 
 class CommitCandidates(BisectRange):
     """The commits of a span with its old end.
 
-    An old end on a branch that the new end does not contain is reached over the commits of that branch: first come those, the
-    newest first, then the commit where it leaves the timeline and the commits after that. Each candidate thus differs from
-    the one before by one commit, which it has in addition or, on that branch, lacks.
+    An old end on a branch that the new end does not contain is reached over the commits
+    of that branch: first come those, the newest first, then the commit where it leaves
+    the timeline and the commits after that. Each candidate thus differs from the one
+    before by one commit, which it has in addition or, on that branch, lacks.
     """
 
     timeline: Timeline
     project: Project
     commits: tuple[Commit, ...]
-    """The change of each candidate, with its files; of the first one too, which is ignored."""
+    """The change of each candidate, with its files; of the first one too, which is
+    ignored.
+    """
     most_builds: int
     """Compilers to download or build, at most."""
     cost: str
     """About what a search takes, without the compiles of the case."""
 
     def part(self, first: int, last: int) -> Self:
-        return replace(super().part(first, last), commits=self.commits[first : last + 1])
+        return replace(
+            super().part(first, last), commits=self.commits[first : last + 1]
+        )
 
     def weights(self, clues: Clues) -> Floats:
-        return np.concatenate([[1.0], commit_prior(self.commits[1:], clues, table_of(self.project))])
+        return np.concatenate(
+            [[1.0], commit_prior(self.commits[1:], clues, table_of(self.project))]
+        )
 
     def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:
         reasons = explain(self.commits[1:], clues, table_of(self.project))
         shas, pin = [self.commits[index].sha for index in indices], self.project.llvm
-        moves = read_moves(self.timeline.repository, shas, pin) if pin else {}
+        if pin:
+            moves = read_moves(self.timeline.repository, shas, pin)
+        else:
+            moves = {}
         details = {}
         for index in indices:
             change = self.candidates[index].change
@@ -145,7 +180,9 @@ class CommitCandidates(BisectRange):
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
         ends = (self.candidates[0], self.candidates[-1])
-        return read_branches(self.timeline, [(end.revision.name, end.shas[-1]) for end in ends])
+        return read_branches(
+            self.timeline, [(end.revision.name, end.shas[-1]) for end in ends]
+        )
 
     def original(self, index: int) -> int | None:
         if not self.candidates[index].is_undone:
@@ -153,7 +190,9 @@ class CommitCandidates(BisectRange):
         change = same_change(self.commits[index].sha, self.branches)
         for later in range(len(self.candidates) - 1, index, -1):
             candidate = self.candidates[later]
-            if not candidate.is_undone and any(change & same_change(sha, self.branches) for sha in candidate.shas):
+            if not candidate.is_undone and any(
+                change & same_change(sha, self.branches) for sha in candidate.shas
+            ):
                 return later
         return None
 
@@ -163,7 +202,10 @@ class CommitCandidates(BisectRange):
             return text
         old, new = (self.candidates[end].revision.name for end in (0, -1))
         kept = self.original(index)
-        has = "lacks it" if kept is None else f"has {self.candidates[kept].shas[0][:_SHORT_SHA]}"
+        if kept is None:
+            has = "lacks it"
+        else:
+            has = f"has {self.candidates[kept].shas[0][:_SHORT_SHA]}"
         return "; ".join(filter(None, [text, f"{old} has it, {new} {has}"]))
 
 
@@ -178,10 +220,11 @@ def commit_range(
 ) -> CommitCandidates:
     """Ask every source for compilers of the commits between two, the old one included.
 
-    A source that fails is left out if another one answers. Commits without a file that can change the compiler are not
-    candidates, unless there are no others. `timeline` is a line with the new end; `ends` are shas, each with its toolchain if
-    that is not the commit's own; `reported` reads the commit that the compiler in a folder reports; `unused` builds commits,
-    but was not allowed to.
+    A source that fails is left out if another one answers. Commits without a file that
+    can change the compiler are not candidates, unless there are no others. `timeline`
+    is a line with the new end; `ends` are shas, each with its toolchain if that is not
+    the commit's own; `reported` reads the commit that the compiler in a folder reports;
+    `unused` builds commits, but was not allowed to.
 
     Raises:
         BadInput: The old end is not older than the new one.
@@ -190,17 +233,30 @@ def commit_range(
     (old, old_ref), (new, new_ref) = ends
     span, fork = timeline.between(old, new), timeline.fork(old)
     groups = _groups(timeline, range(fork.index, span.stop), sources, project)
-    undone = [] if not fork.own else _groups(fork.line, fork.own, sources, project)[::-1]
+    if not fork.own:
+        undone = []
+    else:
+        undone = _groups(fork.line, fork.own, sources, project)[::-1]
     both = [*undone, *groups]
     links = links_of(timeline.repository.remote) or links_of(project.repository)
     brought: list[str] = []
     candidates, commits = [], []
     for index, group in enumerate(both):
-        end = old_ref if index == 0 else new_ref if index == len(both) - 1 else None
+        if index == 0:
+            end = old_ref
+        elif index == len(both) - 1:
+            end = new_ref
+        else:
+            end = None
         is_undone = 0 < index <= len(undone)
-        changed = both[index - 1].commits[0] if is_undone else group.commits[0]
+        if is_undone:
+            changed = both[index - 1].commits[0]
+        else:
+            changed = group.commits[0]
         revision = group.commits[0].revision
-        ref = end or ToolchainRef(family, revision, bring=_obtain(group, sources, reported, brought))
+        ref = end or ToolchainRef(
+            family, revision, bring=_obtain(group, sources, reported, brought)
+        )
         candidates.append(
             Candidate(
                 replace(revision, name=end.revision.name) if end else revision,
@@ -213,7 +269,10 @@ def commit_range(
             )
         )
         commits.append(changed)
-    unused_builds = unused.builds(timeline, range(fork.index, span.stop)) if unused else ()
+    if unused:
+        unused_builds = unused.builds(timeline, range(fork.index, span.stop))
+    else:
+        unused_builds = ()
     seconds = max((build.seconds for build in unused_builds), default=None)
     steps, cost = _cost(both[1:-1], len(both) - 1, seconds)
     return CommitCandidates(
@@ -227,14 +286,20 @@ def commit_range(
     )
 
 
-def _cost(groups: Sequence[_Group], commits: int, unused_seconds: float | None) -> tuple[int, str]:
-    """Return how many compilers a search obtains at most, and a text on where they come from and what that takes.
+def _cost(
+    groups: Sequence[_Group], commits: int, unused_seconds: float | None
+) -> tuple[int, str]:
+    """Return how many compilers a search obtains at most, and a text on where they come
+    from and what that takes.
 
-    Downloads come first, then builds between two of them. unused_seconds: what a build takes that the user did not allow.
+    Downloads come first, then builds between two of them. unused_seconds: what a build
+    takes that the user did not allow.
     """
     cheapest = [group.builds[0] for group in groups if group.builds]
     builds = [build.seconds for build in cheapest if build.seconds and _is_made(build)]
-    downloads = [build.seconds for build in cheapest if build.seconds and not _is_made(build)]
+    downloads = [
+        build.seconds for build in cheapest if build.seconds and not _is_made(build)
+    ]
     ready = len(cheapest) - len(builds) - len(downloads)
     steps = [
         (_steps(len(builds), ready + len(downloads)), builds, "build"),
@@ -243,7 +308,9 @@ def _cost(groups: Sequence[_Group], commits: int, unused_seconds: float | None) 
     seconds = sum(count * max(costs, default=0.0) for count, costs, _ in steps)
     nouns = [_counted(count, noun) for count, _, noun in steps if count]
     sources = Counter(build.source for build in cheapest if build.seconds)
-    found = [f"{number} from {source}" for source, number in sources.items()] + ([f"{ready} here"] if ready else [])
+    found = [f"{number} from {source}" for source, number in sources.items()] + (
+        [f"{ready} here"] if ready else []
+    )
     text = f"{_counted(commits, 'commit')}; {_share(len(cheapest), len(groups))}"
     if found:
         text += f" ({', '.join(found)})"
@@ -252,7 +319,10 @@ def _cost(groups: Sequence[_Group], commits: int, unused_seconds: float | None) 
     lacking = len(groups) - len(cheapest)
     if lacking and unused_seconds is not None:
         count = _steps(lacking, len(cheapest))
-        text += f"; --build adds the others: about {_counted(count, 'build')}, about {_duration(count * unused_seconds)}"
+        text += (
+            f"; --build adds the others: about {_counted(count, 'build')}, about "
+            f"{_duration(count * unused_seconds)}"
+        )
     return sum(count for count, *_ in steps), text
 
 
@@ -267,7 +337,9 @@ def _share(having: int, groups: int) -> str:
 
 
 def _steps(unknown: int, known: int) -> int:
-    """Return how many of the unknown candidates a search probes, if the known ones divide them evenly."""
+    """Return how many of the unknown candidates a search probes, if the known ones
+    divide them evenly.
+    """
     return math.ceil(math.log2(1 + unknown / (known + 1)))
 
 
@@ -277,23 +349,31 @@ def _counted(count: int, noun: str) -> str:
 
 def _duration(seconds: float) -> str:
     minutes = math.ceil(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
 
 
 def commit_change(commit: Commit, links: Links | None) -> Suspect:
-    """Return the details of a commit that has its files. links: pages of its repository."""
+    """Return the details of a commit that has its files. links: pages of its
+    repository.
+    """
     number = pull_request(commit.subject)
     return Suspect(
         **asdict(commit.revision),
         pull_request=number,
-        url=(links.pull(number) if number else links.commit(commit.sha)) if links else None,
+        url=(links.pull(number) if number else links.commit(commit.sha))
+        if links
+        else None,
         files=commit.files,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A commit, those after it that cannot change the compiler, and what sources say of any of them."""
+    """A commit, those after it that cannot change the compiler, and what sources say of
+    any of them.
+    """
 
     commits: list[Commit]
     found: list[Build]
@@ -306,16 +386,21 @@ class _Group:
 
     @property
     def untestable(self) -> str:
-        return next((build.untestable for build in self.found if build.untestable), _NO_COMPILER)
+        return next(
+            (build.untestable for build in self.found if build.untestable), _NO_COMPILER
+        )
 
 
-def _groups(timeline: Timeline, indices: range, sources: Iterable[Source], project: Project) -> list[_Group]:
+def _groups(
+    timeline: Timeline, indices: range, sources: Iterable[Source], project: Project
+) -> list[_Group]:
     found: dict[int, list[Build]] = {index: [] for index in indices}
     failures: list[EnvironmentFailure] = []
     for source in sources:
         try:
             for build in source.builds(timeline, indices):
-                # A compiler of a branch has more changes than the commit where the branch left the line: it proves nothing.
+                # A compiler of a branch has more changes than the commit where the
+                # branch left the line: it proves nothing.
                 if build.position.exact:
                     found[build.position.index].append(build)
         except EnvironmentFailure as error:
@@ -323,14 +408,21 @@ def _groups(timeline: Timeline, indices: range, sources: Iterable[Source], proje
     if failures and not any(found.values()):
         raise failures[0]
     commits = timeline.with_files(indices)
-    is_inert = [bool(commit.files) and not any(map(project.can_change, commit.files)) for commit in commits]
+    is_inert = [
+        bool(commit.files) and not any(map(project.can_change, commit.files))
+        for commit in commits
+    ]
     groups: list[_Group] = []
     for index, commit, inert in zip(indices, commits, is_inert, strict=True):
         if not groups or not inert or all(is_inert[1:]):
             groups.append(_Group([commit], found[index]))
         else:  # a compiler that is made on request is made for the first commit only
             groups[-1].commits.append(commit)
-            groups[-1].found.extend(build for build in found[index] if not build.seconds or not _is_made(build))
+            groups[-1].found.extend(
+                build
+                for build in found[index]
+                if not build.seconds or not _is_made(build)
+            )
     return groups
 
 
@@ -340,9 +432,14 @@ def _is_made(build: Build) -> bool:
 
 
 def _obtain(
-    group: _Group, sources: Iterable[Source], reported: Callable[[Path], str | None], brought: list[str]
+    group: _Group,
+    sources: Iterable[Source],
+    reported: Callable[[Path], str | None],
+    brought: list[str],
 ) -> Callable[..., Path]:
-    """Return what obtains the compiler of a commit: the cheapest build that works; see `ToolchainRef.bring`."""
+    """Return what obtains the compiler of a commit: the cheapest build that works; see
+    `ToolchainRef.bring`.
+    """
     by_name = {source.name: source for source in sources}
     used: list[Build] = []
 
@@ -351,12 +448,20 @@ def _obtain(
         for build in used[-1:] if package else group.builds:
             try:
                 root = by_name[build.source].obtain(build, package)
-                # A compiler that is built on request may report the commit at which its build folder was configured.
-                actual = None if package or _is_made(build) else reported(root)
-                if actual and not any(commit.sha.startswith(actual) for commit in group.commits):
-                    name, expected = build.revision.name[:40], group.commits[0].sha[:_SHORT_SHA]
+                # A compiler that is built on request may report the commit at which its
+                # build folder was configured.
+                if package or _is_made(build):
+                    actual = None
+                else:
+                    actual = reported(root)
+                if actual and not any(
+                    commit.sha.startswith(actual) for commit in group.commits
+                ):
+                    name = build.revision.name[:40]
+                    expected = group.commits[0].sha[:_SHORT_SHA]
                     reasons.append(
-                        f"{build.source}: {name} reports that it was built from {actual[:_SHORT_SHA]}, not from {expected}"
+                        f"{build.source}: {name} reports that it was built from "
+                        f"{actual[:_SHORT_SHA]}, not from {expected}"
                     )
                     continue
             except Unobtainable as error:

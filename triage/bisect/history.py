@@ -18,7 +18,8 @@ from triage.model.outcome import Failed, Failure, Outcome, Probe
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
-_COST_OF_A_WINDOW = 3  # compiles: the one that finds it, and one to narrow down each of its ends
+# compiles: the one that finds it, and one to narrow down each of its ends
+_COST_OF_A_WINDOW = 3
 
 StateRows = dict[str, dict[int, Hashable]]  # by case and release
 
@@ -35,7 +36,9 @@ class StatusChange:
 
 @dataclass(frozen=True, slots=True)
 class HistoryState:
-    """Neighbours among the probed releases with one status and, if they fail, one signature."""
+    """Neighbours among the probed releases with one status and, if they fail, one
+    signature.
+    """
 
     first: str
     last: str
@@ -46,7 +49,9 @@ class HistoryState:
 
     @property
     def releases(self) -> str:
-        return self.first if self.first == self.last else f"{self.first} .. {self.last}"
+        if self.first == self.last:
+            return self.first
+        return f"{self.first} .. {self.last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +66,15 @@ class History:
     """Without cache hits."""
 
     JSON_KEYS: ClassVar = dict.fromkeys(("about", "places", "probes"))
-    JSON_PROPERTIES: ClassVar = ("case", "recipe", "changes", "statuses", "failures", "reasons", "states")
+    JSON_PROPERTIES: ClassVar = (
+        "case",
+        "recipe",
+        "changes",
+        "statuses",
+        "failures",
+        "reasons",
+        "states",
+    )
 
     @property
     def case(self) -> str:
@@ -73,33 +86,60 @@ class History:
 
     @property
     def changes(self) -> tuple[StatusChange, ...]:
-        """Neighbours among the probed releases whose statuses differ: passed, failed or untestable."""
+        """Neighbours among the probed releases whose statuses differ: passed, failed or
+        untestable.
+        """
         statuses = ((one.revision, one.outcome.plain_status) for one in self.probes)
-        return tuple(StatusChange(before, after, a, b) for (before, a), (after, b) in pairwise(statuses) if a != b)
+        return tuple(
+            StatusChange(before, after, a, b)
+            for (before, a), (after, b) in pairwise(statuses)
+            if a != b
+        )
 
     @property
     def statuses(self) -> Mapping[str, str]:
         """The status on each release that was probed."""
-        return {probe.revision.name: probe.outcome.plain_status for probe in self.probes}
+        return {
+            probe.revision.name: probe.outcome.plain_status for probe in self.probes
+        }
 
     @property
     def failures(self) -> Mapping[str, Failure | None]:
         """The failure on each release that does not pass."""
-        return {probe.revision.name: probe.outcome.failure for probe in self.probes if probe.outcome.plain_status != "passed"}
+        return {
+            probe.revision.name: probe.outcome.failure
+            for probe in self.probes
+            if probe.outcome.plain_status != "passed"
+        }
 
     @property
     def reasons(self) -> Mapping[str, str]:
         """Why releases are untestable."""
-        return {probe.revision.name: probe.outcome.reason for probe in self.probes if probe.outcome.reason is not None}
+        return {
+            probe.revision.name: probe.outcome.reason
+            for probe in self.probes
+            if probe.outcome.reason is not None
+        }
 
     @property
     def states(self) -> tuple[HistoryState, ...]:
         """The states of the case, oldest first."""
         states = []
-        for (status, _), group in groupby(self.probes, lambda one: state_of(one.outcome, lambda failure: failure.signature)):
+        for (status, _), group in groupby(
+            self.probes,
+            lambda one: state_of(one.outcome, lambda failure: failure.signature),
+        ):
             first, *_, last = (*group,) * 2
             outcome = last.outcome
-            states.append(HistoryState(first.revision.name, last.revision.name, status, outcome.failure, outcome.reason))
+            states.append(
+                HistoryState(
+                    first.revision.name,
+                    last.revision.name,
+                    status,
+                    outcome.failure,
+                    outcome.reason,
+                )
+            )
         return tuple(states)
 
 
@@ -110,22 +150,31 @@ class Histories:
     cases: Sequence[History]
 
 
-def state_of(outcome: Outcome, tell: Callable[[Failure], str] = lambda one: one.failure_class) -> tuple[str, str]:
+def state_of(
+    outcome: Outcome, tell: Callable[[Failure], str] = lambda one: one.failure_class
+) -> tuple[str, str]:
     """Return the status, and what tells failures apart."""
-    return outcome.plain_status, tell(outcome.failure) if isinstance(outcome, Failed) else ""
+    return outcome.plain_status, tell(outcome.failure) if isinstance(
+        outcome, Failed
+    ) else ""
 
 
 def histories(
-    runner: Engine, cases: Sequence[Case], refs: Sequence[ToolchainRef], *, share: float = 0.5
+    runner: Engine,
+    cases: Sequence[Case],
+    refs: Sequence[ToolchainRef],
+    *,
+    share: float = 0.5,
 ) -> tuple[History, ...]:
     """Find the history of every case along releases, oldest first.
 
-    Known results, the ends and the releases that a recipe names come first. Two neighbours among them that differ hide a
-    change, which halving narrows down. Two that agree may hide a short window. Those are searched where other cases change:
-    a broken release is seldom broken for one case only.
+    Known results, the ends and the releases that a recipe names come first. Two
+    neighbours among them that differ hide a change, which halving narrows down. Two
+    that agree may hide a short window. Those are searched where other cases change: a
+    broken release is seldom broken for one case only.
 
-    `share` is the part of all cases x releases that may be compiled; 1 compiles all. Changes that were seen are narrowed down
-    even beyond it.
+    `share` is the part of all cases x releases that may be compiled; 1 compiles all.
+    Changes that were seen are narrowed down even beyond it.
     """
     by_name = {case.name: case for case in cases}
     index_of = {ref.revision.name: index for index, ref in enumerate(refs)}
@@ -141,7 +190,10 @@ def histories(
         if share >= 1 or index in named or runner.recall(ProbeJob(case, refs[index]))
     ]
     while wanted:
-        jobs = [ProbeJob(by_name[name], refs[index]) for name, index in sorted(wanted, key=lambda key: key[1])]
+        jobs = [
+            ProbeJob(by_name[name], refs[index])
+            for name, index in sorted(wanted, key=lambda key: key[1])
+        ]
         for probe in runner.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
             probes[name, index] = probe
@@ -151,7 +203,12 @@ def histories(
         wanted = narrow(rows) or explore(rows, left // _COST_OF_A_WINDOW)
     revisions = tuple(ref.revision for ref in refs)
     return tuple(
-        History(case, revisions, tuple(probes[key] for key in sorted(probes) if key[0] == case.name), compiles[case.name])
+        History(
+            case,
+            revisions,
+            tuple(probes[key] for key in sorted(probes) if key[0] == case.name),
+            compiles[case.name],
+        )
         for case in cases
     )
 
@@ -160,7 +217,9 @@ def bounds_of(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
     """Return the releases around every bound of a window that the recipe names."""
     versions = [Version(ref.revision.name) for ref in refs]
     hints: set[int] = set()
-    for bound in (bound for item in case.expect for bound in (item.since, item.until) if bound):
+    for bound in (
+        bound for item in case.expect for bound in (item.since, item.until) if bound
+    ):
         index = sum(version < Version(bound) for version in versions)
         hints |= {index - 1, index} & set(range(len(refs)))
     return hints
@@ -168,12 +227,21 @@ def bounds_of(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
 
 def narrow(rows: StateRows) -> list[tuple[str, int]]:
     """Return the middle of every gap whose ends differ, with its case."""
-    gaps = ((name, low, high, row) for name, row in rows.items() for low, high in pairwise(sorted(row)))
-    return [(name, (low + high) // 2) for name, low, high, row in gaps if high - low > 1 and row[low] != row[high]]
+    gaps = (
+        (name, low, high, row)
+        for name, row in rows.items()
+        for low, high in pairwise(sorted(row))
+    )
+    return [
+        (name, (low + high) // 2)
+        for name, low, high, row in gaps
+        if high - low > 1 and row[low] != row[high]
+    ]
 
 
 def explore(rows: StateRows, count: int) -> list[tuple[str, int]]:
-    """Return releases that may show a window hidden between two that agree, with their cases: one in a gap, `count` at most.
+    """Return releases that may show a window hidden between two that agree, with their
+    cases: one in a gap, `count` at most.
 
     Those at which most cases change come first, then the middles of long gaps.
     """
@@ -185,6 +253,9 @@ def explore(rows: StateRows, count: int) -> list[tuple[str, int]]:
     for name, row in rows.items():
         for low, high in pairwise(sorted(row)):
             if row[low] == row[high] and high - low > 1:
-                index = max(range(low + 1, high), key=lambda index: (changing[index], -abs(2 * index - low - high)))
+                index = max(
+                    range(low + 1, high),
+                    key=lambda index: (changing[index], -abs(2 * index - low - high)),
+                )
                 best.append((-changing[index], low - high, name, index))
     return [(name, index) for *_, name, index in sorted(best)[: max(0, count)]]

@@ -1,4 +1,6 @@
-"""Bisect a number instead of a failure: memory, artifact size, or time, which is measured in turn with both ends."""
+"""Bisect a number instead of a failure: memory, artifact size, or time, which is
+measured in turn with both ends.
+"""
 
 from __future__ import annotations
 
@@ -36,15 +38,22 @@ from triage.toolchains.registry import ToolchainRef
 _LEAST_RATIO = 1.25  # of the worse end to the better one
 _LEAST_EXACT_RATIO = 1.01  # the same for a number that does not depend on the machine
 _LEAST_SLOWER = 0.05  # the same for times, which are measured in turn
-_CLEAR = 2.0  # a single compile this many times above or below the threshold is on that side, however busy the machine is
+# a single compile this many times above or below the threshold is on that side, however
+# busy the machine is
+_CLEAR = 2.0
 
 Ends = tuple[ToolchainRef, ToolchainRef]  # the good one first
 
 
 def threshold_between(
-    runner: Engine, case: Case, ends: Ends, metric: Metric, threshold: float | None = None
+    runner: Engine,
+    case: Case,
+    ends: Ends,
+    metric: Metric,
+    threshold: float | None = None,
 ) -> MetricThreshold:
-    """Measure both ends, which show whether more or less is worse. The threshold is by default their geometric mean.
+    """Measure both ends, which show whether more or less is worse. The threshold is by
+    default their geometric mean.
 
     Raises:
         BadInput: An end does not compile, or the numbers of the ends differ too little.
@@ -56,24 +65,38 @@ def threshold_between(
         low, high = metric.compared(low), metric.compared(high)
     if threshold is not None:
         return MetricThreshold(metric, metric.compared(threshold))
-    least = _LEAST_EXACT_RATIO if metric.exact else _LEAST_RATIO
+    if metric.exact:
+        least = _LEAST_EXACT_RATIO
+    else:
+        least = _LEAST_RATIO
     if low == 0 < high and metric.exact:
-        return MetricThreshold(metric, high / 2)  # nothing spilled on one end, something on the other
+        # nothing spilled on one end, something on the other
+        return MetricThreshold(metric, high / 2)
     if low < math.inf == high and metric.exact:
         return MetricThreshold(metric, low * 2)
     if low <= 0 or high < least * low:
         good, bad = (ref.revision.name for ref in ends)
         raise BadInput(
-            f"{metric} is {metric.compared(low):.4g} on {good} and {metric.compared(high):.4g} on {bad}: "
-            f"they do not differ by a factor of {least}, too little to bisect"
+            f"{metric} is {metric.compared(low):.4g} on {good} and "
+            f"{metric.compared(high):.4g} on {bad}: they do not differ by a factor of "
+            f"{least}, too little to bisect"
         )
     return MetricThreshold(metric, math.sqrt(low * high))
 
 
-def _least_value(runner: Engine, case: Case, ref: ToolchainRef, metric: Metric) -> float:
-    """Measure a number several times and return the least, since a busy machine only adds."""
-    probes = [runner.probe(case, ref, fresh=not metric.exact) for _ in range(1 if metric.exact else TIMES)]
-    known = [value for probe in probes if (value := value_of(probe, metric)) is not None]
+def _least_value(
+    runner: Engine, case: Case, ref: ToolchainRef, metric: Metric
+) -> float:
+    """Measure a number several times and return the least, since a busy machine only
+    adds.
+    """
+    probes = [
+        runner.probe(case, ref, fresh=not metric.exact)
+        for _ in range(1 if metric.exact else TIMES)
+    ]
+    known = [
+        value for probe in probes if (value := value_of(probe, metric)) is not None
+    ]
     if known:
         return min(known)
     problem = f"{case.name} has no {metric} on {ref.revision.name}"
@@ -83,7 +106,13 @@ def _least_value(runner: Engine, case: Case, ref: ToolchainRef, metric: Metric) 
         case Untestable(reason=reason):
             raise BadInput(f"{problem}: {reason}")
         case Compiled():
-            names = sorted({*probes[-1].measured.metrics, Metric.CPU_SECONDS.name, Metric.PEAK_RSS_MB.name})
+            names = sorted(
+                {
+                    *probes[-1].measured.metrics,
+                    Metric.CPU_SECONDS.name,
+                    Metric.PEAK_RSS_MB.name,
+                }
+            )
             raise BadInput(f"{problem}; it has {', '.join(names)}")
         case _:
             raise BadInput(f"{problem}: it does not compile there")
@@ -100,49 +129,80 @@ def measuring(
     *,
     times_only: bool = False,
 ) -> Iterator[Engine]:
-    """Yield a runner for which a case fails whose number is beyond a threshold, by default halfway between both ends.
+    """Yield a runner for which a case fails whose number is beyond a threshold, by
+    default halfway between both ends.
 
-    `text` is the number as NAME[:FUNCTION], with the function to run if there are several. `budget` is for the time of each
-    candidate, in seconds. `threshold` replaces halfway; for the run time it is a ratio to the good end. `times_only` refuses
-    other numbers than the run time of the compiled program and the CPU time of its compile.
+    `text` is the number as NAME[:FUNCTION], with the function to run if there are
+    several. `budget` is for the time of each candidate, in seconds. `threshold`
+    replaces halfway; for the run time it is a ratio to the good end. `times_only`
+    refuses other numbers than the run time of the compiled program and the CPU time of
+    its compile.
 
     Raises:
-        BadInput: The text is wrong, an end cannot be measured, or the ends differ too little.
+        BadInput: The text is wrong, an end cannot be measured, or the ends differ too
+            little.
         EnvironmentFailure: The compiler of an end cannot be obtained.
     """
     name, _, function = text.partition(":")
     metric = Metric(name)
     is_time = metric in (Metric.RUN_SECONDS, Metric.CPU_SECONDS)
     if (times_only and not is_time) or (function and metric != Metric.RUN_SECONDS):
-        raise BadInput(f"--metric {text}: write cpu_seconds, run_seconds or run_seconds:FUNCTION")
+        raise BadInput(
+            f"--metric {text}: write cpu_seconds, run_seconds or run_seconds:FUNCTION"
+        )
     if not is_time:
-        yield runner.with_threshold(threshold_between(runner, case, ends, metric, threshold))
+        yield runner.with_threshold(
+            threshold_between(runner, case, ends, metric, threshold)
+        )
     elif metric == Metric.CPU_SECONDS:
-        yield runner.with_threshold(compile_time_judge(runner, case, ends, threshold, budget).judge)
+        yield runner.with_threshold(
+            compile_time_judge(runner, case, ends, threshold, budget).judge
+        )
     else:
         with temporary_folder() as folder:
-            yield runner.with_threshold(_run_time_judge(runner, case, ends, function, threshold, budget, folder).judge)
+            yield runner.with_threshold(
+                _run_time_judge(
+                    runner, case, ends, function, threshold, budget, folder
+                ).judge
+            )
 
 
-def compile_time_judge(runner: Engine, case: Case, ends: Ends, threshold: float | None, budget: float) -> TimeJudge:
-    """Measure the compile of both ends and return what judges the candidates between them; see `measuring`.
+def compile_time_judge(
+    runner: Engine, case: Case, ends: Ends, threshold: float | None, budget: float
+) -> TimeJudge:
+    """Measure the compile of both ends and return what judges the candidates between
+    them; see `measuring`.
 
-    A compile far from the threshold is made once, others are repeated in turn with both ends.
+    A compile far from the threshold is made once, others are repeated in turn with both
+    ends.
     """
 
     def timed(case: Case, ref: ToolchainRef) -> Timed:
         return partial(time_compile, runner, case, ref)
 
-    low, high = (max(_least_value(runner, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6) for ref in ends)
+    low, high = (
+        max(
+            _least_value(runner, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6
+        )
+        for ref in ends
+    )
     judge = TimeJudge(Metric.CPU_SECONDS, case, ends, timed, 1 + _LEAST_SLOWER, budget)
     if threshold is None:
-        threshold = low * (math.sqrt(high / low) if high > low * _CLEAR**2 else judge.halfway())
+        threshold = low * (
+            math.sqrt(high / low) if high > low * _CLEAR**2 else judge.halfway()
+        )
     judge.ratio, judge.threshold = threshold / low, threshold
     return judge
 
 
 def _run_time_judge(
-    runner: Engine, case: Case, ends: Ends, function: str, ratio: float | None, budget: float, folder: Path
+    runner: Engine,
+    case: Case,
+    ends: Ends,
+    function: str,
+    ratio: float | None,
+    budget: float,
+    folder: Path,
 ) -> TimeJudge:
     programs: dict[object, Program | str] = {}  # a repeated probe compiles nothing
     specs = functions_of(runner, case, ends[0])
@@ -150,22 +210,32 @@ def _run_time_judge(
         raise BadInput(f"{case.name} has no run time: {specs}")
     fitting = [spec for spec in specs if function in ("", spec.label)]
     if len(fitting) != 1:
-        raise BadInput(f"choose the function with --metric run_seconds:FUNCTION: {', '.join(spec.label for spec in specs)}")
+        raise BadInput(
+            "choose the function with --metric run_seconds:FUNCTION: "
+            f"{', '.join(spec.label for spec in specs)}"
+        )
 
     def timed(case: Case, ref: ToolchainRef) -> Timed | str:
         key = (case.input, case.flags, ref.revision.name)
         if key not in programs:
-            programs[key] = compile_program(runner, case, ref, folder / f"{len(programs):04}.out")
+            programs[key] = compile_program(
+                runner, case, ref, folder / f"{len(programs):04}.out"
+            )
         program = programs[key]
-        return program if isinstance(program, str) else partial(program.sample, runner, fitting[0])
+        if isinstance(program, str):
+            return program
+        return partial(program.sample, runner, fitting[0])
 
-    judge = TimeJudge(Metric.RUN_SECONDS, case, ends, timed, ratio or 1 + _LEAST_SLOWER, budget)
+    judge = TimeJudge(
+        Metric.RUN_SECONDS, case, ends, timed, ratio or 1 + _LEAST_SLOWER, budget
+    )
     judge.ratio = ratio or judge.halfway()
     return judge
 
 
 def slower_kernel(runner: Engine, case: Case, ends: Ends, budget: float) -> str | None:
-    """Return the kernel that lost most time from the good end to the bad one; None if none did or their numbers differ.
+    """Return the kernel that lost most time from the good end to the bad one; None if
+    none did or their numbers differ.
 
     budget: seconds to measure for.
     """
@@ -174,14 +244,21 @@ def slower_kernel(runner: Engine, case: Case, ends: Ends, budget: float) -> str 
     lost: dict[str, float] = {}
     for series in result.rows(worse):
         before = result.of(better, series.function)
-        if series.comparison and series.comparison.pace is Pace.SLOWER and before and before.median and series.median:
+        if (
+            series.comparison
+            and series.comparison.pace is Pace.SLOWER
+            and before
+            and before.median
+            and series.median
+        ):
             lost[series.function] = series.median - before.median
     return max(lost, key=lambda name: lost[name], default=None)
 
 
 @dataclass
 class TimeJudge:
-    """Calls a candidate slow that takes more than `ratio` times as long as the good end.
+    """Calls a candidate slow that takes more than `ratio` times as long as the good
+    end.
 
     Raises:
         BadInput: An end cannot be measured.
@@ -199,61 +276,117 @@ class TimeJudge:
     """In seconds, if a single sample far from it is enough."""
 
     def __post_init__(self) -> None:
-        self.noun = "run" if self.metric == Metric.RUN_SECONDS else "compile"
+        if self.metric == Metric.RUN_SECONDS:
+            self.noun = "run"
+        else:
+            self.noun = "compile"
         self.contenders: list[Timed] = []
         for ref in self.ends:
             end = self.timed(self.case, ref)
             if isinstance(end, str):
-                raise BadInput(f"{self.case.name} has no {self.noun} time on {ref.revision.name}: {end}")
+                raise BadInput(
+                    f"{self.case.name} has no {self.noun} time on "
+                    f"{ref.revision.name}: {end}"
+                )
             self.contenders.append(end)
 
     def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
-        """Measure a candidate now. It is untestable if its interval, or that of the bad end, reaches the threshold."""
+        """Measure a candidate now. It is untestable if its interval, or that of the bad
+        end, reaches the threshold.
+        """
         if not isinstance(probe.outcome, Compiled):
             return probe
         probe = replace(probe, cached=False)
-        known = [one for one, end in zip(self.contenders, self.ends, strict=True) if (probe.case, ref) == (self.case, end)]
-        timed = known[0] if known else self.timed(probe.case, ref)
+        known = [
+            one
+            for one, end in zip(self.contenders, self.ends, strict=True)
+            if (probe.case, ref) == (self.case, end)
+        ]
+        timed: Timed | str
+        if known:
+            timed = known[0]
+        else:
+            timed = self.timed(probe.case, ref)
         if isinstance(timed, str):
-            return replace(probe, outcome=Untestable(Cause.TARGET, f"no {self.noun} time: {timed}"))
+            return replace(
+                probe, outcome=Untestable(Cause.TARGET, f"no {self.noun} time: {timed}")
+            )
         if self.threshold is not None:
             sample = timed()
             if isinstance(sample, str):
-                return replace(probe, outcome=Untestable(Cause.NOISE, f"no {self.noun} time: {sample}"))
+                return replace(
+                    probe,
+                    outcome=Untestable(Cause.NOISE, f"no {self.noun} time: {sample}"),
+                )
             if not self.threshold / _CLEAR < sample.seconds < self.threshold * _CLEAR:
-                single = replace(probe, measured=replace(probe.measured, cpu_seconds=sample.seconds))
-                return MetricThreshold(self.metric, self.threshold).read(single, lambda: single)
+                single = replace(
+                    probe, measured=replace(probe.measured, cpu_seconds=sample.seconds)
+                )
+                return MetricThreshold(self.metric, self.threshold).read(
+                    single, lambda: single
+                )
         measured = self.measure(timed)
         if isinstance(measured, str):
             return replace(probe, outcome=Untestable(Cause.NOISE, measured))
         times, compared = measured
         interval = {"ratio": compared.ratio, "low": compared.low, "high": compared.high}
-        names = {"ratio": "time_ratio", "low": "time_ratio_low", "high": "time_ratio_high"}
-        metrics = {**probe.measured.metrics, **{names[key]: value for key, value in interval.items()}}
+        names = {
+            "ratio": "time_ratio",
+            "low": "time_ratio_low",
+            "high": "time_ratio_high",
+        }
+        metrics = {
+            **probe.measured.metrics,
+            **{names[key]: value for key, value in interval.items()},
+        }
         if self.metric == Metric.RUN_SECONDS:
-            metrics |= {"run_ms": 1000 * median(times), "run_ms_least": 1000 * min(times), "run_ms_most": 1000 * max(times)}
+            metrics |= {
+                "run_ms": 1000 * median(times),
+                "run_ms_least": 1000 * min(times),
+                "run_ms_most": 1000 * max(times),
+            }
         probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
         if compared.high < self.ratio:
             return probe
-        details = {name: f"{value:.3f}" for name, value in (interval | {"threshold": self.ratio}).items()}
+        details = {
+            name: f"{value:.3f}"
+            for name, value in (interval | {"threshold": self.ratio}).items()
+        }
         details = {"milliseconds": f"{1000 * median(times):.4g}", **details}
-        headline = f"a {self.noun} takes {compared} times as long as on the good end, more than {self.ratio:.2f}"
-        stage = Stage.BENCHMARK if self.metric == Metric.RUN_SECONDS else Stage.COMPILE
-        failure = Failure("metric", "metric", f"metric:{self.metric}", headline, details=details, stage=stage)
+        headline = (
+            f"a {self.noun} takes {compared} times as long as on the good end, more "
+            f"than {self.ratio:.2f}"
+        )
+        if self.metric == Metric.RUN_SECONDS:
+            stage = Stage.BENCHMARK
+        else:
+            stage = Stage.COMPILE
+        failure = Failure(
+            "metric",
+            "metric",
+            f"metric:{self.metric}",
+            headline,
+            details=details,
+            stage=stage,
+        )
         return replace(probe, outcome=Failed(failure))
 
     def measure(self, timed: Timed) -> tuple[list[float], Comparison] | str:
-        """Measure a candidate in turn with both ends until it is clear on which side it is.
+        """Measure a candidate in turn with both ends until it is clear on which side it
+        is.
 
         Returns:
-            Its times and how it compares with the good end; the reason if it is on no side.
+            Its times and how it compares with the good end; the reason if it is on no
+                side.
         """
         contenders = [*self.contenders, *(() if timed in self.contenders else (timed,))]
         samples: list[list[float]] = [[] for _ in contenders]
         good, bad, new = samples[0], samples[1], samples[contenders.index(timed)]
         compared = ends = None
         pairs = list(zip(contenders, samples, strict=True))
-        for number, turn in rounds(pairs, time.monotonic() + self.budget, grace=math.inf):
+        for number, turn in rounds(
+            pairs, time.monotonic() + self.budget, grace=math.inf
+        ):
             for contender, times in turn:
                 sample = contender()
                 if isinstance(sample, str):
@@ -261,18 +394,33 @@ class TimeJudge:
                 if number:
                     times.append(sample.seconds)
             if number in LOOKS:
-                compared, ends = compare_times(good, new, 0.0), compare_times(good, bad, 0.0)
-                apart = compared is not None and ends is not None and ends.low > self.ratio
-                if compared and apart and (compared.low > self.ratio or compared.high < self.ratio):
+                compared = compare_times(good, new, 0.0)
+                ends = compare_times(good, bad, 0.0)
+                apart = (
+                    compared is not None and ends is not None and ends.low > self.ratio
+                )
+                if (
+                    compared
+                    and apart
+                    and (compared.low > self.ratio or compared.high < self.ratio)
+                ):
                     return new, compared
         if compared is None or ends is None:
             return f"its {self.noun}s ended without times"
         if ends.low <= self.ratio:
-            return f"the bad end takes {ends} times as long as the good end: not clearly more than {self.ratio:.2f}"
-        return f"a {self.noun} takes {compared} times as long as on the good end: not clearly on one side of {self.ratio:.2f}"
+            return (
+                f"the bad end takes {ends} times as long as the good end: not clearly "
+                f"more than {self.ratio:.2f}"
+            )
+        return (
+            f"a {self.noun} takes {compared} times as long as on the good end: not "
+            f"clearly on one side of {self.ratio:.2f}"
+        )
 
     def halfway(self) -> float:
-        """Return the geometric mean of the times of both ends, as a ratio. BadInput if they differ too little."""
+        """Return the geometric mean of the times of both ends, as a ratio. BadInput if
+        they differ too little.
+        """
         measured = self.measure(self.contenders[1])
         if isinstance(measured, str):
             good, bad = (ref.revision.name for ref in self.ends)

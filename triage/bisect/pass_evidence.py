@@ -1,4 +1,6 @@
-"""What the passes of a good and a bad compiler show about the commit between them, before any other probe."""
+"""What the passes of a good and a bad compiler show about the commit between them,
+before any other probe.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +20,50 @@ _TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
 
 
 def pass_evidence(
-    runner: Engine, case: Case, good: ToolchainRef, bad: ToolchainRef, repository: Repository
+    runner: Engine,
+    case: Case,
+    good: ToolchainRef,
+    bad: ToolchainRef,
+    repository: Repository,
 ) -> PassEvidence | None:
-    """Compare the passes of two compilers. Returns None if they show nothing or the IR cannot be printed.
+    """Compare the passes of two compilers. Returns None if they show nothing or the IR
+    cannot be printed.
 
     Two compiles, each ended after a minute.
     """
     try:
-        found = attribute(runner, case, good, bad, repository, excerpts=False, patience=_TIME_LIMIT)
+        found = attribute(
+            runner, case, good, bad, repository, excerpts=False, patience=_TIME_LIMIT
+        )
     except Interrupted:
         raise
     except TriageError as error:
-        runner.progress.note(f"the passes of {good.revision.name} and {bad.revision.name} cannot be compared: {error}")
+        runner.progress.note(
+            f"the passes of {good.revision.name} and {bad.revision.name} cannot be "
+            f"compared: {error}"
+        )
         return None
     one_sided = sorted({name.name for name in found.one_sided})
-    pipeline = _pipeline_between(repository, one_sided, found.good.commit, found.bad.commit)
-    parts = [_summary(found)] if found.passes else []
-    parts += [f"{len(pipeline)} of the commits change which passes run"] if pipeline else []
-    return PassEvidence(found.passes, found.files, "; ".join(parts), pipeline) if parts else None
+    pipeline = _pipeline_between(
+        repository, one_sided, found.good.commit, found.bad.commit
+    )
+    if found.passes:
+        parts = [_summary(found)]
+    else:
+        parts = []
+    if pipeline:
+        parts += [f"{len(pipeline)} of the commits change which passes run"]
+    if parts:
+        return PassEvidence(found.passes, found.files, "; ".join(parts), pipeline)
+    return None
 
 
-def _pipeline_between(repository: Repository, passes: Sequence[str], good: str | None, bad: str | None) -> tuple[str, ...]:
-    """Return the commits between two compilers that add or remove passes; nothing if the clone lacks one of them."""
+def _pipeline_between(
+    repository: Repository, passes: Sequence[str], good: str | None, bad: str | None
+) -> tuple[str, ...]:
+    """Return the commits between two compilers that add or remove passes; nothing if
+    the clone lacks one of them.
+    """
     names = "|".join(re.escape(name.removesuffix("Pass")) for name in passes)
     if not (names and good and bad):
         return ()
@@ -47,13 +71,35 @@ def _pipeline_between(repository: Repository, passes: Sequence[str], good: str |
         first, last = repository.resolve(good), repository.resolve(bad)
         if not repository.ask("rev-list", "--max-count=1", f"{first}..{last}"):
             first, last = last, first  # a fix: the good compiler is the newer one
-        words = ("log", "--first-parent", "-m", "--format=%H", "-G", rf"\bcreate({names})(Pass)?\b", f"{first}..{last}", "--")
-        return tuple(repository.ask(*words, "*Passes.cpp", "*Pipelines.cpp", "*Pipeline.cpp").decode().split())
+        words = (
+            "log",
+            "--first-parent",
+            "-m",
+            "--format=%H",
+            "-G",
+            rf"\bcreate({names})(Pass)?\b",
+            f"{first}..{last}",
+            "--",
+        )
+        return tuple(
+            repository.ask(*words, "*Passes.cpp", "*Pipelines.cpp", "*Pipeline.cpp")
+            .decode()
+            .split()
+        )
     except (BadInput, GitRefused):
         return ()
 
 
 def _summary(found: Attribution) -> str:
-    how = "diverge after" if found.status is ComparisonResult.DIVERGES else "are the same up to"
-    files = f" ({', '.join(found.files)})" if found.files else ""
-    return f"{found.good.name} and {found.bad.name} {how} {' and '.join(found.passes)}{files}"
+    if found.status is ComparisonResult.DIVERGES:
+        how = "diverge after"
+    else:
+        how = "are the same up to"
+    if found.files:
+        files = f" ({', '.join(found.files)})"
+    else:
+        files = ""
+    return (
+        f"{found.good.name} and {found.bad.name} {how} "
+        f"{' and '.join(found.passes)}{files}"
+    )

@@ -1,4 +1,6 @@
-"""From what a user names (a case, a repository, two revisions or none) to a search and its answer."""
+"""From what a user names (a case, a repository, two revisions or none) to a search and
+its answer.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from triage.bisect.candidates import BisectRange, CommitCandidates, commit_range, release_range
+from triage.bisect.candidates import (
+    BisectRange,
+    CommitCandidates,
+    commit_range,
+    release_range,
+)
 from triage.bisect.releases import follow_failure, search_from_open_ends
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
@@ -41,9 +48,15 @@ class RangeEnd:
         return self.ref is not None and self.ref.is_release
 
 
-def bisect_between(request: BisectRequest, before: str | None = None, after: str | None = None) -> Bisection:
-    """Find the release or commit that changed the case between two revisions, the old one first; see `plan`."""
-    return _answer(plan(request, before, after), is_open=before is None or after is None)
+def bisect_between(
+    request: BisectRequest, before: str | None = None, after: str | None = None
+) -> Bisection:
+    """Find the release or commit that changed the case between two revisions, the old
+    one first; see `plan`.
+    """
+    return _answer(
+        plan(request, before, after), is_open=before is None or after is None
+    )
 
 
 def _answer(search: BisectSearch | Bisection, *, is_open: bool) -> Bisection:
@@ -51,14 +64,19 @@ def _answer(search: BisectSearch | Bisection, *, is_open: bool) -> Bisection:
     if isinstance(search, Bisection):
         return search
     found = run_search(search)
-    return follow_failure(search, found) if is_open and search.request.kind is BisectKind.REGRESSION else found
+    if is_open and search.request.kind is BisectKind.REGRESSION:
+        return follow_failure(search, found)
+    return found
 
 
-def plan(request: BisectRequest, before: str | None, after: str | None) -> BisectSearch | Bisection:
+def plan(
+    request: BisectRequest, before: str | None, after: str | None
+) -> BisectSearch | Bisection:
     """Plan the search between two revisions, the old one first; either may be missing.
 
-    Between two releases, and if one end is missing, releases are searched first, then the commits between two of them:
-    those where it broke, even if the failure changed later. Return the answer if the releases have it or do not lead on.
+    Between two releases, and if one end is missing, releases are searched first, then
+    the commits between two of them: those where it broke, even if the failure changed
+    later. Return the answer if the releases have it or do not lead on.
 
     Raises:
         BadInput: A revision does not exist, or the ends are in the wrong order.
@@ -69,20 +87,40 @@ def plan(request: BisectRequest, before: str | None, after: str | None) -> Bisec
         search = search_versions(request, refs)
         if first is None or last is None:
             found = search_from_open_ends(search, first, last)
-            own = _with_own_program(search) if isinstance(found, Bisection) else None
-            found = search_from_open_ends(own, first, last) if own else found
-            if isinstance(found, BisectSearch) and request.kind is BisectKind.REGRESSION:
+            if isinstance(found, Bisection):
+                own = _with_own_program(search)
+            else:
+                own = None
+            if own:
+                found = search_from_open_ends(own, first, last)
+            else:
+                found = found
+            if (
+                isinstance(found, BisectSearch)
+                and request.kind is BisectKind.REGRESSION
+            ):
                 found.most_others = _MOST_OTHERS  # then `follow_failure` goes on
             return found
         return search.part(first, last)
-    other = next((text for text in (before, after) if text and not range_end(request, text).is_release), None)
+    other = next(
+        (
+            text
+            for text in (before, after)
+            if text and not range_end(request, text).is_release
+        ),
+        None,
+    )
     if other and before and after:
         return plan_commits(request, before, after)
     if other:
-        raise BadInput(f"{other} has no other end: name both --good and --bad where one of them is not a release")
+        raise BadInput(
+            f"{other} has no other end: name both --good and --bad where one of them "
+            "is not a release"
+        )
     among_releases = plan(replace(request, repo=None), before, after)
     releases = _answer(among_releases, is_open=before is None or after is None)
-    if isinstance(among_releases, BisectSearch):  # the program may be one that a release makes itself
+    # the program may be one that a release makes itself
+    if isinstance(among_releases, BisectSearch):
         request = replace(request, case=among_releases.request.case)
     pair = releases.broke or releases.transition()
     if pair is None or releases.kind is not request.kind:
@@ -93,17 +131,27 @@ def plan(request: BisectRequest, before: str | None, after: str | None) -> Bisec
 
 
 def _with_own_program(search: BisectSearch) -> BisectSearch | None:
-    """Return a new search for a case that passes everywhere, with the program that a release makes itself and fails on."""
-    tried, request = [one for one in search.range.candidates if one.outcomes], search.request
+    """Return a new search for a case that passes everywhere, with the program that a
+    release makes itself and fails on.
+    """
+    tried = [one for one in search.range.candidates if one.outcomes]
+    request = search.request
     outcomes = [outcome for one in tried for outcome in one.outcomes]
-    case = case_with_own_program(request.runner, request.case, [one.ref for one in tried], outcomes)
+    case = case_with_own_program(
+        request.runner, request.case, [one.ref for one in tried], outcomes
+    )
     if case is None:
         return None
-    return search_versions(replace(request, case=case), [candidate.ref for candidate in search.range.candidates])
+    return search_versions(
+        replace(request, case=case),
+        [candidate.ref for candidate in search.range.candidates],
+    )
 
 
 def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearch:
-    """Plan the search along the commits between two revisions, the old one first; errors as of `plan`."""
+    """Plan the search along the commits between two revisions, the old one first;
+    errors as of `plan`.
+    """
     commits = _commits_between(request, before, after)
     request.runner.progress.note(f"{request.case.name}: {commits.cost}")
     if not request.go_on(commits.cost):
@@ -111,23 +159,40 @@ def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearc
     return BisectSearch(request, commits)
 
 
-def search_versions(request: BisectRequest, refs: Sequence[ToolchainRef]) -> BisectSearch:
+def search_versions(
+    request: BisectRequest, refs: Sequence[ToolchainRef]
+) -> BisectSearch:
     """Make the search along toolchains, oldest first."""
     return BisectSearch(request, release_range(request.runner.registry, refs))
 
 
-def candidates_of(request: BisectRequest, before: str | None, after: str | None) -> BisectRange:
-    """Return what a bisect may probe: commits if both ends are named and are not releases, else releases. Probes nothing."""
-    if before and after and request.repo and not all(range_end(request, text).is_release for text in (before, after)):
+def candidates_of(
+    request: BisectRequest, before: str | None, after: str | None
+) -> BisectRange:
+    """Return what a bisect may probe: commits if both ends are named and are not
+    releases, else releases. Probes nothing.
+    """
+    if (
+        before
+        and after
+        and request.repo
+        and not all(range_end(request, text).is_release for text in (before, after))
+    ):
         return _commits_between(request, before, after)
     refs, first, last = _releases(request, before, after)
     if before and after and request.repo and len(refs[first:last]) == 1:
         return _commits_between(request, before, after)
-    return release_range(request.runner.registry, refs[first : None if last is None else last + 1])
+    return release_range(
+        request.runner.registry, refs[first : None if last is None else last + 1]
+    )
 
 
-def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[ToolchainRef, ToolchainRef]:
-    """Return the compilers of two revisions, which may be the same; nothing is probed. Raises BadInput as `plan` does."""
+def compilers_at(
+    request: BisectRequest, before: str, after: str
+) -> tuple[ToolchainRef, ToolchainRef]:
+    """Return the compilers of two revisions, which may be the same; nothing is probed.
+    Raises BadInput as `plan` does.
+    """
     if request.repo is None:
         registry, family = request.runner.registry, request.case.compiler
         return registry.resolve(before, family), registry.resolve(after, family)
@@ -135,7 +200,10 @@ def compilers_at(request: BisectRequest, before: str, after: str) -> tuple[Toolc
     if old.ref and new.ref:
         return old.ref, new.ref
     if old.commit == new.commit:
-        raise BadInput(f"{before} and {after} are the same commit; name a compiler that stays as a release or with path:")
+        raise BadInput(
+            f"{before} and {after} are the same commit; name a compiler that stays as "
+            "a release or with path:"
+        )
     candidates = _commits_between(request, before, after).candidates
     return candidates[0].ref, candidates[-1].ref
 
@@ -148,15 +216,20 @@ def _releases(
     Between two ends that are not both releases, nightlies come too.
 
     Raises:
-        BadInput: A text is not a release of the index, the ends are in the wrong order, or a build reports no version.
+        BadInput: A text is not a release of the index, the ends are in the wrong order,
+            or a build reports no version.
     """
     registry, family = request.runner.registry, request.case.compiler
-    ends = [registry.resolve(text, family) if text else None for text in (before, after)]
+    ends = [
+        registry.resolve(text, family) if text else None for text in (before, after)
+    ]
     if ends[0] and ends[1] and not (ends[0].is_stable and ends[1].is_stable):
         versions = versions_between(registry, ends[0], ends[1])
         if versions.problem is not None:
             wrong = f"{before} .. {after}: {versions.problem}"
-            raise BadInput(f"{wrong}; with --repo, a clone of the compiler, commits are searched")
+            raise BadInput(
+                f"{wrong}; with --repo, a clone of the compiler, commits are searched"
+            )
         if versions.skipped is not None:
             request.runner.progress.note(versions.skipped)
         return versions.refs, 0, len(versions.refs) - 1
@@ -165,13 +238,19 @@ def _releases(
     for text, ref in zip((before, after), ends, strict=True):
         if ref and ref.revision.name not in names:
             listed = f"{names[0]} .. {names[-1]}"
-            raise BadInput(f"{text!r} is not a stable release of the index ({listed}); commits and nightlies need --repo")
+            raise BadInput(
+                f"{text!r} is not a stable release of the index ({listed}); commits "
+                "and nightlies need --repo"
+            )
     first, last = (names.index(ref.revision.name) if ref else None for ref in ends)
     if first is not None and last is not None and first >= last:
-        other = "--find fix" if request.kind is BisectKind.REGRESSION else "no --find fix"
+        if request.kind is BisectKind.REGRESSION:
+            other = "--find fix"
+        else:
+            other = "no --find fix"
         raise BadInput(
-            f"{before} is not older than {after}: a {request.kind.value} needs its old state first. "
-            f"Pass {other}, or no ends: they are found"
+            f"{before} is not older than {after}: a {request.kind.value} needs its "
+            f"old state first. Pass {other}, or no ends: they are found"
         )
     return refs, first, last
 
@@ -181,7 +260,9 @@ class VersionRange:
     """Two toolchains and what lies between them."""
 
     refs: tuple[ToolchainRef, ...] = ()
-    """Both ends and what lies between them, oldest first; empty if nothing can be searched."""
+    """Both ends and what lies between them, oldest first; empty if nothing can be
+    searched.
+    """
     problem: str | None = None
     """Why it is empty."""
     skipped: str | None = None
@@ -193,15 +274,24 @@ class VersionRange:
         inside = self.refs[1:-1]
         nightlies = sum(ref.is_nightly for ref in inside)
         releases = len(inside) - nightlies
-        parts = [f"{releases} release{'' if releases == 1 else 's'}"] if releases or not nightlies else []
-        parts += [f"{nightlies} nightl{'y' if nightlies == 1 else 'ies'}"] if nightlies else []
+        if releases or not nightlies:
+            parts = [f"{releases} release{'' if releases == 1 else 's'}"]
+        else:
+            parts = []
+        if nightlies:
+            parts += [f"{nightlies} nightl{'y' if nightlies == 1 else 'ies'}"]
         return " and ".join(parts)
 
 
 def versions_between(
-    registry: ToolchainRegistry, old: ToolchainRef, new: ToolchainRef, *, nightlies: bool = False
+    registry: ToolchainRegistry,
+    old: ToolchainRef,
+    new: ToolchainRef,
+    *,
+    nightlies: bool = False,
 ) -> VersionRange:
-    """Return the toolchains between two others. The version of a local build is the one that it reports.
+    """Return the toolchains between two others. The version of a local build is the one
+    that it reports.
 
     nightlies: include them between two releases, too.
 
@@ -210,40 +300,66 @@ def versions_between(
     """
     versions = []
     for ref in (old, new):
-        if (version := parse_version(ref.revision.name if ref.path is None else registry.obtain(ref).version)) is None:
+        version = parse_version(
+            ref.revision.name if ref.path is None else registry.obtain(ref).version
+        )
+        if version is None:
             return VersionRange(problem=f"{ref.revision.name} reports no version")
         versions.append(version)
     first, last = versions
     if first >= last:
-        return VersionRange(problem=f"{new.revision.name} is not newer than {old.revision.name}")
+        return VersionRange(
+            problem=f"{new.revision.name} is not newer than {old.revision.name}"
+        )
     known, skipped = list(registry.releases(new.family)), None
     if nightlies or not (old.is_stable and new.is_stable):
         try:
             known += registry.nightlies(new.family)
         except (BadInput, EnvironmentFailure) as error:
             skipped = f"nightlies are left out: {error}"
-    inside = {version: ref for ref in known if first < (version := Version(ref.revision.name)) < last}
-    return VersionRange((old, *(inside[version] for version in sorted(inside)), new), skipped=skipped)
+    inside = {
+        version: ref
+        for ref in known
+        if first < (version := Version(ref.revision.name)) < last
+    }
+    return VersionRange(
+        (old, *(inside[version] for version in sorted(inside)), new), skipped=skipped
+    )
 
 
 def rev_text(ref: ToolchainRef) -> str:
     """Return the REV that names a toolchain on every day: no `latest` or `previous`."""
-    return f"nightly:{ref.revision.date}" if ref.is_nightly and ref.revision.date else ref.revision.name
+    if ref.is_nightly and ref.revision.date:
+        return f"nightly:{ref.revision.date}"
+    return ref.revision.name
 
 
-def _commits_between(request: BisectRequest, before: str, after: str) -> CommitCandidates:
+def _commits_between(
+    request: BisectRequest, before: str, after: str
+) -> CommitCandidates:
     registry, family = request.runner.registry, request.case.compiler
     old, new = range_end(request, before), range_end(request, after)
     project, repository = request.project, request.repository
-    context = (repository, registry.workspace, Path().absolute(), registry.packaging(family))
-    sources, unused = sources_of(project, *context), sources_of(request.unused_builds, *context)
-    timeline, ends = line_to(repository, new.commit), ((old.commit, old.ref), (new.commit, new.ref))
+    context = (
+        repository,
+        registry.workspace,
+        Path().absolute(),
+        registry.packaging(family),
+    )
+    sources = sources_of(project, *context)
+    unused = sources_of(request.unused_builds, *context)
+    timeline = line_to(repository, new.commit)
+    ends = ((old.commit, old.ref), (new.commit, new.ref))
     reported = partial(registry.reported_commit, family)
-    return commit_range(family, timeline, ends, sources, project, reported, next(iter(unused), None))
+    return commit_range(
+        family, timeline, ends, sources, project, reported, next(iter(unused), None)
+    )
 
 
 def line_to(repository: Repository, newest: str) -> Timeline:
-    """Return the line with a commit: the checked out one or the main one, else the line that ends with it."""
+    """Return the line with a commit: the checked out one or the main one, else the line
+    that ends with it.
+    """
     for ref in ("HEAD", *main_refs(repository)):
         try:
             timeline = Timeline(repository, ref)
@@ -255,7 +371,9 @@ def line_to(repository: Repository, newest: str) -> Timeline:
 
 
 def range_end(request: BisectRequest, text: str) -> RangeEnd:
-    """Resolve a revision to a commit. Raises BadInput if it is neither a revision nor a name that git knows."""
+    """Resolve a revision to a commit. Raises BadInput if it is neither a revision nor a
+    name that git knows.
+    """
     word, colon, rest = text.partition(":")
     if colon and word == "commit":
         return RangeEnd(request.repository.resolve(rest))
@@ -269,28 +387,46 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
         except UnknownCommit as unknown:
             raise BadInput(f"{wrong}, or with --repo a commit: {unknown}") from unknown
     toolchain = request.runner.registry.obtain(ref)
-    commit = toolchain.revision.commit or tagged_commit(request.project, request.repository, ref.revision.name)
+    commit = toolchain.revision.commit or tagged_commit(
+        request.project, request.repository, ref.revision.name
+    )
     try:
         return RangeEnd(request.repository.resolve(commit), ref)
     except UnknownCommit as unknown:
-        raise UnknownCommit(f"{ref.revision.name} was built from {commit[:10]}, which the clone lacks: {unknown}") from unknown
+        raise UnknownCommit(
+            f"{ref.revision.name} was built from {commit[:10]}, which the clone "
+            f"lacks: {unknown}"
+        ) from unknown
 
 
 def _nightly(request: BisectRequest, text: str, day: str) -> str:
-    """Return the newest tagged nightly of a day, or the newest commit of that day if there is no tag.
+    """Return the newest tagged nightly of a day, or the newest commit of that day if
+    there is no tag.
 
-    Tags that the project file describes come before others with that day in their names.
+    Tags that the project file describes come before others with that day in their
+    names.
     """
     timeline = Timeline(request.repository)
     stamp = day.replace("-", "")
     if not (stamp.isdigit() and len(stamp) == 8):
-        raise BadInput(f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04")
-    patterns = request.project.nightlies.tags if request.project.nightlies else ()
-    of_project = [name for pattern in patterns for name in fnmatch.filter(timeline.tags, pattern.format(version=f"*{stamp}*"))]
+        raise BadInput(
+            f"{text!r}: a nightly is named by its day, such as nightly:2025-06-04"
+        )
+    if request.project.nightlies:
+        patterns = request.project.nightlies.tags
+    else:
+        patterns = ()
+    of_project = [
+        name
+        for pattern in patterns
+        for name in fnmatch.filter(timeline.tags, pattern.format(version=f"*{stamp}*"))
+    ]
     placed: dict[int, str] = {}
     for name in of_project or fnmatch.filter(timeline.tags, f"*{stamp}*"):
         with suppress(BadInput):  # a tag without common history
             placed[timeline.place(timeline.tags[name]).index] = timeline.tags[name]
     if placed:
         return placed[max(placed)]
-    return timeline.commits[timeline.newest_at(f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:]}")].sha
+    return timeline.commits[
+        timeline.newest_at(f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:]}")
+    ].sha

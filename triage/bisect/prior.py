@@ -1,8 +1,11 @@
-"""How suspicious each commit of a range is before any probe: the prior of a bisect over commits.
+"""How suspicious each commit of a range is before any probe: the prior of a bisect over
+commits.
 
-A commit's suspicion is two to the sum of its features' bits, scaled to sum to 1 over the range and mixed with a floor, so that
-a wrong guess costs little and no commit is ever excluded. `prior.yaml` has the features with their weights, and what the paths
-and words of any project mean; `commits.yaml` in the folder of a compiler family adds those of its projects.
+A commit's suspicion is two to the sum of its features' bits, scaled to sum to 1 over
+the range and mixed with a floor, so that a wrong guess costs little and no commit is
+ever excluded. `prior.yaml` has the features with their weights, and what the paths and
+words of any project mean; `commits.yaml` in the folder of a compiler family adds those
+of its projects.
 """
 
 from __future__ import annotations
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
     from triage.toolchains.sources.project import Project
 
 FLOOR = 0.1  # part of the probability that is spread evenly
-_DOUBT = 0.5  # chance that what the passes of two compilers show is about another commit
+# chance that what the passes of two compilers show is about another commit
+_DOUBT = 0.5
 _MOST_REASONS = 2  # of a commit
 _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
 _MOST_SHARED = 8.0  # bits of the words that a commit shares with a text
@@ -37,7 +41,9 @@ _NUMBER = re.compile(r"\(#(\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class PassEvidence:
-    """Passes, source files and commits that a difference between two compilers points at."""
+    """Passes, source files and commits that a difference between two compilers points
+    at.
+    """
 
     passes: tuple[str, ...] = ()
     """The class names of the passes after which the compilers first differ."""
@@ -45,12 +51,16 @@ class PassEvidence:
     """Paths relative to the repository."""
     summary: str = ""
     pipeline: tuple[str, ...] = ()
-    """Commits that add to a pipeline, or remove from it, a pass that ran with one compiler only."""
+    """Commits that add to a pipeline, or remove from it, a pass that ran with one
+    compiler only.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Clues:
-    """What is known about a failure before its commit is searched; everything may be missing."""
+    """What is known about a failure before its commit is searched; everything may be
+    missing.
+    """
 
     text: str = ""
     """The diagnostics."""
@@ -61,19 +71,37 @@ class Clues:
     place: PassEvidence = PassEvidence()
     """Where a good and a bad compiler first differ."""
     noticed: bool = False
-    """The bad end is a commit or a nightly, where somebody noticed the failure: late commits are likelier than early ones."""
+    """The bad end is a commit or a nightly, where somebody noticed the failure: late
+    commits are likelier than early ones.
+    """
     compiled: bool = False
-    """The failure is one of the compiled program, so that the runtime may have caused it."""
+    """The failure is one of the compiled program, so that the runtime may have caused
+    it.
+    """
 
     @classmethod
-    def of(cls, failure: Failure | None, backend: str | None, evidence: PassEvidence | None, *, noticed: bool) -> Clues:
+    def of(
+        cls,
+        failure: Failure | None,
+        backend: str | None,
+        evidence: PassEvidence | None,
+        *,
+        noticed: bool,
+    ) -> Clues:
         """Return the clues of a failure, if it is known."""
         place = evidence or PassEvidence()
         if failure is None:
             return cls(backend=backend, place=place, noticed=noticed)
         text = " ".join((failure.headline, *map(str, failure.details.values())))
         compiled = failure.stage not in (Stage.IMPORT, Stage.COMPILE)
-        return cls(text, backend, failure.failing_pass, place, noticed=noticed, compiled=compiled)
+        return cls(
+            text,
+            backend,
+            failure.failing_pass,
+            place,
+            noticed=noticed,
+            compiled=compiled,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +119,8 @@ class Feature:
 
 
 def commit_prior(commits: Sequence[Commit], clues: Clues, table: str | None) -> Floats:
-    """Return for each commit of a range, oldest first, the chance to be the first bad one: positive, sums to 1.
+    """Return for each commit of a range, oldest first, the chance to be the first bad
+    one: positive, sums to 1.
 
     table: the name of the project's; see `table_of`.
     """
@@ -101,11 +130,14 @@ def commit_prior(commits: Sequence[Commit], clues: Clues, table: str | None) -> 
 def suspicion(matrix: Floats) -> Floats:
     """Turn features, shape (commits, features), into probabilities.
 
-    They are a mixture: with all features, without those of the place, which may be wrong, and with none.
+    They are a mixture: with all features, without those of the place, which may be
+    wrong, and with none.
     """
     weights = np.array([feature.weight for feature in features()])
     placeless = np.where([feature.place for feature in features()], 0.0, weights)
-    believed = (1 - _DOUBT) * _shares(matrix @ weights) + _DOUBT * _shares(matrix @ placeless)
+    believed = (1 - _DOUBT) * _shares(matrix @ weights) + _DOUBT * _shares(
+        matrix @ placeless
+    )
     mixed: Floats = (1 - FLOOR) * believed + FLOOR / len(believed)
     return mixed
 
@@ -116,66 +148,144 @@ def _shares(bits: Floats) -> Floats:
     return shares
 
 
-def explain(commits: Sequence[Commit], clues: Clues, table: str | None) -> list[tuple[str, ...]]:
-    """Return for each commit the strongest reasons to suspect it, and of those about the place only the most specific.
+def explain(
+    commits: Sequence[Commit], clues: Clues, table: str | None
+) -> list[tuple[str, ...]]:
+    """Return for each commit the strongest reasons to suspect it, and of those about
+    the place only the most specific.
 
     Less than one unit of a feature is not a reason.
     """
     reasons = []
     for row in feature_matrix(tuple(commits), clues, table):
-        present = [(one, value) for one, value in zip(features(), row, strict=True) if one.weight > 0 and value >= 1]
-        place = max((one for one, _ in present if one.place), key=lambda one: one.weight, default=None)
-        bits = {one.reason: value * one.weight for one, value in present if one is place or not one.place}
-        reasons.append(tuple(sorted(bits, key=bits.__getitem__, reverse=True)[:_MOST_REASONS]))
+        present = [
+            (one, value)
+            for one, value in zip(features(), row, strict=True)
+            if one.weight > 0 and value >= 1
+        ]
+        place = max(
+            (one for one, _ in present if one.place),
+            key=lambda one: one.weight,
+            default=None,
+        )
+        bits = {
+            one.reason: value * one.weight
+            for one, value in present
+            if one is place or not one.place
+        }
+        reasons.append(
+            tuple(sorted(bits, key=bits.__getitem__, reverse=True)[:_MOST_REASONS])
+        )
     return reasons
 
 
 @lru_cache(maxsize=4)  # a prior and its reasons need the same matrix
-def feature_matrix(commits: tuple[Commit, ...], clues: Clues, project: str | None) -> Floats:
-    """Return how much of each feature each commit has, shape (commits, features); 0 is nothing."""
+def feature_matrix(
+    commits: tuple[Commit, ...], clues: Clues, project: str | None
+) -> Floats:
+    """Return how much of each feature each commit has, shape (commits, features); 0 is
+    nothing.
+    """
     table = project_table(project)
     kind_of = cache(table.kind)
     kinds = [{kind_of(path) for path in commit.files} for commit in commits]
-    sources = [[path.lower() for path in commit.files if kind_of(path) == "compiler"] for commit in commits]
+    sources = [
+        [path.lower() for path in commit.files if kind_of(path) == "compiler"]
+        for commit in commits
+    ]
     subjects = [commit.subject.lower() for commit in commits]
-    named = {letters(name) for name in (clues.failing_pass, *clues.place.passes) if name}
+    named = {
+        letters(name) for name in (clues.failing_pass, *clues.place.passes) if name
+    }
     own = {path.lower() for path in clues.place.files}
     topics_of = [_topics_of(commit, kind_of, table.synonyms) for commit in commits]
-    relevant = {"compiler", "runtime"} if clues.compiled else {"compiler"}
+    if clues.compiled:
+        relevant = {"compiler", "runtime"}
+    else:
+        relevant = {"compiler"}
     count = len(commits)
     columns: dict[str, Iterable[float]] = {
         "irrelevant": [bool(each) and not each & relevant for each in kinds],
-        "decides": [any(table.decides.search(path) for path in paths) for paths in sources],
-        "behaviour": [table.behaviour is not None and bool(table.behaviour.search(subject)) for subject in subjects],
-        "other-backend": [table.is_of_another_backend(paths, clues.backend) for paths in sources],
-        "overlap": _shared_bits(topics_of, topics(f"{clues.text} {clues.failing_pass or ''}", table.synonyms)),
-        "recent": [math.log2(count / (count - index)) if clues.noticed else 0.0 for index in range(count)],
-        "named": [len(paths) <= _MANY_FILES and any(p in own or letters(p) in named for p in paths) for paths in sources],
-        "pass-words": _shared_bits(topics_of, topics(" ".join(clues.place.passes), table.synonyms)),
+        "decides": [
+            any(table.decides.search(path) for path in paths) for paths in sources
+        ],
+        "behaviour": [
+            table.behaviour is not None and bool(table.behaviour.search(subject))
+            for subject in subjects
+        ],
+        "other-backend": [
+            table.is_of_another_backend(paths, clues.backend) for paths in sources
+        ],
+        "overlap": _shared_bits(
+            topics_of,
+            topics(f"{clues.text} {clues.failing_pass or ''}", table.synonyms),
+        ),
+        "recent": [
+            math.log2(count / (count - index)) if clues.noticed else 0.0
+            for index in range(count)
+        ],
+        "named": [
+            len(paths) <= _MANY_FILES
+            and any(p in own or letters(p) in named for p in paths)
+            for paths in sources
+        ],
+        "pass-words": _shared_bits(
+            topics_of, topics(" ".join(clues.place.passes), table.synonyms)
+        ),
         "pipeline": [commit.sha in clues.place.pipeline for commit in commits],
     }
     for feature in features():
         if feature.words:
-            columns[feature.name] = [bool(re.search(feature.words, subject)) for subject in subjects]
-    return np.array([list(columns[feature.name]) for feature in features()], dtype=np.float64).T
+            columns[feature.name] = [
+                bool(re.search(feature.words, subject)) for subject in subjects
+            ]
+    return np.array(
+        [list(columns[feature.name]) for feature in features()], dtype=np.float64
+    ).T
 
 
 def _topics_of(
     commit: Commit, kind_of: Callable[[str], str], synonyms: Mapping[str, str]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    few = commit.files if len(commit.files) <= _MANY_FILES else ()
-    stems = (path.rsplit("/", 1)[-1].split(".")[0] for path in few if kind_of(path) != "other")
-    return topics(_NUMBER.sub("", commit.subject), synonyms), topics(" ".join(stems), synonyms)
+    if len(commit.files) <= _MANY_FILES:
+        few = commit.files
+    else:
+        few = ()
+    stems = (
+        path.rsplit("/", 1)[-1].split(".")[0]
+        for path in few
+        if kind_of(path) != "other"
+    )
+    return topics(_NUMBER.sub("", commit.subject), synonyms), topics(
+        " ".join(stems), synonyms
+    )
 
 
-def _shared_bits(commits: Sequence[tuple[frozenset[str], frozenset[str]]], wanted: frozenset[str]) -> list[float]:
-    """Return the information of the words shared with a text, by their rarity in the range; half for names of files."""
-    spread = Counter(word for subject, names in commits for word in (subject | names) & wanted)
-    bits = {word: max(0.0, math.log2((len(commits) + 2) / (count + 1))) for word, count in spread.items()}
+def _shared_bits(
+    commits: Sequence[tuple[frozenset[str], frozenset[str]]], wanted: frozenset[str]
+) -> list[float]:
+    """Return the information of the words shared with a text, by their rarity in the
+    range; half for names of files.
+    """
+    spread = Counter(
+        word for subject, names in commits for word in (subject | names) & wanted
+    )
+    bits = {
+        word: max(0.0, math.log2((len(commits) + 2) / (count + 1)))
+        for word, count in spread.items()
+    }
     shared = []
     for subject, names in commits:
         words = (subject | names) & wanted
-        shared.append(min(_MOST_SHARED, sum(bits[word] * (1 if word in subject else 0.5) for word in sorted(words))))
+        shared.append(
+            min(
+                _MOST_SHARED,
+                sum(
+                    bits[word] * (1 if word in subject else 0.5)
+                    for word in sorted(words)
+                ),
+            )
+        )
     return shared
 
 
@@ -189,20 +299,30 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z0-9]+")
 def letters(name: str) -> str:
     """Reduce a pass or the path of a file to its letters and digits.
 
-    `GPUPadOperandsPass`, `test/gpu_pad_operands.mlir` and `gpu-pad-operands` become `gpupadoperands`.
+    `GPUPadOperandsPass`, `test/gpu_pad_operands.mlir` and `gpu-pad-operands` become
+    `gpupadoperands`.
     """
     name = re.sub(r"\.[a-z]{1,4}$", "", name.rsplit("/", 1)[-1])
     return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("pass")
 
 
 def stem(word: str) -> str:
-    """Remove the ending that inflects a lower case word, so that `distributed` equals `distribution`."""
-    return _ENDING.sub("", word) if len(word) > 4 else word
+    """Remove the ending that inflects a lower case word, so that `distributed` equals
+    `distribution`.
+    """
+    if len(word) > 4:
+        return _ENDING.sub("", word)
+    return word
 
 
 def topics(text: str, synonyms: Mapping[str, str]) -> frozenset[str]:
-    """Return the stems in a text, with CamelCase and snake_case split, and the topics that they stand for."""
-    stems = {stem(word.lower()) for word in _WORD.findall(_CAMEL.sub(" ", text).replace("_", " "))}
+    """Return the stems in a text, with CamelCase and snake_case split, and the topics
+    that they stand for.
+    """
+    stems = {
+        stem(word.lower())
+        for word in _WORD.findall(_CAMEL.sub(" ", text).replace("_", " "))
+    }
     rare = {word for word in stems if len(word) > 2 and word not in _common_stems()}
     return frozenset(rare | {synonyms[word] for word in stems if word in synonyms})
 
@@ -221,20 +341,31 @@ class ProjectTable:
     synonyms: Mapping[str, str]
 
     def kind(self, path: str) -> str:
-        """Return what a path is for; of the code of the compiler unless a pattern says otherwise."""
-        return next((kind for kind, pattern in self.kinds if pattern.search(path.lower())), "compiler")
+        """Return what a path is for; of the code of the compiler unless a pattern says
+        otherwise.
+        """
+        return next(
+            (kind for kind, pattern in self.kinds if pattern.search(path.lower())),
+            "compiler",
+        )
 
     def is_of_another_backend(self, paths: Sequence[str], backend: str | None) -> bool:
         """Return whether files are of backends, and none of them is of this one."""
         own = self.backends.get(backend or "")
         if own is None or any(own.search(path) for path in paths):
             return False
-        return any(code.search(path) for path in paths for code in self.backends.values())
+        return any(
+            code.search(path) for path in paths for code in self.backends.values()
+        )
 
 
 def table_of(project: Project) -> str | None:
-    """Return the name of the table for a project: its own, or that of its compiler family."""
-    return next((name for name in (project.name, project.compiler) if name in _tables()), None)
+    """Return the name of the table for a project: its own, or that of its compiler
+    family.
+    """
+    return next(
+        (name for name in (project.name, project.compiler) if name in _tables()), None
+    )
 
 
 @cache
@@ -243,10 +374,20 @@ def project_table(name: str | None) -> ProjectTable:
     shared, own = _tables()["any"], _tables().get(name or "", {})
     synonyms = [*shared["synonyms"], *own.get("synonyms", [])]
     return ProjectTable(
-        kinds=tuple((kind, re.compile(text)) for kind, text in [*own.get("kinds", []), *shared["kinds"]]),
-        decides=re.compile("|".join(filter(None, [own.get("decides"), shared["decides"]]))),
-        behaviour=re.compile(_tables()["vocabularies"][own["vocabulary"]]) if "vocabulary" in own else None,
-        backends={backend: re.compile(text) for backend, text in own.get("backends", {}).items()},
+        kinds=tuple(
+            (kind, re.compile(text))
+            for kind, text in [*own.get("kinds", []), *shared["kinds"]]
+        ),
+        decides=re.compile(
+            "|".join(filter(None, [own.get("decides"), shared["decides"]]))
+        ),
+        behaviour=re.compile(_tables()["vocabularies"][own["vocabulary"]])
+        if "vocabulary" in own
+        else None,
+        backends={
+            backend: re.compile(text)
+            for backend, text in own.get("backends", {}).items()
+        },
         synonyms={stem(word): f"~{group[0]}" for group in synonyms for word in group},
     )
 
@@ -259,7 +400,9 @@ def features() -> tuple[Feature, ...]:
 
 @cache
 def _tables() -> dict[str, Any]:
-    tables: dict[str, Any] = yaml.safe_load(files("triage.bisect").joinpath("prior.yaml").read_text("utf-8"))
+    tables: dict[str, Any] = yaml.safe_load(
+        files("triage.bisect").joinpath("prior.yaml").read_text("utf-8")
+    )
     for folder in files("triage.compilers").iterdir():
         if folder.is_dir() and (own := folder / "commits.yaml").is_file():
             tables |= yaml.safe_load(own.read_text("utf-8"))

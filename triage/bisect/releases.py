@@ -1,4 +1,6 @@
-"""Find the ends of a bisect over releases that were not named, and follow a failure that changed on its way."""
+"""Find the ends of a bisect over releases that were not named, and follow a failure
+that changed on its way.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from dataclasses import replace
 
 from triage.bisect.candidates import CommitCandidates
 from triage.bisect.history import bounds_of, narrow, state_of
-from triage.bisect.result import Answer, Bisection, BisectKind, Side, UntestableRevision, unexpected
+from triage.bisect.result import (
+    Answer,
+    Bisection,
+    BisectKind,
+    Side,
+    UntestableRevision,
+    unexpected,
+)
 from triage.bisect.search import BisectSearch, answer, run_search
 from triage.execution.judge import Match, any_failure
 from triage.execution.task import ProbeJob
@@ -15,38 +24,67 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Compiled, Failed, Failure, Outcome, Untestable, Verdict
 
 
-def search_from_open_ends(search: BisectSearch, first: int | None, last: int | None) -> BisectSearch | Bisection:
-    """Find the missing ends among all releases. Return the search between them, or the answer if there are none.
+def search_from_open_ends(
+    search: BisectSearch, first: int | None, last: int | None
+) -> BisectSearch | Bisection:
+    """Find the missing ends among all releases. Return the search between them, or the
+    answer if there are none.
 
-    Without both ends, a failure that the newest release does not have is searched where it was last; the search's
+    Without both ends, a failure that the newest release does not have is searched where
+    it was last; the search's
     `fixed` then has its fix.
     """
     ends = _find_ends(search, first, last)
     if ends is None:
         found = answer(search)
-        if (fixed := found.fixed) is None:
+        fixed = found.fixed
+        if fixed is None:
             return found
         hint = unexpected(search.request.case, fixed.failure)
-        return found.about(fixed, kind=BisectKind.FIX, failure=fixed.failure, hint=hint)  # it was always there until then
+        # it was always there until then
+        return found.about(fixed, kind=BisectKind.FIX, failure=fixed.failure, hint=hint)
     part, candidates = search.part(*ends), search.range.candidates
-    outside = [one for one in (*candidates[: ends[0]], *candidates[ends[1] + 1 :]) if one.outcomes]
+    outside = [
+        one
+        for one in (*candidates[: ends[0]], *candidates[ends[1] + 1 :])
+        if one.outcomes
+    ]
     reasons = [(one.revision, one.outcomes[-1].reason) for one in outside]
-    left_out = tuple(UntestableRevision(revision, reason) for revision, reason in reasons if reason is not None)
+    left_out = tuple(
+        UntestableRevision(revision, reason)
+        for revision, reason in reasons
+        if reason is not None
+    )
     part.range = replace(part.range, left_out=left_out)
     return part
 
 
-def _find_ends(search: BisectSearch, first: int | None, last: int | None) -> tuple[int, int] | None:
-    """Return the indices of both ends, or None if there are none (see the search's `reason`)."""
+def _find_ends(
+    search: BisectSearch, first: int | None, last: int | None
+) -> tuple[int, int] | None:
+    """Return the indices of both ends, or None if there are none (see the search's
+    `reason`).
+    """
     kind = search.request.kind
     if last is None:
         newest = range(search.last, -1, -1)
-        last = next((index for index in newest if not isinstance(search.outcome(index), Untestable)), None)
+        last = next(
+            (
+                index
+                for index in newest
+                if not isinstance(search.outcome(index), Untestable)
+            ),
+            None,
+        )
         if last is None:
             search.is_end(search.last, Side.NEW)  # its cause
             search.reason = "no release could be tested"
             return None
-        if first is None and kind is BisectKind.REGRESSION and isinstance(search.outcome(last), Compiled):
+        if (
+            first is None
+            and kind is BisectKind.REGRESSION
+            and isinstance(search.outcome(last), Compiled)
+        ):
             last = _before_the_fix(search, last)
             if last is None:
                 return None
@@ -57,22 +95,33 @@ def _find_ends(search: BisectSearch, first: int | None, last: int | None) -> tup
         if first is None:
             return None
     if first >= last:
-        raise BadInput(f"{search.name(first)} is the newest testable release: there is nothing to search after it")
+        raise BadInput(
+            f"{search.name(first)} is the newest testable release: there is nothing "
+            "to search after it"
+        )
     return first, last
 
 
 def _before_the_fix(search: BisectSearch, newest: int) -> int | None:
-    """Return the last release that fails before the newest one, which compiles, and set the fix; or set `reason`."""
+    """Return the last release that fails before the newest one, which compiles, and set
+    the fix; or set `reason`.
+    """
     failing = _newest_before(search, newest, is_failing=True)
     if failing is None:
         return None
     fix = search.part(failing, newest)
-    fix.request = replace(search.request, kind=BisectKind.FIX, match=lambda _: any_failure)
+    fix.request = replace(
+        search.request, kind=BisectKind.FIX, match=lambda _: any_failure
+    )
     found = run_search(fix)
     if found.before is None:
         search.reason = found.reason
         return None
-    last = next(index for index in range(failing, newest) if search.name(index) == found.before.name)
+    last = next(
+        index
+        for index in range(failing, newest)
+        if search.name(index) == found.before.name
+    )
     if not search.is_end(last, Side.NEW):
         return None
     outcome = search.outcome(last)
@@ -82,7 +131,9 @@ def _before_the_fix(search: BisectSearch, newest: int) -> int | None:
 
 
 def _newest_before(search: BisectSearch, last: int, *, is_failing: bool) -> int | None:
-    """Return a release before `last` that fails or compiles; set `reason` if those that are looked at are all alike."""
+    """Return a release before `last` that fails or compiles; set `reason` if those that
+    are looked at are all alike.
+    """
     jobs, candidates = search.request.runner.jobs, search.range.candidates
     for wanted in _looked_at(search, last):
         for start in range(0, len(wanted), jobs):
@@ -90,10 +141,21 @@ def _newest_before(search: BisectSearch, last: int, *, is_failing: bool) -> int 
             search.ask(index for index in batch if not candidates[index].outcomes)
             for index in batch:
                 outcome = search.outcome(index)
-                if _is_failing(outcome) if is_failing else isinstance(outcome, Compiled):
+                if (
+                    _is_failing(outcome)
+                    if is_failing
+                    else isinstance(outcome, Compiled)
+                ):
                     return index
-    tested = [i for i, one in enumerate(candidates) if one.outcomes and not isinstance(one.outcomes[-1], Untestable)]
-    alike = search.alike(tested[0], last) if tested[0] < last else None
+    tested = [
+        i
+        for i, one in enumerate(candidates)
+        if one.outcomes and not isinstance(one.outcomes[-1], Untestable)
+    ]
+    if tested[0] < last:
+        alike = search.alike(tested[0], last)
+    else:
+        alike = None
     search.reason = alike or f"no release before {search.name(last)} can be tested"
     return None
 
@@ -101,27 +163,49 @@ def _newest_before(search: BisectSearch, last: int, *, is_failing: bool) -> int 
 def _looked_at(search: BisectSearch, last: int) -> Iterator[list[int]]:
     """Yield releases before `last` to look at, those that are likely to differ first.
 
-    First 1, 2, 4, ... releases back, the oldest, and those around the bounds of the recipe's expectations. Then the middle
-    between two neighbours that differ, until no such middle is left: nothing is installed between two that are alike. Last
-    what costs little, because a short window may lie anywhere: releases with a known result, then the installed ones.
+    First 1, 2, 4, ... releases back, the oldest, and those around the bounds of the
+    recipe's expectations. Then the middle between two neighbours that differ, until no
+    such middle is left: nothing is installed between two that are alike. Last what
+    costs little, because a short window may lie anywhere: releases with a known result,
+    then the installed ones.
     """
-    runner, case, candidates = search.request.runner, search.request.case, search.range.candidates
-    bounds = sorted(bounds_of(case, [candidate.ref for candidate in candidates]), reverse=True)
+    runner = search.request.runner
+    case = search.request.case
+    candidates = search.range.candidates
+    bounds = sorted(
+        bounds_of(case, [candidate.ref for candidate in candidates]), reverse=True
+    )
     first = [*(last - (1 << power) for power in range(last.bit_length())), 0, *bounds]
     yield [index for index in dict.fromkeys(first) if 0 <= index < last]
     while wanted := _between_different(search, last):
         yield wanted
-    others = [index for index in range(last - 1, -1, -1) if not candidates[index].outcomes]
-    known = [index for index in others if runner.recall(ProbeJob(case, candidates[index].ref))]
+    others = [
+        index for index in range(last - 1, -1, -1) if not candidates[index].outcomes
+    ]
+    known = [
+        index
+        for index in others
+        if runner.recall(ProbeJob(case, candidates[index].ref))
+    ]
     yield known
-    yield [index for index in others if index not in known and runner.registry.is_installed(candidates[index].ref)]
+    yield [
+        index
+        for index in others
+        if index not in known and runner.registry.is_installed(candidates[index].ref)
+    ]
     while wanted := _between_different(search, last):
         yield wanted
 
 
 def _between_different(search: BisectSearch, last: int) -> list[int]:
-    """Return the middles between neighbours before `last` that were probed and differ, newest first."""
-    probed = [(index, one.outcomes[-1]) for index, one in enumerate(search.range.candidates[: last + 1]) if one.outcomes]
+    """Return the middles between neighbours before `last` that were probed and differ,
+    newest first.
+    """
+    probed = [
+        (index, one.outcomes[-1])
+        for index, one in enumerate(search.range.candidates[: last + 1])
+        if one.outcomes
+    ]
     row: dict[int, Hashable] = {index: state_of(outcome) for index, outcome in probed}
     return sorted((index for _, index in narrow({"": row})), reverse=True)
 
@@ -133,8 +217,9 @@ def _is_failing(outcome: Outcome) -> bool:
 def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
     """Add to the answer of a regression where the case broke.
 
-    If releases with other failures lie between the last that compiles and the first with the present failure, two
-    changes are searched: from compiling to failing in any way, and from another failure to the present one.
+    If releases with other failures lie between the last that compiles and the first
+    with the present failure, two changes are searched: from compiling to failing in any
+    way, and from another failure to the present one.
     """
     broke = found.transition()
     if broke is None or found.undone:
@@ -142,7 +227,11 @@ def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
     names = [candidate.revision.name for candidate in search.range.candidates]
     low, high = names.index(broke.before.name), names.index(broke.after.name)
     between = search.range.candidates[low + 1 : high]
-    hidden = [index for index, one in enumerate(between, low + 1) if any(map(_is_failing, one.outcomes[-1:]))]
+    hidden = [
+        index
+        for index, one in enumerate(between, low + 1)
+        if any(map(_is_failing, one.outcomes[-1:]))
+    ]
     if isinstance(search.range, CommitCandidates) or not hidden:
         return replace(found, broke=broke)
     any_change = search.part(low, hidden[0])
@@ -150,22 +239,36 @@ def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
     first = run_search(any_change).transition()
     second = search_change(search.part(hidden[-1], high), broke.failure).transition()
     effort = search.effort
-    found = replace(found, probes=effort.probes, rounds=effort.rounds, cached=effort.cached)
+    found = replace(
+        found, probes=effort.probes, rounds=effort.rounds, cached=effort.cached
+    )
     if first is None or second is None:
         return found
     status = (first if first.status is not Answer.CULPRIT else second).status
-    return found.about(second, status=status, confirmed=first.confirmed and second.confirmed, broke=first, changed=second)
+    return found.about(
+        second,
+        status=status,
+        confirmed=first.confirmed and second.confirmed,
+        broke=first,
+        changed=second,
+    )
 
 
 def search_change(search: BisectSearch, failure: Failure) -> Bisection:
-    """Search where a failure came to a case that may fail in another way at the old end."""
+    """Search where a failure came to a case that may fail in another way at the old
+    end.
+    """
     search.judge, search.failure = _is_present, failure
     for index, side in ((0, Side.OLD), (search.last, Side.NEW)):
         name, outcome = search.name(index), search.outcome(index)
         if isinstance(outcome, Untestable):
-            search.reason, search.cause = f"{name} cannot be tested: {outcome.reason}", outcome.cause
+            search.reason = f"{name} cannot be tested: {outcome.reason}"
+            search.cause = outcome.cause
         elif search.side(outcome) is not side:
-            has = "already has" if side is Side.OLD else "does not have"
+            if side is Side.OLD:
+                has = "already has"
+            else:
+                has = "does not have"
             search.reason = f"{name} {has} this failure: {failure.headline}"
         if search.reason is not None:
             return answer(search)
@@ -174,8 +277,14 @@ def search_change(search: BisectSearch, failure: Failure) -> Bisection:
 
 
 def _is_present(outcome: Outcome, match: Match) -> Verdict:
-    """Judge in a search for the first revision with the failure that `match` recognises, whatever was before it."""
+    """Judge in a search for the first revision with the failure that `match`
+    recognises, whatever was before it.
+    """
     if isinstance(outcome, Untestable) or outcome.flaky:
         return Verdict.SKIP
-    is_bad = isinstance(outcome, Failed) and any(map(match, (outcome.failure, *outcome.others)))
-    return Verdict.BAD if is_bad else Verdict.GOOD
+    is_bad = isinstance(outcome, Failed) and any(
+        map(match, (outcome.failure, *outcome.others))
+    )
+    if is_bad:
+        return Verdict.BAD
+    return Verdict.GOOD

@@ -18,7 +18,9 @@ CONFIDENCE = 0.995  # posterior probability of a culprit
 
 
 class Side(StrEnum):
-    """The end of the range that a candidate belongs to: before the change or after it."""
+    """The end of the range that a candidate belongs to: before the change or after
+    it.
+    """
 
     OLD = "old"
     NEW = "new"
@@ -32,16 +34,22 @@ class BisectKind(StrEnum):
 
     @property
     def failing(self) -> Side:
-        return Side.NEW if self is BisectKind.REGRESSION else Side.OLD
+        if self is BisectKind.REGRESSION:
+            return Side.NEW
+        return Side.OLD
 
     def side(self, verdict: Verdict) -> Side | None:
         """Return the side that a verdict belongs to, unless it is skip."""
         if verdict is Verdict.SKIP:
             return None
-        return Side.NEW if (verdict is Verdict.BAD) == (self.failing is Side.NEW) else Side.OLD
+        if (verdict is Verdict.BAD) == (self.failing is Side.NEW):
+            return Side.NEW
+        return Side.OLD
 
     def verdict(self, side: Side) -> Verdict:
-        return Verdict.BAD if side is self.failing else Verdict.GOOD
+        if side is self.failing:
+            return Verdict.BAD
+        return Verdict.GOOD
 
 
 class Answer(StrEnum):
@@ -76,7 +84,9 @@ class Suspect(Revision):
 
 @dataclass(frozen=True)
 class RankedChange(Suspect):
-    """A change between two revisions: the likeliest of its commits, and the probability that one of them is the culprit."""
+    """A change between two revisions: the likeliest of its commits, and the probability
+    that one of them is the culprit.
+    """
 
     with_commits: tuple[str, ...] = ()
     """Its further commits, such as a revert of it, oldest first."""
@@ -84,7 +94,9 @@ class RankedChange(Suspect):
 
 @dataclass(frozen=True)
 class RankedChanges:
-    """The changes between two revisions, the most suspicious first; nothing was built."""
+    """The changes between two revisions, the most suspicious first; nothing was
+    built.
+    """
 
     suspects: tuple[RankedChange, ...]
     commits: int
@@ -126,7 +138,9 @@ class Transition:
 
     @property
     def status(self) -> Answer:
-        return Answer.CULPRIT if self.confirmed and len(self.suspects) == 1 else Answer.SUSPECTS
+        if self.confirmed and len(self.suspects) == 1:
+            return Answer.CULPRIT
+        return Answer.SUSPECTS
 
 
 @dataclass(frozen=True)
@@ -137,11 +151,13 @@ class Bisection:
     kind: BisectKind
     status: Answer
     before: Revision | None = None
-    """The last revision of the old state: last good of a regression, last bad of a fix."""
+    """The last revision of the old state: last good of a regression, last bad of a fix.
+    """
     after: Revision | None = None
     """The first revision of the new state."""
     suspects: tuple[Suspect, ...] = ()
-    """What may have brought the change, the likeliest first; a culprit is the only one."""
+    """What may have brought the change, the likeliest first; a culprit is the only one.
+    """
     confirmed: bool = False
     """Both revisions of the pair were probed again and agreed each time."""
     failure: Failure | None = None
@@ -174,7 +190,9 @@ class Bisection:
     branches: tuple[Branch, ...] = ()
     """Those that the ends lie on."""
     undone: bool = False
-    """The new end lacks the suspects, so that `kind` is the opposite of what was searched: a fix is missing."""
+    """The new end lacks the suspects, so that `kind` is the opposite of what was
+    searched: a fix is missing.
+    """
 
     @property
     def brought_failure(self) -> bool:
@@ -183,11 +201,16 @@ class Bisection:
 
     def about(self, change: Transition, **more: Any) -> Bisection:
         """Return the answer about one of several changes."""
-        own = {name: getattr(change, name) for name in ("before", "after", "suspects", "confirmed")}
+        own = {
+            name: getattr(change, name)
+            for name in ("before", "after", "suspects", "confirmed")
+        }
         return replace(self, **{**own, "status": change.status, **more})
 
     def transition(self, failure: Failure | None = None) -> Transition | None:
-        """Return the change between `before` and `after`, if they are known. failure: instead of the own one."""
+        """Return the change between `before` and `after`, if they are known. failure:
+        instead of the own one.
+        """
         about = failure or self.failure
         if self.before is None or self.after is None or about is None:
             return None
@@ -207,11 +230,20 @@ class Combination:
 
 
 def unexpected(case: Case, failure: Failure) -> str | None:
-    """Return a hint if the recipe expects other failures than this one, and it is not about a metric."""
-    if not case.expect or failure.family == "metric" or any(matches(item, failure) for item in case.expect):
+    """Return a hint if the recipe expects other failures than this one, and it is not
+    about a metric.
+    """
+    if (
+        not case.expect
+        or failure.family == "metric"
+        or any(matches(item, failure) for item in case.expect)
+    ):
         return None
-    expected = dict.fromkeys(item.failure or f"a failure to {item.stage}" for item in case.expect)
+    expected = dict.fromkeys(
+        item.failure or f"a failure to {item.stage}" for item in case.expect
+    )
     return (
-        f"The recipe expects {' or '.join(expected)}, but this is {failure.failure_class}. To bisect the expected failure, "
+        f"The recipe expects {' or '.join(expected)}, but this is "
+        f"{failure.failure_class}. To bisect the expected failure, "
         "pass an end that fails with it."
     )

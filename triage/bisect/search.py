@@ -1,4 +1,6 @@
-"""Search a range for the candidate that brought a change: next probes, verdicts, belief, until the answer is confirmed."""
+"""Search a range for the candidate that brought a change: next probes, verdicts,
+belief, until the answer is confirmed.
+"""
 
 from __future__ import annotations
 
@@ -33,17 +35,29 @@ from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome, Untestable, Verdict
+from triage.model.outcome import (
+    Cause,
+    Compiled,
+    Failed,
+    Failure,
+    Outcome,
+    Untestable,
+    Verdict,
+)
 from triage.toolchains.sources.project import FILE, Project, find_project, load_project
 
 _LEAST_SECONDS = 0.05  # of a compile that has not been measured yet
 _MOST_FLAKY_PROBES = 400  # of a range whose probes contradict themselves
 _WORTH_COMPARING = 8  # candidates; fewer need three probes at most
-_SLOWER = 6.0  # factor by which a compile slows down when it prints its IR; comparing two may save one probe
+# factor by which a compile slows down when it prints its IR; comparing two may save one
+# probe
+_SLOWER = 6.0
 _END_REPEATS = 3  # probes that must be right after a first one that was wrong at an end
-_SAME_ERRORS = 5  # compilers that cannot be obtained for the same reason before the search gives up
+# compilers that cannot be obtained for the same reason before the search gives up
+_SAME_ERRORS = 5
 _NOTED = 20  # suspects with details
-_OF_A_COMMIT = re.compile(r"[0-9a-f]{7,40}|/\S+|\d+")  # what differs between equal errors of two commits
+# what differs between equal errors of two commits
+_OF_A_COMMIT = re.compile(r"[0-9a-f]{7,40}|/\S+|\d+")
 
 
 @dataclass(slots=True)
@@ -65,9 +79,11 @@ class BisectRequest:
     runner: Engine
     case: Case
     repo: Path | None = None
-    """A clone of the compiler, to search commits; without one, releases are searched."""
+    """A clone of the compiler, to search commits; without one, releases are searched.
+    """
     project_file: Path | None = None
-    """Named by the user; else a `triage.yaml` here that the clone does not track, or with `build` the clone's.
+    """Named by the user; else a `triage.yaml` here that the clone does not track, or
+    with `build` the clone's.
 
     Otherwise the file that is shipped.
     """
@@ -75,9 +91,13 @@ class BisectRequest:
     match: Callable[[Failure], Match] = same_signature
     confidence: float = CONFIDENCE
     attribute: bool = True
-    """Compare the passes of both ends before a search over commits, as evidence about the commit."""
+    """Compare the passes of both ends before a search over commits, as evidence about
+    the commit.
+    """
     build: bool = False
-    """Build commits from source although the user's own project file does not say how. What the clone's says may run then."""
+    """Build commits from source although the user's own project file does not say how.
+    What the clone's says may run then.
+    """
     go_on: Callable[[str], bool] = lambda _: True
     """Asks whether to start a search over commits whose cost is this text."""
 
@@ -98,10 +118,15 @@ class BisectRequest:
             return find_project(self.case.compiler, own.parent, in_clone.parent)
         is_own = own.is_file() and not (self.repo and self.repository.tracks(own))
         if in_clone.is_file() and not (is_own and own.samefile(in_clone)):
-            warning = f"{in_clone} is not used, because it can run commands: pass --build or --project {in_clone}"
+            warning = (
+                f"{in_clone} is not used, because it can run commands: pass --build "
+                f"or --project {in_clone}"
+            )
             self.runner.progress.note(warning)
         project = find_project(self.case.compiler, *([own.parent] if is_own else []))
-        return project if is_own else project.model_copy(update={"build": None})
+        if is_own:
+            return project
+        return project.model_copy(update={"build": None})
 
     @cached_property
     def unused_builds(self) -> Project:
@@ -109,7 +134,10 @@ class BisectRequest:
         own = self.project
         with suppress(BadInput):  # no project is shipped
             if own.build is None:
-                return own.model_copy(update=dict.fromkeys(own.sections()) | {"build": find_project(own.compiler).build})
+                return own.model_copy(
+                    update=dict.fromkeys(own.sections())
+                    | {"build": find_project(own.compiler).build}
+                )
         return own.model_copy(update=dict.fromkeys(own.sections()))
 
 
@@ -130,7 +158,9 @@ class BisectSearch:
     """Why the search cannot go on."""
     cause: Cause | None = None
     most_others: int | None = None
-    """How many candidates with another failure end the search, because a change to another failure is searched then."""
+    """How many candidates with another failure end the search, because a change to
+    another failure is searched then.
+    """
     effort: Effort = field(default_factory=Effort)
     announced: str = ""
     """The last line of progress."""
@@ -141,7 +171,9 @@ class BisectSearch:
 
     @property
     def failing_end(self) -> int:
-        return self.last if self.request.kind.failing is Side.NEW else 0
+        if self.request.kind.failing is Side.NEW:
+            return self.last
+        return 0
 
     @property
     def known(self) -> Belief:
@@ -151,26 +183,41 @@ class BisectSearch:
 
     @property
     def resolved(self) -> bool:
-        """Whether the leading suspects are likely enough, with a probe on each side of them."""
+        """Whether the leading suspects are likely enough, with a probe on each side of
+        them.
+        """
         return self.known.is_resolved(self.request.confidence)
 
     @property
     def seconds(self) -> list[float]:
         """What a probe of each candidate costs."""
-        return [candidate.seconds + self.effort.compile_seconds for candidate in self.range.candidates]
+        return [
+            candidate.seconds + self.effort.compile_seconds
+            for candidate in self.range.candidates
+        ]
 
     @property
     def clues(self) -> Clues:
         """What the failure, the case and the passes say about the culprit."""
         assert self.failure is not None
-        noticed = self.request.kind is BisectKind.REGRESSION and not self.range.candidates[-1].ref.is_release
-        return Clues.of(self.failure, self.request.case.target.backend, self.evidence, noticed=noticed)
+        noticed = (
+            self.request.kind is BisectKind.REGRESSION
+            and not self.range.candidates[-1].ref.is_release
+        )
+        return Clues.of(
+            self.failure,
+            self.request.case.target.backend,
+            self.evidence,
+            noticed=noticed,
+        )
 
     def name(self, index: int) -> str:
         return self.range.candidates[index].revision.name
 
     def outcome(self, index: int) -> Outcome:
-        """Return the last outcome of a candidate, which is probed first if it never was."""
+        """Return the last outcome of a candidate, which is probed first if it never
+        was.
+        """
         candidate = self.range.candidates[index]
         if not candidate.outcomes:
             self.ask([index])
@@ -187,21 +234,35 @@ class BisectSearch:
     # Begin
 
     def begin(self) -> bool:
-        """Verify both ends and weigh the candidates between them; False if the search cannot begin (see `reason`)."""
+        """Verify both ends and weigh the candidates between them; False if the search
+        cannot begin (see `reason`).
+        """
         ends = (0, self.last)
         self.ask(index for index in ends if not self.range.candidates[index].outcomes)
-        if not all(self._verify_end(index, side) for index, side in zip(ends, Side, strict=True)):
+        if not all(
+            self._verify_end(index, side)
+            for index, side in zip(ends, Side, strict=True)
+        ):
             self.reason = self.alike(*ends) or self.reason
             return False
         outcome = self.outcome(self.failing_end)
         assert isinstance(outcome, Failed)
         request, note = self.request, self.request.runner.progress.note
-        note(f"{request.case.name}: bisecting {outcome.failure.failure_class}: {outcome.failure.headline}")
-        if (hint := unexpected(request.case, outcome.failure)) is not None:
+        note(
+            f"{request.case.name}: bisecting {outcome.failure.failure_class}: "
+            f"{outcome.failure.headline}"
+        )
+        hint = unexpected(request.case, outcome.failure)
+        if hint is not None:
             note(hint)
         if self.evidence is None and self._worth_comparing():
-            good, bad = (self.range.candidates[index].ref for index in (self.last - self.failing_end, self.failing_end))
-            self.evidence = pass_evidence(request.runner, request.case, good, bad, request.repository)
+            good, bad = (
+                self.range.candidates[index].ref
+                for index in (self.last - self.failing_end, self.failing_end)
+            )
+            self.evidence = pass_evidence(
+                request.runner, request.case, good, bad, request.repository
+            )
         self.weigh(outcome.failure)
         return True
 
@@ -211,12 +272,18 @@ class BisectSearch:
         belief = Belief.from_weights(self.range.weights(self.clues), self.range.closed)
         for index, candidate in enumerate(self.range.candidates):
             for outcome in candidate.outcomes:
-                belief = belief.observe((index, self.side(outcome)), trusted=not candidate.is_foreign)
+                belief = belief.observe(
+                    (index, self.side(outcome)), trusted=not candidate.is_foreign
+                )
         self.belief = belief
 
     def is_end(self, index: int, side: Side) -> bool:
-        """Return whether the last outcome of a candidate fits an end; set `reason` and `cause` if it does not."""
-        name, outcome, failing = self.name(index), self.outcome(index), self.request.kind.failing
+        """Return whether the last outcome of a candidate fits an end; set `reason` and
+        `cause` if it does not.
+        """
+        name = self.name(index)
+        outcome = self.outcome(index)
+        failing = self.request.kind.failing
         self.reason, self.cause = None, outcome.cause
         match outcome:
             case Untestable(reason=reason):
@@ -224,25 +291,51 @@ class BisectSearch:
             case Failed(flaky=True):
                 self.reason = _flaky_end(name)
             case Failed(failure=failure) if side is not failing:
-                older = "an older" if side is Side.OLD else "a newer"
-                self.reason = f"expected {name} to compile, but it fails: {failure.headline}; pass --good with {older} revision"
+                if side is Side.OLD:
+                    older = "an older"
+                else:
+                    older = "a newer"
+                self.reason = (
+                    f"expected {name} to compile, but it fails: {failure.headline}; "
+                    f"pass --good with {older} revision"
+                )
             case Compiled() if side is failing:
-                self.reason = f"expected {name} to fail, but it compiles; pass --bad with a revision that fails"
+                self.reason = (
+                    f"expected {name} to fail, but it compiles; pass --bad with a "
+                    "revision that fails"
+                )
         return self.reason is None
 
     def alike(self, old: int, new: int) -> str | None:
-        """Return the reason not to search between two candidates if both compile or both fail each time."""
+        """Return the reason not to search between two candidates if both compile or
+        both fail each time.
+        """
         names = f"{self.name(old)} and {self.name(new)}"
         before, after = (self.range.candidates[index].outcomes for index in (old, new))
         if all(isinstance(outcome, Compiled) for outcome in (*before, *after)):
-            return f"it compiles at both ends, {names}; pass --bad with a revision that fails"
-        if all(isinstance(outcome, Failed) and not outcome.flaky for outcome in (*before, *after)):
-            headlines = dict.fromkeys(outcomes[-1].failure.headline for outcomes in (before, after) if outcomes[-1].failure)
-            return f"it fails at both ends, {names}: {' and '.join(headlines)}; pass --good with a revision that compiles"
+            return (
+                f"it compiles at both ends, {names}; pass --bad with a revision that "
+                "fails"
+            )
+        if all(
+            isinstance(outcome, Failed) and not outcome.flaky
+            for outcome in (*before, *after)
+        ):
+            headlines = dict.fromkeys(
+                outcomes[-1].failure.headline
+                for outcomes in (before, after)
+                if outcomes[-1].failure
+            )
+            return (
+                f"it fails at both ends, {names}: {' and '.join(headlines)}; pass "
+                "--good with a revision that compiles"
+            )
         return None
 
     def _verify_end(self, index: int, side: Side) -> bool:
-        """Return whether a candidate is an end. One that seems not to be is taken if all further probes differ."""
+        """Return whether a candidate is an end. One that seems not to be is taken if
+        all further probes differ.
+        """
         if self.is_end(index, side):
             return True
         for number in range(_END_REPEATS):
@@ -250,17 +343,28 @@ class BisectSearch:
                 return False
             self.ask([index])
             if not self.is_end(index, side):
-                self.reason = _flaky_end(self.name(index)) if number and self.cause is None else self.reason
+                if number and self.cause is None:
+                    self.reason = _flaky_end(self.name(index))
+                else:
+                    self.reason = self.reason
                 return False
         return True
 
     def _worth_comparing(self) -> bool:
-        """Return whether comparing passes costs less than the probes that it may save: it compiles twice, and slowly."""
+        """Return whether comparing passes costs less than the probes that it may save:
+        it compiles twice, and slowly.
+        """
         compile_seconds = self.effort.compile_seconds
-        seconds = sorted(one.seconds for one in self.range.candidates if one.untestable is None)
+        seconds = sorted(
+            one.seconds for one in self.range.candidates if one.untestable is None
+        )
         probe = seconds[len(seconds) // 2] + compile_seconds
         is_asked = self.request.attribute and isinstance(self.range, CommitCandidates)
-        return is_asked and self.last >= _WORTH_COMPARING and probe >= _SLOWER * 2 * compile_seconds
+        return (
+            is_asked
+            and self.last >= _WORTH_COMPARING
+            and probe >= _SLOWER * 2 * compile_seconds
+        )
 
     # Probe
 
@@ -268,39 +372,80 @@ class BisectSearch:
         return next_probes(self.known, self.seconds, self.request.runner.jobs)
 
     def choose(self) -> Mapping[int, int]:
-        """Return the candidates to probe next, and how often; none if the answer is final or no probe can help any more."""
-        if self.resolved and self.reason is None and (end := self.known.too_flaky(self.failing_end)) is not None:
-            self.reason = _flaky_end(self.name(end))
-        if self.reason is not None or self.effort.probes >= _MOST_FLAKY_PROBES or self._meets_others():
+        """Return the candidates to probe next, and how often; none if the answer is
+        final or no probe can help any more.
+        """
+        if self.resolved and self.reason is None:
+            end = self.known.too_flaky(self.failing_end)
+            if end is not None:
+                self.reason = _flaky_end(self.name(end))
+        if (
+            self.reason is not None
+            or self.effort.probes >= _MOST_FLAKY_PROBES
+            or self._meets_others()
+        ):
             return {}
-        return next_round(self.known, self.seconds, self.request.runner.jobs, self.failing_end, self.request.confidence)
+        return next_round(
+            self.known,
+            self.seconds,
+            self.request.runner.jobs,
+            self.failing_end,
+            self.request.confidence,
+        )
 
     def _meets_others(self) -> bool:
-        """Return whether too many candidates between the suspects and the bad end have another failure."""
+        """Return whether too many candidates between the suspects and the bad end have
+        another failure.
+        """
         if self.most_others is None or self.failure is None or self.resolved:
             return False
         low, high = self.known.bounds
-        match, inside = self.request.match(self.failure), self.range.candidates[low + 1 : high]
-        failures = [one.outcomes[-1].failure for one in inside if one.outcomes and isinstance(one.outcomes[-1], Failed)]
-        return sum(failure is not None and not match(failure) for failure in failures) >= self.most_others
+        match = self.request.match(self.failure)
+        inside = self.range.candidates[low + 1 : high]
+        failures = [
+            one.outcomes[-1].failure
+            for one in inside
+            if one.outcomes and isinstance(one.outcomes[-1], Failed)
+        ]
+        return (
+            sum(failure is not None and not match(failure) for failure in failures)
+            >= self.most_others
+        )
 
     def ask(self, chosen: Mapping[int, int] | Iterable[int]) -> None:
-        """Probe candidates at once, each as often as it says, and take in the outcomes. Only a first probe may be cached."""
-        asked: dict[tuple[Path, str], int] = {}  # one of those that share compiler and input; the others are cached later
+        """Probe candidates at once, each as often as it says, and take in the outcomes.
+        Only a first probe may be cached.
+        """
+        # one of those that share compiler and input; the others are cached later
+        asked: dict[tuple[Path, str], int] = {}
         jobs: list[ProbeJob] = []
-        for index, times in (chosen if isinstance(chosen, Mapping) else dict.fromkeys(chosen, 1)).items():
+        for index, times in (
+            chosen if isinstance(chosen, Mapping) else dict.fromkeys(chosen, 1)
+        ).items():
             candidate = self.range.candidates[index]
-            case = candidate.case_of() if candidate.case_of else self.request.case
+            if candidate.case_of:
+                case = candidate.case_of()
+            else:
+                case = self.request.case
             if isinstance(case, Untestable):
                 self._take(index, case)
-            elif asked.setdefault((case.source, candidate.ref.revision.name), index) == index:
-                jobs += [ProbeJob(case, candidate.ref, bool(number or candidate.outcomes)) for number in range(times)]
+            elif (
+                asked.setdefault((case.source, candidate.ref.revision.name), index)
+                == index
+            ):
+                jobs += [
+                    ProbeJob(case, candidate.ref, bool(number or candidate.outcomes))
+                    for number in range(times)
+                ]
         if not jobs:
             return
         effort = self.effort
         effort.rounds += 1
-        for probe in self.request.runner.probe_all(jobs, f"bisect {self.request.case.name}"):
-            index, outcome = asked[probe.case.source, probe.revision.name], probe.outcome
+        for probe in self.request.runner.probe_all(
+            jobs, f"bisect {self.request.case.name}"
+        ):
+            index = asked[probe.case.source, probe.revision.name]
+            outcome = probe.outcome
             effort.probes += 1
             effort.cached += probe.cached
             effort.compile_seconds = max(effort.compile_seconds, probe.measured.seconds)
@@ -309,19 +454,39 @@ class BisectSearch:
             if candidate.revision.commit is None:
                 candidate.revision = probe.revision
             self._take(index, outcome)
-            if isinstance(outcome, Untestable) and outcome.cause is Cause.ENVIRONMENT and not probe.measured.seconds:
-                self.reason, self.cause = f"{probe.revision.name}: {outcome.reason}", Cause.ENVIRONMENT
-        inside = [candidate.outcomes[-1] for candidate in self.range.candidates[1:-1] if candidate.outcomes]
-        errors = [one.reason for one in inside if isinstance(one, Untestable) and one.cause is Cause.TOOLCHAIN]
-        if len(inside) == len(errors) >= _SAME_ERRORS and len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1:
-            self.reason = f"no compiler could be obtained between both ends: {errors[-1]}"
+            if (
+                isinstance(outcome, Untestable)
+                and outcome.cause is Cause.ENVIRONMENT
+                and not probe.measured.seconds
+            ):
+                self.reason = f"{probe.revision.name}: {outcome.reason}"
+                self.cause = Cause.ENVIRONMENT
+        inside = [
+            candidate.outcomes[-1]
+            for candidate in self.range.candidates[1:-1]
+            if candidate.outcomes
+        ]
+        errors = [
+            one.reason
+            for one in inside
+            if isinstance(one, Untestable) and one.cause is Cause.TOOLCHAIN
+        ]
+        if (
+            len(inside) == len(errors) >= _SAME_ERRORS
+            and len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1
+        ):
+            self.reason = (
+                f"no compiler could be obtained between both ends: {errors[-1]}"
+            )
             self.cause = Cause.ENVIRONMENT
 
     def _take(self, index: int, outcome: Outcome) -> None:
         candidate = self.range.candidates[index]
         candidate.outcomes.append(outcome)
         if self.belief is not None:
-            self.belief = self.belief.observe((index, self.side(outcome)), trusted=not candidate.is_foreign)
+            self.belief = self.belief.observe(
+                (index, self.side(outcome)), trusted=not candidate.is_foreign
+            )
 
     def tell(self) -> None:
         """Print one line of progress if it changed."""
@@ -330,8 +495,12 @@ class BisectSearch:
         name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
         if others:
             steps = self.known.steps
-            line = f"{1 + len(others)} suspects left, about {steps} step{'' if steps == 1 else 's'}"
-            line += f"; most likely ({chance:.0%}): {name}" if chance > others[0][1] else ""
+            line = (
+                f"{1 + len(others)} suspects left, about {steps} "
+                f"step{'' if steps == 1 else 's'}"
+            )
+            if chance > others[0][1]:
+                line += f"; most likely ({chance:.0%}): {name}"
         else:
             line = f"1 suspect left: {name}"
         if line != self.announced:
@@ -339,8 +508,12 @@ class BisectSearch:
             self.request.runner.progress.note(line)
 
     def part(self, first: int, last: int) -> BisectSearch:
-        """Return the search between two of the candidates, with what is known of them. Probes count for the whole."""
-        return replace(self, range=self.range.part(first, last), belief=None, failure=None)
+        """Return the search between two of the candidates, with what is known of them.
+        Probes count for the whole.
+        """
+        return replace(
+            self, range=self.range.part(first, last), belief=None, failure=None
+        )
 
 
 def run_search(search: BisectSearch) -> Bisection:
@@ -354,17 +527,24 @@ def run_search(search: BisectSearch) -> Bisection:
     found = answer(search)
     if found.status is not Answer.CULPRIT:
         return found
-    # A commit of the old end's branch is the culprit, but the new end has its original, or merged it. That end has the
-    # new state all the same, so that a later commit brought the change, unless the original does not have the old state.
+    # A commit of the old end's branch is the culprit, but the new end has its original,
+    # or merged it. That end has the new state all the same, so that a later commit
+    # brought the change, unless the original does not have the old state.
     start = search.range.original(search.known.leading.last)
     if start is None or start == search.last:
         return found
     names = (search.name(index) for index in (0, start, search.last))
-    search.request.runner.progress.note("{} has the change of {}, which {} contains: searching from there".format(*names))
+    search.request.runner.progress.note(
+        "{} has the change of {}, which {} contains: searching from there".format(
+            *names
+        )
+    )
     further = run_search(search.part(start, search.last))
     if further.status is not Answer.INCONCLUSIVE:
         return further
-    return replace(found, probes=further.probes, rounds=further.rounds, cached=further.cached)
+    return replace(
+        found, probes=further.probes, rounds=further.rounds, cached=further.cached
+    )
 
 
 def _flaky_end(name: str) -> str:
@@ -374,17 +554,27 @@ def _flaky_end(name: str) -> str:
 def answer(search: BisectSearch) -> Bisection:
     """Report what the search knows so far."""
     request, belief, effort = search.request, search.belief, search.effort
-    match = request.match(search.failure) if search.failure else any_failure
+    if search.failure:
+        match = request.match(search.failure)
+    else:
+        match = any_failure
     untestable, others = [], []
     for candidate in search.range.candidates:
-        outcome = candidate.outcomes[-1] if candidate.outcomes else None
+        if candidate.outcomes:
+            outcome = candidate.outcomes[-1]
+        else:
+            outcome = None
         if isinstance(outcome, Untestable):
             untestable.append(UntestableRevision(candidate.revision, outcome.reason))
         elif isinstance(outcome, Failed) and not match(outcome.failure):
             others.append(OtherFailure(candidate.revision, outcome.failure))
     if belief is not None:
         inside = search.range.candidates[belief.bounds[0] + 1 : belief.bounds[1]]
-        untestable += [UntestableRevision(one.revision, one.untestable) for one in inside if one.untestable is not None]
+        untestable += [
+            UntestableRevision(one.revision, one.untestable)
+            for one in inside
+            if one.untestable is not None
+        ]
         untestable += search.range.left_out
     inconclusive = Bisection(
         case=request.case.name,
@@ -407,13 +597,23 @@ def answer(search: BisectSearch) -> Bisection:
     )
     if belief is None or search.failure is None or search.reason:
         return inconclusive
-    chances, confirmed, hint = belief.probabilities, belief.is_confirmed(request.confidence), inconclusive.hint
+    chances = belief.probabilities
+    confirmed = belief.is_confirmed(request.confidence)
+    hint = inconclusive.hint
     early = belief.early_failure(search.failing_end)
     if search.resolved and early is not None and belief.is_older(search.failing_end):
-        low, high = (0, early) if search.failing_end else (early, search.last)
-        chances, confirmed, indices = belief.prior, False, list(range(low + 1, high + 1))
+        if search.failing_end:
+            low, high = (0, early)
+        else:
+            low, high = (early, search.last)
+        chances = belief.prior
+        confirmed = False
+        indices = list(range(low + 1, high + 1))
         failures, runs = belief.failures_at(early, search.failing_end)
-        hint = f"{search.name(early)} shows the same failure in {failures} of {runs} runs: {search.name(belief.leading.last)} "
+        hint = (
+            f"{search.name(early)} shows the same failure in {failures} of {runs} "
+            f"runs: {search.name(belief.leading.last)} "
+        )
         hint += "only changed how often it occurs."
     elif search.resolved:
         (low, _), (high, _) = belief.pair
@@ -425,13 +625,21 @@ def answer(search: BisectSearch) -> Bisection:
     ranked = sorted(indices, key=lambda index: (-chances[index], index))
     details = search.range.details(ranked[:_NOTED], search.clues)
     suspects = [
-        replace(details.get(index) or search.range.change(index), probability=round(float(chances[index]) / total, 4))
+        replace(
+            details.get(index) or search.range.change(index),
+            probability=round(float(chances[index]) / total, 4),
+        )
         for index in ranked
     ]
-    kind, before, after = request.kind, search.range.candidates[low].revision, search.range.candidates[high].revision
+    kind = request.kind
+    before = search.range.candidates[low].revision
+    after = search.range.candidates[high].revision
     undone = all(search.range.candidates[index].is_undone for index in indices)
     if undone:  # what the new end lacks: it changed the state the other way round
-        kind = BisectKind.FIX if kind is BisectKind.REGRESSION else BisectKind.REGRESSION
+        if kind is BisectKind.REGRESSION:
+            kind = BisectKind.FIX
+        else:
+            kind = BisectKind.REGRESSION
         before, after = after, before
     return replace(
         inconclusive,

@@ -1,4 +1,6 @@
-"""Rank the changes between two revisions by how suspicious a failure makes them. Nothing is built."""
+"""Rank the changes between two revisions by how suspicious a failure makes them.
+Nothing is built.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,22 @@ from triage.model.outcome import Failure
 _SHOWN = 20  # changes
 _NUMBER = re.compile(r"\(#(\d+)\)")
 _AGAIN = re.compile(
-    r'\W*(?:\[[\w ]+\]\s*)*(?:revert|reland|re-land|reapply)\b[:\s]*"?(.*?)"?(?:\s*\d+(?:st|nd|rd|th) attempt)?\s*$', re.I
+    (
+        r'\W*(?:\[[\w ]+\]\s*)*(?:revert|reland|re-land|reapply)\b[:\s]*"?(.*?)"?'
+        r"(?:\s*\d+(?:st|nd|rd|th) attempt)?\s*$"
+    ),
+    re.I,
 )
 
 
-def rank_changes(request: BisectRequest, good: str, bad: str, failure: Failure | None) -> RankedChanges:
+def rank_changes(
+    request: BisectRequest, good: str, bad: str, failure: Failure | None
+) -> RankedChanges:
     """Rank the changes between two revisions, the most suspicious first.
 
-    Commits of one pull request are one change, together with reverts of it and with what lands it again. Commits of the good
-    end's branch that the bad end lacks, also as cherry-picks, are ranked too. If the request says so, the passes of both
+    Commits of one pull request are one change, together with reverts of it and with
+    what lands it again. Commits of the good end's branch that the bad end lacks, also
+    as cherry-picks, are ranked too. If the request says so, the passes of both
     compilers are compared, as far as they are installed.
 
     Raises:
@@ -38,36 +47,72 @@ def rank_changes(request: BisectRequest, good: str, bad: str, failure: Failure |
     timeline = line_to(request.repository, new.commit)
     span, fork = timeline.between(old.commit, new.commit), timeline.fork(old.commit)
     branches = read_branches(timeline, [(good, old.commit), (bad, new.commit)])
-    present = {sha for index in span for sha in same_change(timeline.commits[index].sha, branches)}
+    present = {
+        sha
+        for index in span
+        for sha in same_change(timeline.commits[index].sha, branches)
+    }
     lines = reversed(fork.own)
-    undone = fork.line.with_files(i for i in lines if present.isdisjoint(same_change(fork.line.commits[i].sha, branches)))
+    undone = fork.line.with_files(
+        i
+        for i in lines
+        if present.isdisjoint(same_change(fork.line.commits[i].sha, branches))
+    )
     commits = (*undone, *timeline.with_files(span))
 
-    backend, noticed, evidence = request.case.target.backend, failure is not None and not new.is_release, None
-    if request.attribute and old.ref and new.ref and registry.is_installed(old.ref) and registry.is_installed(new.ref):
-        evidence = pass_evidence(request.runner, request.case, old.ref, new.ref, request.repository)
+    backend = request.case.target.backend
+    noticed = failure is not None and not new.is_release
+    evidence = None
+    if (
+        request.attribute
+        and old.ref
+        and new.ref
+        and registry.is_installed(old.ref)
+        and registry.is_installed(new.ref)
+    ):
+        evidence = pass_evidence(
+            request.runner, request.case, old.ref, new.ref, request.repository
+        )
     clues = Clues.of(failure, backend, evidence, noticed=noticed)
     table = table_of(project)
-    chances, reasons = commit_prior(commits, clues, table), explain(commits, clues, table)
-    groups = sorted(same_changes([commit.subject for commit in commits]), key=lambda group: (-chances[group].sum(), group))
+    chances = commit_prior(commits, clues, table)
+    reasons = explain(commits, clues, table)
+    groups = sorted(
+        same_changes([commit.subject for commit in commits]),
+        key=lambda group: (-chances[group].sum(), group),
+    )
     links = links_of(request.repository.remote) or links_of(project.repository)
     ranked = []
     for group in groups[:_SHOWN]:
         index = max(group, key=lambda member: (chances[member], -member))
-        lacking = f"{good} has it, {bad} lacks it" if index < len(undone) else None
+        if index < len(undone):
+            lacking = f"{good} has it, {bad} lacks it"
+        else:
+            lacking = None
         change = replace(
             commit_change(commits[index], links),
             probability=round(float(chances[group].sum()), 5),
             reasons=reasons[index],
-            branch="; ".join(filter(None, [place_of(commits[index].sha, branches), lacking])) or None,
+            branch="; ".join(
+                filter(None, [place_of(commits[index].sha, branches), lacking])
+            )
+            or None,
         )
         others = tuple(commits[member].sha for member in group if member != index)
         ranked.append(RankedChange(**asdict(change), with_commits=others))
-    return RankedChanges(tuple(ranked), len(commits), failure, evidence.summary if evidence else None, branches)
+    return RankedChanges(
+        tuple(ranked),
+        len(commits),
+        failure,
+        evidence.summary if evidence else None,
+        branches,
+    )
 
 
 def same_changes(subjects: Sequence[str]) -> list[list[int]]:
-    """Group the indices of subjects, oldest first: those of one pull request, its reverts, and what lands it again."""
+    """Group the indices of subjects, oldest first: those of one pull request, its
+    reverts, and what lands it again.
+    """
     groups: dict[str, list[int]] = {}
     group_of: dict[str, str] = {}  # by pull request and title
     for index, subject in enumerate(subjects):
@@ -76,8 +121,15 @@ def same_changes(subjects: Sequence[str]) -> list[list[int]]:
             text, again = match[1].strip(), True
         numbers = [f"#{each}" for each in (number, *_NUMBER.findall(text)) if each]
         words = _NUMBER.sub("", text).strip().casefold()
-        known = [group_of[name] for name in (*numbers, *([words] if again else [])) if name in group_of]
-        group = known[0] if known else str(index)
+        known = [
+            group_of[name]
+            for name in (*numbers, *([words] if again else []))
+            if name in group_of
+        ]
+        if known:
+            group = known[0]
+        else:
+            group = str(index)
         groups.setdefault(group, []).append(index)
         group_of |= dict.fromkeys((*numbers, words), group)
     return list(groups.values())

@@ -1,7 +1,9 @@
-"""Bisect over a compiler and a repository of models: which of the two brought a change, and the commit in it.
+"""Bisect over a compiler and a repository of models: which of the two brought a change,
+and the commit in it.
 
-Four combinations are probed: the old and the new compiler, each with the old and the new model. The commits of the repository
-that changed are then one more range of candidates, while the other repository stays the same.
+Four combinations are probed: the old and the new compiler, each with the old and the
+new model. The commits of the repository that changed are then one more range of
+candidates, while the other repository stays the same.
 """
 
 from __future__ import annotations
@@ -37,16 +39,24 @@ _SHORT_SHA = 10
 class ModelHistory:
     """Reads a recipe from commits; the work tree is not read.
 
-    A recipe is extracted with its folder, or with the whole tree if it needs more. Extracted trees are cached by content, so
-    that commits that change nothing of it give the same case.
+    A recipe is extracted with its folder, or with the whole tree if it needs more.
+    Extracted trees are cached by content, so that commits that change nothing of it
+    give the same case.
     """
 
     def __init__(
-        self, repository: Repository, recipe: Path, home: Path, load: Callable[[Path], Case], ends: tuple[str, str]
+        self,
+        repository: Repository,
+        recipe: Path,
+        home: Path,
+        load: Callable[[Path], Case],
+        ends: tuple[str, str],
     ) -> None:
-        """Find out whether the recipe's folder is enough. BadInput if the recipe is outside the repository.
+        """Find out whether the recipe's folder is enough. BadInput if the recipe is
+        outside the repository.
 
-        Extracted trees are cached in `home`; `load` reads a file's only case; `ends` are shas of the old and the new end.
+        Extracted trees are cached in `home`; `load` reads a file's only case; `ends`
+        are shas of the old and the new end.
         """
         self.repository, self.ends = repository, ends
         self._cache, self._load = home / "models", load
@@ -59,12 +69,23 @@ class ModelHistory:
             self._folder = PurePosixPath()
 
     def at(self, sha: str) -> Case:
-        """Load the case at a commit. Raises BadInput, which names the commit, if there is none."""
+        """Load the case at a commit. Raises BadInput, which names the commit, if there
+        is none.
+        """
         try:
-            return self._load(self._extract(*self.trees([sha])) / self._recipe.relative_to(self._folder))
+            return self._load(
+                self._extract(*self.trees([sha]))
+                / self._recipe.relative_to(self._folder)
+            )
         except BadInput as error:
-            problems = "; ".join(re.sub(rf"{re.escape(str(self._cache))}/[0-9a-f]+/", "", str(error)).splitlines())
-            raise BadInput(f"{self._recipe} at {sha[:_SHORT_SHA]}: {problems}") from error
+            problems = "; ".join(
+                re.sub(
+                    rf"{re.escape(str(self._cache))}/[0-9a-f]+/", "", str(error)
+                ).splitlines()
+            )
+            raise BadInput(
+                f"{self._recipe} at {sha[:_SHORT_SHA]}: {problems}"
+            ) from error
 
     def case_of(self, sha: str) -> Case | Untestable:
         try:
@@ -73,11 +94,20 @@ class ModelHistory:
             return Untestable(Cause.RECIPE, str(error))
 
     def trees(self, shas: Sequence[str]) -> list[str | None]:
-        """Return for each commit the git object of all that the case is made of, if it exists."""
-        path = "" if self._folder == PurePosixPath() else str(self._folder)
-        output = self.repository.ask("cat-file", "--batch-check", lines=[f"{sha}:{path}" for sha in shas])
+        """Return for each commit the git object of all that the case is made of, if it
+        exists.
+        """
+        if self._folder == PurePosixPath():
+            path = ""
+        else:
+            path = str(self._folder)
+        output = self.repository.ask(
+            "cat-file", "--batch-check", lines=[f"{sha}:{path}" for sha in shas]
+        )
         lines = output.decode("utf-8", "replace").splitlines()
-        return [line.split()[0] if line.split()[1] == "tree" else None for line in lines]
+        return [
+            line.split()[0] if line.split()[1] == "tree" else None for line in lines
+        ]
 
     def _extract(self, tree: str | None) -> Path:
         if tree is None:
@@ -92,14 +122,16 @@ class ModelHistory:
                 try:
                     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
                         archive.extractall(Path(scratch, "tree"), filter="data")
-                except tarfile.TarError as error:  # such as a link that leads out of the repository
+                # such as a link that leads out of the repository
+                except tarfile.TarError as error:
                     raise BadInput(f"cannot be extracted: {error}") from error
                 if not folder.is_dir():  # no other process was faster
                     Path(scratch, "tree").rename(folder)
         return folder
 
     def commits_with(self, compiler: ToolchainRef) -> BisectRange:
-        """Return the old end and the commits that changed anything the case is made of, all with one compiler.
+        """Return the old end and the commits that changed anything the case is made of,
+        all with one compiler.
 
         If the new end changed nothing, the last commit that did stands for it.
         """
@@ -107,7 +139,11 @@ class ModelHistory:
         span = timeline.between(*self.ends)
         places = range(span.start - 1, span.stop)
         trees = self.trees([timeline.commits[index].sha for index in places])
-        changed = [index for index, (old, new) in zip(places[1:], pairwise(trees), strict=True) if old != new]
+        changed = [
+            index
+            for index, (old, new) in zip(places[1:], pairwise(trees), strict=True)
+            if old != new
+        ]
         commits = timeline.with_files([places[0], *changed])
         links = links_of(self.repository.remote)
         return BisectRange(
@@ -135,7 +171,9 @@ def _path_inside(recipe: Path, repository: Repository) -> PurePosixPath:
 
 
 class ChangedSide(StrEnum):
-    """Which repository brought the change. `EITHER`: each alone is enough; `BOTH`: only both together are."""
+    """Which repository brought the change. `EITHER`: each alone is enough; `BOTH`: only
+    both together are.
+    """
 
     COMPILER = "compiler"
     MODEL = "model"
@@ -143,7 +181,9 @@ class ChangedSide(StrEnum):
     BOTH = "both"
 
 
-_CHANGED = {  # by whether the new compiler with the old model has the new state, and the old compiler with the new model
+# by whether the new compiler with the old model has the new state, and the old compiler
+# with the new model
+_CHANGED = {
     (True, True): ChangedSide.EITHER,
     (True, False): ChangedSide.COMPILER,
     (False, True): ChangedSide.MODEL,
@@ -167,23 +207,44 @@ class TwoRepositories:
     @property
     def status(self) -> Answer:
         """The least precise of the bisects."""
-        return max((bisection.status for bisection in self.bisections), key=list(Answer).index)
+        return max(
+            (bisection.status for bisection in self.bisections), key=list(Answer).index
+        )
 
     @property
     def bisections(self) -> tuple[Bisection, ...]:
         """The bisects that exist, the compiler's first."""
-        return tuple(bisection for bisection in (self.compiler, self.model, self.undecided) if bisection)
+        return tuple(
+            bisection
+            for bisection in (self.compiler, self.model, self.undecided)
+            if bisection
+        )
 
 
-def bisect_two(request: BisectRequest, models: ModelHistory, before: str, after: str) -> TwoRepositories:
-    """Name the repository that changed the outcome, and the commit or release in it, between two revisions of the compiler."""
+def bisect_two(
+    request: BisectRequest, models: ModelHistory, before: str, after: str
+) -> TwoRepositories:
+    """Name the repository that changed the outcome, and the commit or release in it,
+    between two revisions of the compiler.
+    """
     shas = dict(zip(Side, models.ends, strict=True))
     cases = {side: models.at(sha) for side, sha in shas.items()}
     compilers = dict(zip(Side, compilers_at(request, before, after), strict=True))
-    pairs = [(Side.OLD, Side.OLD), (Side.NEW, Side.OLD), (Side.OLD, Side.NEW), (Side.NEW, Side.NEW)]
+    pairs = [
+        (Side.OLD, Side.OLD),
+        (Side.NEW, Side.OLD),
+        (Side.OLD, Side.NEW),
+        (Side.NEW, Side.NEW),
+    ]
     candidates = [
         Candidate(
-            Revision(f"{compilers[compiler].revision.name} with the model of {shas[model][:_SHORT_SHA]}", shas[model]),
+            Revision(
+                (
+                    f"{compilers[compiler].revision.name} with the model of "
+                    f"{shas[model][:_SHORT_SHA]}"
+                ),
+                shas[model],
+            ),
             compilers[compiler],
             case_of=partial(cases.__getitem__, model),
         )
@@ -203,25 +264,44 @@ def bisect_two(request: BisectRequest, models: ModelHistory, before: str, after:
         for outcome in one.outcomes[-1:]
     )
     if changed is None:
-        undecided = Bisection(cases[Side.NEW].name, request.kind, Answer.INCONCLUSIVE, reason=search.reason, cause=search.cause)
+        undecided = Bisection(
+            cases[Side.NEW].name,
+            request.kind,
+            Answer.INCONCLUSIVE,
+            reason=search.reason,
+            cause=search.cause,
+        )
         return TwoRepositories(None, combinations, undecided=undecided)
     request.runner.progress.note(f"changed: {changed}")
-    # While one repository is bisected, the other one must not bring the change by itself.
-    other = Side.OLD if changed is ChangedSide.EITHER else Side.NEW
+    # While one repository is bisected, the other one must not bring the change by
+    # itself.
+    if changed is ChangedSide.EITHER:
+        other = Side.OLD
+    else:
+        other = Side.NEW
     by_compiler = by_model = None
     if changed is not ChangedSide.MODEL:
         own = replace(request, case=cases[other])
-        if request.repo is not None or all(ref.is_release for ref in compilers.values()):
+        if request.repo is not None or all(
+            ref.is_release for ref in compilers.values()
+        ):
             by_compiler = bisect_between(own, before, after)
         else:
             by_compiler = run_search(search_versions(own, list(compilers.values())))
     if changed is not ChangedSide.COMPILER:
-        by_model = run_search(BisectSearch(replace(request, case=cases[Side.NEW]), models.commits_with(compilers[other])))
+        by_model = run_search(
+            BisectSearch(
+                replace(request, case=cases[Side.NEW]),
+                models.commits_with(compilers[other]),
+            )
+        )
     return TwoRepositories(changed, combinations, by_compiler, by_model)
 
 
 def _changed(search: BisectSearch) -> ChangedSide | None:
-    """Return which repository brought the change; set the search's `reason` if that is undecided."""
+    """Return which repository brought the change; set the search's `reason` if that is
+    undecided.
+    """
     if not search.begin():
         return None
     is_new = []
@@ -230,7 +310,9 @@ def _changed(search: BisectSearch) -> ChangedSide | None:
         candidate = search.range.candidates[index]
         sides = {search.side(outcome) for outcome in candidate.outcomes}
         if len(sides) > 1 or None in sides:
-            search.reason = f"{candidate.revision.name} {_undecided(candidate.outcomes[-1])}"
+            search.reason = (
+                f"{candidate.revision.name} {_undecided(candidate.outcomes[-1])}"
+            )
             search.cause = candidate.outcomes[-1].cause
             return None
         is_new.append(sides == {Side.NEW})
@@ -241,5 +323,8 @@ def _undecided(outcome: Outcome) -> str:
     if isinstance(outcome, Untestable):
         return f"cannot be tested: {outcome.reason}"
     if isinstance(outcome, Failed) and not outcome.flaky:
-        return f"has another failure: {outcome.failure.failure_class}: {outcome.failure.headline}"
+        return (
+            f"has another failure: {outcome.failure.failure_class}: "
+            f"{outcome.failure.headline}"
+        )
     return "is flaky: repeated probes disagree"

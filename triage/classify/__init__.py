@@ -1,4 +1,6 @@
-"""Turn compiler output into failures: rules as data, one pass over the stream, signatures that survive rewording."""
+"""Turn compiler output into failures: rules as data, one pass over the stream,
+signatures that survive rewording.
+"""
 
 from __future__ import annotations
 

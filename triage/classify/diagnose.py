@@ -7,7 +7,14 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from triage.classify.findings import Finding, Findings, as_made, as_read, silent_failure, with_pass
+from triage.classify.findings import (
+    Finding,
+    Findings,
+    as_made,
+    as_read,
+    silent_failure,
+    with_pass,
+)
 from triage.classify.line_matcher import EXCEPTION, match_exception
 from triage.classify.log import HEADLINE, clean, diagnostic
 from triage.classify.passes import FailingPass
@@ -20,7 +27,8 @@ from triage.model.outcome import Failure
 _FALLBACK_LINES = 2000  # searched for the line that sounds most like an error
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _ERROR_WORDS = re.compile(
-    r"\b(?:error|fail\w*|invalid|illegal|unexpected|expect\w*|cannot|can't|could not|unable|unknown|undefined|unsupported|"
+    r"\b(?:error|fail\w*|invalid|illegal|unexpected|expect\w*|cannot|can't|could "
+    r"not|unable|unknown|undefined|unsupported|"
     r"missing|must|may not|not|no such)\b",
     re.IGNORECASE,
 )
@@ -37,32 +45,46 @@ class Diagnosis:
     warnings: tuple[Failure, ...] = ()
     """Failures whose messages a successful run printed."""
     needs_pass: bool = False
-    """The output does not say what failed. A second run that prints the failing pass does; call `diagnose` again with it."""
+    """The output does not say what failed. A second run that prints the failing pass
+    does; call `diagnose` again with it.
+    """
 
 
-def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None = None) -> Diagnosis:
-    """Find the failures of a run. failing_pass: the pass that a second run named, or `NO_PASS`, see `PassScanner`."""
+def diagnose(
+    execution: Execution, rules: RuleSet, failing_pass: FailingPass | None = None
+) -> Diagnosis:
+    """Find the failures of a run. failing_pass: the pass that a second run named, or
+    `NO_PASS`, see `PassScanner`.
+    """
     found = _scan(execution.stderr, rules)
     if execution.ok:
         return Diagnosis(warnings=(*found.failures, *found.remarks))
     remarks, printed = found.remarks, found.first_pass
     if all(map(rules.needs_pass, found.failures)):
-        # A Python front end and many other commands report errors on stdout; some print only a banner on stderr.
+        # A Python front end and many other commands report errors on stdout; some print
+        # only a banner on stderr.
         on_stdout = _scan(execution.stdout, rules)
         if _says_more(on_stdout.failures, found.failures, rules):
             found, printed = on_stdout, printed or on_stdout.first_pass
     failures = found.failures
     explained = tuple(failure for failure in failures if not rules.unexplained(failure))
     failed = failing_pass or printed
-    if stopped := _stopped(execution, rules):
+    stopped = _stopped(execution, rules)
+    if stopped:
         return Diagnosis((stopped, *explained))
-    if crashed := _crashed(execution, rules):
+    crashed = _crashed(execution, rules)
+    if crashed:
         return Diagnosis(_crash_failures(explained, crashed))
     if not explained:
-        lines = (_fallback(captured.text, rules) for captured in (execution.stderr, execution.stdout))
+        lines = (
+            _fallback(captured.text, rules)
+            for captured in (execution.stderr, execution.stdout)
+        )
         failures = failures or remarks[:1] or tuple(filter(None, lines))[:1]
         if failed is None:
-            return Diagnosis(failures or (silent_failure(rules, None),), needs_pass=True)
+            return Diagnosis(
+                failures or (silent_failure(rules, None),), needs_pass=True
+            )
         return Diagnosis(with_pass(failures, failed, rules))
     if found.passes_ran:
         return Diagnosis(failures)
@@ -76,26 +98,52 @@ def diagnose(execution: Execution, rules: RuleSet, failing_pass: FailingPass | N
     return Diagnosis(failures)
 
 
-def _says_more(others: Sequence[Failure], failures: Sequence[Failure], rules: RuleSet) -> bool:
+def _says_more(
+    others: Sequence[Failure], failures: Sequence[Failure], rules: RuleSet
+) -> bool:
     is_silent = all(failure.failure_class == "silent-failure" for failure in failures)
     return bool(others) and (is_silent or not all(map(rules.unexplained, others)))
 
 
-def _crash_failures(reported: Sequence[Failure], crashed: Failure) -> tuple[Failure, ...]:
-    """Identify a crash by what the compiler says itself, such as an assertion, else by its stack, else by the signal.
+def _crash_failures(
+    reported: Sequence[Failure], crashed: Failure
+) -> tuple[Failure, ...]:
+    """Identify a crash by what the compiler says itself, such as an assertion, else by
+    its stack, else by the signal.
 
-    A pass that was reported before the crash does not identify it: the crash may lie behind it, or outside of all passes.
+    A pass that was reported before the crash does not identify it: the crash may lie
+    behind it, or outside of all passes.
     """
-    stacks = [failure for failure in reported if failure.failure_class in ("segfault", crashed.failure_class)]
+    stacks = [
+        failure
+        for failure in reported
+        if failure.failure_class in ("segfault", crashed.failure_class)
+    ]
     others = [failure for failure in reported if failure not in stacks]
     if any(failure.family in ("crash", crashed.family) for failure in others):
         return tuple(others)
-    named = next((failure for failure in stacks if failure.signature != failure.failure_class), None)
+    named = next(
+        (failure for failure in stacks if failure.signature != failure.failure_class),
+        None,
+    )
     if named is None:
         return (*others, crashed)
     signature = named.signature.replace(named.failure_class, crashed.failure_class, 1)
-    identity = replace(crashed, line=named.line, signature=signature, headline=named.headline, phase=named.phase)
-    return (*others, replace(identity, failing_pass=named.failing_pass, details={**crashed.details, **named.details}))
+    identity = replace(
+        crashed,
+        line=named.line,
+        signature=signature,
+        headline=named.headline,
+        phase=named.phase,
+    )
+    return (
+        *others,
+        replace(
+            identity,
+            failing_pass=named.failing_pass,
+            details={**crashed.details, **named.details},
+        ),
+    )
 
 
 def _scan(captured: Captured, rules: RuleSet) -> Findings:
@@ -103,11 +151,12 @@ def _scan(captured: Captured, rules: RuleSet) -> Findings:
 
 
 def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
+    memory = f"{execution.peak_rss_mb:.0f} MiB of memory"
     for rule in rules:
         if execution.ending in rule.endings:
             headline = {
                 Ending.TIMED_OUT: f"stopped after {execution.seconds:.0f} s",
-                Ending.OVER_MEMORY: f"stopped at {execution.peak_rss_mb:.0f} MiB of memory",
+                Ending.OVER_MEMORY: f"stopped at {memory}",
                 Ending.OVER_OUTPUT: "stopped, it wrote more than its limit of output",
             }.get(execution.ending, f"ended: {execution.ending}")
             return Finding(rule, headline).failure()
@@ -118,33 +167,64 @@ def _crashed(execution: Execution, rules: RuleSet) -> Failure | None:
     number = execution.signal
     if number is None and execution.exit_code is not None and execution.exit_code > 128:
         number = execution.exit_code
-    name = signal_name(str(number)) if number else None
+    if number:
+        name = signal_name(str(number))
+    else:
+        name = None
     if name is None and execution.ending is Ending.SIGNALLED:
         name = "SIGNAL"
     if name is None:
         return None
-    value = signal.Signals[name].value if name in signal.Signals.__members__ else None
-    rule = next((rule for rule in rules if value in rule.signals), rules.by_name["segfault"])
+    if name in signal.Signals.__members__:
+        value = signal.Signals[name].value
+    else:
+        value = None
+    rule = next(
+        (rule for rule in rules if value in rule.signals), rules.by_name["segfault"]
+    )
     return Finding(rule, f"ended by {name}", captures={"signal": name}).failure()
 
 
 def _fallback(text: str, rules: RuleSet) -> Failure | None:
-    """Take the line of an exception, else the first line that sounds like an error, else the last.
+    """Take the line of an exception, else the first line that sounds like an error,
+    else the last.
 
     Remarks and warnings must not be taken for the failure.
     """
     raw = text.encode("utf-8", "replace").splitlines()[:_FALLBACK_LINES]
     lines = [(number, clean(line)) for number, line in enumerate(raw, 1)]
-    plain = [(number, line.text) for number, line in lines if _LETTERS.search(line.text) and not line.indent]
-    plain = [(number, line) for number, line in plain if _LOCATION.match(line) or not _PRINTED_IR.match(line)]
+    plain = [
+        (number, line.text)
+        for number, line in lines
+        if _LETTERS.search(line.text) and not line.indent
+    ]
+    plain = [
+        (number, line)
+        for number, line in plain
+        if _LOCATION.match(line) or not _PRINTED_IR.match(line)
+    ]
     for number, line in plain:
-        finding = match_exception(rules, line, ()) if EXCEPTION.match(line) else None
+        if EXCEPTION.match(line):
+            finding = match_exception(rules, line, ())
+        else:
+            finding = None
         if finding is not None:
             return replace(finding, line=number).failure()
     if not plain or any(diagnostic(line) for _, line in lines):
         return None
-    number, line = next(((number, line) for number, line in plain if _ERROR_WORDS.search(line)), plain[-1])
+    number, line = next(
+        ((number, line) for number, line in plain if _ERROR_WORDS.search(line)),
+        plain[-1],
+    )
     location = _LOCATION.match(line)
-    message = line[location.end() :] if location else line
-    place = location["location"] if location else None
-    return Finding(rules.by_name["unknown"], message[:HEADLINE], number, place).failure()
+    if location:
+        message = line[location.end() :]
+    else:
+        message = line
+    if location:
+        place = location["location"]
+    else:
+        place = None
+    return Finding(
+        rules.by_name["unknown"], message[:HEADLINE], number, place
+    ).failure()

@@ -1,4 +1,6 @@
-"""Collect the findings of one output, give each its signature, and order them as failures: root causes first."""
+"""Collect the findings of one output, give each its signature, and order them as
+failures: root causes first.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,40 @@ from functools import cached_property, lru_cache
 
 from triage.classify.log import HEADLINE
 from triage.classify.passes import FailingPass
-from triage.classify.rules import MatchScope, Rule, RuleSet, compiled, detail, packaged_yaml
-from triage.classify.stack_dump import Stack, is_in_header, short_name, signal_name, symbol_of
+from triage.classify.rules import (
+    MatchScope,
+    Rule,
+    RuleSet,
+    compiled,
+    detail,
+    packaged_yaml,
+)
+from triage.classify.stack_dump import (
+    Stack,
+    is_in_header,
+    short_name,
+    signal_name,
+    symbol_of,
+)
 from triage.model.outcome import Detail, Failure
 
 _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
-_OF_PASSES = ("translation-failed", "pass-failed")  # classes of messages that are printed when a pass fails
+# classes of messages that are printed when a pass fails
+_OF_PASSES = ("translation-failed", "pass-failed")
 _MOST = 100  # different signatures kept of one class
-_UNREAD = "unread"  # the capture of a message by which a compiler says that it could not read its input
+# the capture of a message by which a compiler says that it could not read its input
+_UNREAD = "unread"
 _UNSHOWN = ("signal", _UNREAD)  # captures that are no details
 
-_WRAPPER = "torch.operator"  # around an operator that the importer does not know, whose name says what fails
-_WRAPPED_NAME = re.compile(rf'{_WRAPPER} "(?P<short>[\w.]+)"|(?:"{_WRAPPER}"\(.*?|\A<?\{{)name = "(?P<name>[\w.]+)"')
-_DISPATCH_KIND = re.compile(r"dispatch_\d+_(?P<kind>[a-z][a-z_]*?)(?:_(?:\d|D+x|D_|[a-z]+\d)|_?\Z)")
+# around an operator that the importer does not know, whose name says what fails
+_WRAPPER = "torch.operator"
+_WRAPPED_NAME = re.compile(
+    rf'{_WRAPPER} "(?P<short>[\w.]+)"|(?:"{_WRAPPER}"\(.*?'
+    rf'|\A<?\{{)name = "(?P<name>[\w.]+)"'
+)
+_DISPATCH_KIND = re.compile(
+    r"dispatch_\d+_(?P<kind>[a-z][a-z_]*?)(?:_(?:\d|D+x|D_|[a-z]+\d)|_?\Z)"
+)
 _INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
 
 
@@ -37,9 +60,11 @@ def _replaced(text: str, key: str) -> str:
 
 @lru_cache(maxsize=4096)
 def normalised(message: str) -> str:
-    """Remove what varies: SSA names, numbers, shapes, addresses, paths, locations, symbols and type parameters.
+    """Remove what varies: SSA names, numbers, shapes, addresses, paths, locations,
+    symbols and type parameters.
 
-    Element types and the names of operations and intrinsics stay: a failure on f8 or on another operation is another failure.
+    Element types and the names of operations and intrinsics stay: a failure on f8 or on
+    another operation is another failure.
     """
     text = _replaced(message, "varies")
     for name in _INTRINSIC.findall(message):
@@ -48,9 +73,13 @@ def normalised(message: str) -> str:
 
 
 def dispatch_kind(function: str) -> str:
-    """Return what a dispatch computes, such as `matmul_like`, by its function's name; empty for other functions."""
+    """Return what a dispatch computes, such as `matmul_like`, by its function's name;
+    empty for other functions.
+    """
     match = _DISPATCH_KIND.search(function)
-    return match["kind"] if match else ""
+    if match:
+        return match["kind"]
+    return ""
 
 
 @dataclass(slots=True)
@@ -77,17 +106,32 @@ class Finding:
 
     @property
     def _is_wrapped(self) -> bool:
-        return _WRAPPER in (self.captures.get("op"), self.captures.get("source_op")) or f"'{_WRAPPER}'" in self.headline
+        return (
+            _WRAPPER in (self.captures.get("op"), self.captures.get("source_op"))
+            or f"'{_WRAPPER}'" in self.headline
+        )
 
     @property
     def signature(self) -> str:
-        """`class`, or `class:text` with the rule's identity; of `a|b` in it the first that is known counts."""
+        """`class`, or `class:text` with the rule's identity; of `a|b` in it the first
+        that is known counts.
+        """
         parts = []
         for alternatives in self.rule.identity:
             names = alternatives.split("|")
-            parts.append(next(filter(None, (self._identity(name, alone=len(names) == 1) for name in names)), ""))
+            parts.append(
+                next(
+                    filter(
+                        None,
+                        (self._identity(name, alone=len(names) == 1) for name in names),
+                    ),
+                    "",
+                )
+            )
         text = " ".join(filter(None, parts))
-        return f"{self.rule.name}:{text}" if text else self.rule.name
+        if text:
+            return f"{self.rule.name}:{text}"
+        return self.rule.name
 
     def _identity(self, name: str, *, alone: bool) -> str:
         value, function = self.captures.get(name, ""), self.captures.get("function", "")
@@ -95,13 +139,19 @@ class Finding:
             case "message" if self.rule.name == "unknown":
                 return normalised(_replaced(value or self.headline, "of_unknown"))
             case "message":
-                return normalised(value or (self.headline if alone and "type" not in self.captures else ""))
+                return normalised(
+                    value
+                    or (self.headline if alone and "type" not in self.captures else "")
+                )
             case "reason":
                 return normalised(value)
             case "frames":
                 return self.stack.place
-            case "caller" if is_in_header(function):  # by the stack, else the failing pass
-                return self.stack.caller() or (f"in {self.failing_pass.name}" if self.failing_pass else "")
+            # by the stack, else the failing pass
+            case "caller" if is_in_header(function):
+                return self.stack.caller() or (
+                    f"in {self.failing_pass.name}" if self.failing_pass else ""
+                )
             case "function" if function:
                 return short_name(function)
             case "frame":
@@ -111,29 +161,47 @@ class Finding:
             case "symbol" if " " in value or "(" in value:
                 return (symbol_of(value) or value)[:_SIGNATURE_LENGTH]
         value = " ".join(value.split())[:_SIGNATURE_LENGTH]
-        return f"{value} {self.captures['name']}" if value == _WRAPPER and "name" in self.captures else value
+        if value == _WRAPPER and "name" in self.captures:
+            return f"{value} {self.captures['name']}"
+        return value
 
     def read_name(self, text: str) -> None:
         """Read the name of the operator inside a wrapping operation."""
-        if self._is_wrapped and "name" not in self.captures and (match := _WRAPPED_NAME.search(text)):
-            self.captures["name"] = match["short"] or match["name"]
+        if self._is_wrapped and "name" not in self.captures:
+            match = _WRAPPED_NAME.search(text)
+            if match:
+                self.captures["name"] = match["short"] or match["name"]
 
     def _details(self) -> dict[str, Detail]:
-        details: dict[str, Detail] = {name: detail(value) for name, value in self.captures.items() if name not in _UNSHOWN}
-        if (name := signal_name(self.captures.get("signal", ""))) is not None:
+        details: dict[str, Detail] = {
+            name: detail(value)
+            for name, value in self.captures.items()
+            if name not in _UNSHOWN
+        }
+        name = signal_name(self.captures.get("signal", ""))
+        if name is not None:
             details["signal"] = name
         if self.stack.meaningful:
             details["frames"] = " < ".join(self.stack.meaningful)
-        if dispatch := dispatch_kind(self.captures.get("function", "")):
+        dispatch = dispatch_kind(self.captures.get("function", ""))
+        if dispatch:
             details["dispatch"] = dispatch
         return details
 
     def _headline(self) -> str:
         reason = " ".join(self.captures.get("reason", "").split())
-        if name := self.captures.get("name") if self._is_wrapped else None:
+        if self._is_wrapped:
+            name = self.captures.get("name")
+        else:
+            name = None
+        if name:
             text = self.headline.replace(_WRAPPER, name)
-            return text if name in text else f"{text} ({name})"
-        return f"{self.headline} {reason}"[:HEADLINE] if reason and reason not in self.headline else self.headline
+            if name in text:
+                return text
+            return f"{text} ({name})"
+        if reason and reason not in self.headline:
+            return f"{self.headline} {reason}"[:HEADLINE]
+        return self.headline
 
     def failure(self) -> Failure:
         """Convert to a failure."""
@@ -167,14 +235,22 @@ class Findings:
         """The first pass that the output reports as failed."""
 
     def add(self, finding: Finding) -> None:
-        """Count a finding; of several with one signature keep the first that has a location."""
+        """Count a finding; of several with one signature keep the first that has a
+        location.
+        """
         if "signal" in finding.captures:
-            finding.captures["signal"] = signal_name(finding.captures["signal"]) or finding.captures["signal"]
+            finding.captures["signal"] = (
+                signal_name(finding.captures["signal"]) or finding.captures["signal"]
+            )
         key = finding.scope is MatchScope.REMARK, finding.signature
         if key not in self._by_key:
             self._classes[finding.rule.name] += 1
             if self._classes[finding.rule.name] > _MOST:
-                finding = Finding(self._rules.by_name["unknown"], "further errors with other messages", finding.line)
+                finding = Finding(
+                    self._rules.by_name["unknown"],
+                    "further errors with other messages",
+                    finding.line,
+                )
                 key = key[0], finding.signature
         known = self._by_key.setdefault(key, finding)
         if known is not finding:
@@ -187,7 +263,9 @@ class Findings:
             self._without_pass.append(finding)
 
     def assign_pass(self, failed: FailingPass) -> None:
-        """Assign a pass that was reported as failed to the findings since the last such report."""
+        """Assign a pass that was reported as failed to the findings since the last such
+        report.
+        """
         self.first_pass = self.first_pass or failed
         for finding in self._without_pass:
             finding.failing_pass = failed
@@ -196,47 +274,91 @@ class Findings:
     @property
     def passes_ran(self) -> bool:
         """Whether the output shows that the compiler had read its input."""
-        return self.first_pass is not None or any(self._classes[name] for name in _OF_PASSES)
+        return self.first_pass is not None or any(
+            self._classes[name] for name in _OF_PASSES
+        )
 
     @cached_property
     def failures(self) -> tuple[Failure, ...]:
-        """Root causes first; without any, only the consequence that is nearest to the cause."""
+        """Root causes first; without any, only the consequence that is nearest to the
+        cause.
+        """
         failures = _in_order(self._causes())
         if self.passes_ran:
-            failures = tuple(as_made(failure, self._rules) or failure for failure in failures)
+            failures = tuple(
+                as_made(failure, self._rules) or failure for failure in failures
+            )
         else:
-            failures = tuple(as_read(failure, self._rules, certain=True) or failure for failure in self._as_unread(failures))
+            failures = tuple(
+                as_read(failure, self._rules, certain=True) or failure
+                for failure in self._as_unread(failures)
+            )
         if self.first_pass and failures and all(map(self._rules.unexplained, failures)):
             return with_pass(failures, self.first_pass, self._rules)
         return failures
 
     def _as_unread(self, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
-        """Where the compiler says that it could not read its input, the other messages say why."""
-        unread = next((finding for finding in self._by_key.values() if _UNREAD in finding.captures), None)
+        """Where the compiler says that it could not read its input, the other messages
+        say why.
+        """
+        unread = next(
+            (
+                finding
+                for finding in self._by_key.values()
+                if _UNREAD in finding.captures
+            ),
+            None,
+        )
         if unread is None or len(failures) == 1:
             return failures
-        others = [failure for failure in failures if failure.signature != unread.signature]
-        return tuple(failure if failure.family == "crash" else _renamed(failure, unread.rule) for failure in others)
+        others = [
+            failure for failure in failures if failure.signature != unread.signature
+        ]
+        return tuple(
+            failure if failure.family == "crash" else _renamed(failure, unread.rule)
+            for failure in others
+        )
 
     def _causes(self) -> list[Finding]:
-        every = [finding for (is_remark, _), finding in self._by_key.items() if not is_remark]
+        every = [
+            finding for (is_remark, _), finding in self._by_key.items() if not is_remark
+        ]
         roots = [finding for finding in every if not finding.rule.consequence]
         if not roots:
-            return sorted(every, key=lambda finding: (finding.rule.rank, _is_bare(finding), *_rank(finding)))[:1]
-        # A finding without identity, such as a stack without symbols, is the identified failure of the same class.
+            return sorted(
+                every,
+                key=lambda finding: (
+                    finding.rule.rank,
+                    _is_bare(finding),
+                    *_rank(finding),
+                ),
+            )[:1]
+        # A finding without identity, such as a stack without symbols, is the identified
+        # failure of the same class.
         identified = {finding.rule.name for finding in roots if not _is_bare(finding)}
-        roots = [finding for finding in roots if not (_is_bare(finding) and finding.rule.name in identified)]
-        explained = [(prefix, finding) for finding in roots for prefix in finding.rule.explains]
+        roots = [
+            finding
+            for finding in roots
+            if not (_is_bare(finding) and finding.rule.name in identified)
+        ]
+        explained = [
+            (prefix, finding) for finding in roots for prefix in finding.rule.explains
+        ]
 
         def is_explained(finding: Finding) -> bool:
-            return any(by is not finding and finding.signature.startswith(prefix) for prefix, by in explained)
+            return any(
+                by is not finding and finding.signature.startswith(prefix)
+                for prefix, by in explained
+            )
 
         return [finding for finding in roots if not is_explained(finding)] or roots
 
     @cached_property
     def remarks(self) -> tuple[Failure, ...]:
         """Failures that were only remarked."""
-        return _in_order(finding for (is_remark, _), finding in self._by_key.items() if is_remark)
+        return _in_order(
+            finding for (is_remark, _), finding in self._by_key.items() if is_remark
+        )
 
 
 def _is_bare(finding: Finding) -> bool:
@@ -251,54 +373,116 @@ def _in_order(findings: Iterable[Finding]) -> tuple[Failure, ...]:
     return tuple(finding.failure() for finding in sorted(findings, key=_rank))
 
 
-def with_pass(failures: Sequence[Failure], failed: FailingPass, rules: RuleSet) -> tuple[Failure, ...]:
-    """Identify unexplained failures by the pass that failed: by the rule for that pass, else as part of the signature."""
-    first = failures[0] if failures else silent_failure(rules, failed)
+def with_pass(
+    failures: Sequence[Failure], failed: FailingPass, rules: RuleSet
+) -> tuple[Failure, ...]:
+    """Identify unexplained failures by the pass that failed: by the rule for that pass,
+    else as part of the signature.
+    """
+    if failures:
+        first = failures[0]
+    else:
+        first = silent_failure(rules, failed)
     rule = next((rule for rule in rules if failed.name in rule.passes), None)
     if rule:
-        named = Finding(rule, first.headline, first.line, first.location, failing_pass=failed, count=first.count).failure()
-        # The rule's own phase is the same for every wording; a pass may run the analysis from another phase.
+        named = Finding(
+            rule,
+            first.headline,
+            first.line,
+            first.location,
+            failing_pass=failed,
+            count=first.count,
+        ).failure()
+        # The rule's own phase is the same for every wording; a pass may run the
+        # analysis from another phase.
         return (replace(named, phase=rule.phase or failed.phase),)
     if not failures:
         return (first,)
-    # The message of an unknown failure identifies it already; a consequence has the same message for every cause.
+    # The message of an unknown failure identifies it already; a consequence has the
+    # same message for every cause.
     identified = first.failure_class == "unknown" or failed.name in first.signature
-    signature = first.signature if identified else f"{first.signature} in {failed.name}"
-    named = replace(first, failing_pass=failed.name, phase=failed.phase or first.phase, signature=signature)
+    if identified:
+        signature = first.signature
+    else:
+        signature = f"{first.signature} in {failed.name}"
+    named = replace(
+        first,
+        failing_pass=failed.name,
+        phase=failed.phase or first.phase,
+        signature=signature,
+    )
     return (named, *failures[1:])
 
 
 def silent_failure(rules: RuleSet, failed: FailingPass | None) -> Failure:
     """Return the failure of a run that printed no message."""
-    headline = f"{failed.name} failed without a message" if failed else "failed without a message"
-    captures = {"pass": failed.name} if failed else {}
-    return Finding(rules.by_name["silent-failure"], headline, captures=captures, failing_pass=failed).failure()
+    if failed:
+        headline = f"{failed.name} failed without a message"
+    else:
+        headline = "failed without a message"
+    if failed:
+        captures = {"pass": failed.name}
+    else:
+        captures = {}
+    return Finding(
+        rules.by_name["silent-failure"],
+        headline,
+        captures=captures,
+        failing_pass=failed,
+    ).failure()
 
 
-def as_read(failure: Failure, rules: RuleSet, *, certain: bool = False) -> Failure | None:
-    """Return a failure about an operation as it is written in the input, so that perhaps no pass caused it, in its class for
-    that. certain: the message alone must show it.
+def as_read(
+    failure: Failure, rules: RuleSet, *, certain: bool = False
+) -> Failure | None:
+    """Return a failure about an operation as it is written in the input, so that
+    perhaps no pass caused it, in its class for that. certain: the message alone must
+    show it.
     """
-    rule, written = rules.by_name.get(failure.failure_class), failure.details.get("source_op")
-    if rule is None or rule.as_read is None or written is None or failure.details.get("op") not in (None, written):
+    rule = rules.by_name.get(failure.failure_class)
+    written = failure.details.get("source_op")
+    if (
+        rule is None
+        or rule.as_read is None
+        or written is None
+        or failure.details.get("op") not in (None, written)
+    ):
         return None
     message = str(failure.details.get("message", failure.headline))
     is_it = not certain or compiled(rule.as_read.certain).match(message)
-    return _renamed(failure, rules.by_name[rule.as_read.name]) if is_it else None
+    if is_it:
+        return _renamed(failure, rules.by_name[rule.as_read.name])
+    return None
 
 
 def as_made(failure: Failure, rules: RuleSet) -> Failure | None:
-    """Return a failure that seems to be about the input, but whose message verifiers print, too, in its class for that."""
+    """Return a failure that seems to be about the input, but whose message verifiers
+    print, too, in its class for that.
+    """
     rule = rules.by_name.get(failure.failure_class)
-    is_it = rule and rule.as_made and compiled(rule.as_made.doubtful).search(failure.headline)
-    return _renamed(failure, rules.by_name[rule.as_made.name]) if rule and rule.as_made and is_it else None
+    is_it = (
+        rule
+        and rule.as_made
+        and compiled(rule.as_made.doubtful).search(failure.headline)
+    )
+    if rule and rule.as_made and is_it:
+        return _renamed(failure, rules.by_name[rule.as_made.name])
+    return None
 
 
 def _renamed(failure: Failure, rule: Rule) -> Failure:
-    return in_class(failure, rule, failure.signature.replace(failure.failure_class, rule.name, 1))
+    return in_class(
+        failure, rule, failure.signature.replace(failure.failure_class, rule.name, 1)
+    )
 
 
 def in_class(failure: Failure, rule: Rule, signature: str) -> Failure:
     """Return a failure under another class."""
-    about = replace(failure, failure_class=rule.name, family=rule.family, signature=signature, phase=rule.phase)
+    about = replace(
+        failure,
+        failure_class=rule.name,
+        family=rule.family,
+        signature=signature,
+        phase=rule.phase,
+    )
     return replace(about, explanation=rule.explanation, remedies=rule.remedies)

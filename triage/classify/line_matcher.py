@@ -1,4 +1,6 @@
-"""Find the rule that matches a line of a compiler's output, or the exception that ends a traceback."""
+"""Find the rule that matches a line of a compiler's output, or the exception that ends
+a traceback.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,32 @@ from functools import cache, lru_cache
 
 from triage.classify.findings import Finding
 from triage.classify.log import HEADLINE, Diagnostic, LogLine
-from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of, required_literals
+from triage.classify.rules import (
+    MatchScope,
+    Pattern,
+    Rule,
+    RuleSet,
+    captures_of,
+    required_literals,
+)
 
 EXCEPTION = re.compile(
-    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure|OutOfResources|NotFound|StackTrace)|"
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure"
+    r"|OutOfResources|NotFound|StackTrace)|"
     r"(?:[A-Za-z_]\w*\.)*OutOfResources|"
-    r"(?:[a-z_]\w*\.)*(?:exc|errors?|exceptions?|errors_impl)\.[A-Z]\w*|Exception)(?:: ?(?P<message>.*))?\Z"
+    r"(?:[a-z_]\w*\.)*(?:exc|errors?|exceptions?|errors_impl)\.[A-Z]\w*|Exception)"
+    r"(?:: ?(?P<message>.*))?\Z"
 )
 """The last line of a Python traceback."""
 
-LOOSE_EXCEPTION = re.compile(r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: ?(?P<message>.*))?\Z")
+LOOSE_EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: ?(?P<message>.*))?\Z"
+)
 """The same where a traceback was read, so that an exception may have any name."""
 
-_NESTED = re.compile(r"[\w.]+: (?P<exception>(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .+)")
+_NESTED = re.compile(
+    r"[\w.]+: (?P<exception>(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .+)"
+)
 _PLAIN = (MatchScope.LINE, MatchScope.CRASH)
 _IN_MESSAGE = (MatchScope.ERROR, MatchScope.REMARK)
 
@@ -31,26 +46,54 @@ _Choice = tuple[tuple[str, ...], Rule, Pattern]
 @cache
 def _choices(rules: RuleSet, *scopes: MatchScope) -> tuple[_Choice, ...]:
     return tuple(
-        (max(required_literals(pattern.regex), key=lambda step: min(map(len, step)), default=("",)), rule, pattern)
+        (
+            max(
+                required_literals(pattern.regex),
+                key=lambda step: min(map(len, step)),
+                default=("",),
+            ),
+            rule,
+            pattern,
+        )
         for rule in rules
         for pattern in rule.patterns
         if pattern.scope in scopes
     )
 
 
-def match_line(rules: RuleSet, line: LogLine, parsed: Diagnostic | None) -> Finding | None:
-    """Find the first rule that matches a line. parsed: the line as a diagnostic, if it has a severity."""
+def match_line(
+    rules: RuleSet, line: LogLine, parsed: Diagnostic | None
+) -> Finding | None:
+    """Find the first rule that matches a line. parsed: the line as a diagnostic, if it
+    has a severity.
+    """
     if parsed and parsed.severity in ("warning", "note"):
         return None
-    severity = parsed.severity if parsed else None
-    message = parsed.message if parsed else ""
-    found = _search(rules, line.text, message, severity, of_source=parsed is not None and parsed.of_source)
+    if parsed:
+        severity = parsed.severity
+    else:
+        severity = None
+    if parsed:
+        message = parsed.message
+    else:
+        message = ""
+    found = _search(
+        rules,
+        line.text,
+        message,
+        severity,
+        of_source=parsed is not None and parsed.of_source,
+    )
     if found is None:
         return None
     rule, scope, match = found
     if scope is MatchScope.EXCEPTION:
         return match_exception(rules, line.text, ())
-    text = match.string[match.start() :] if scope in _PLAIN else message  # without the program and the path before it
+    # without the program and the path before it
+    if scope in _PLAIN:
+        text = match.string[match.start() :]
+    else:
+        text = message
     finding = Finding(rule, text[:HEADLINE], captures=captures_of(match), scope=scope)
     if parsed:
         finding.location, finding.logged = parsed.location, parsed.logged
@@ -61,18 +104,34 @@ def match_line(rules: RuleSet, line: LogLine, parsed: Diagnostic | None) -> Find
 def _search(
     rules: RuleSet, line: str, message: str, severity: str | None, *, of_source: bool
 ) -> tuple[Rule, MatchScope, re.Match[str]] | None:
-    """Find the first rule. Broken logs repeat their lines, so that the answers are remembered."""
+    """Find the first rule. Broken logs repeat their lines, so that the answers are
+    remembered.
+    """
     if severity is None:
-        choices = _choices(rules, *_PLAIN, *((MatchScope.EXCEPTION,) if EXCEPTION.match(line) else ()))
+        choices = _choices(
+            rules, *_PLAIN, *((MatchScope.EXCEPTION,) if EXCEPTION.match(line) else ())
+        )
     else:
-        choices = _choices(rules, *((*_PLAIN, MatchScope.ERROR) if severity == "error" else (MatchScope.REMARK,)))
+        choices = _choices(
+            rules,
+            *(
+                (*_PLAIN, MatchScope.ERROR)
+                if severity == "error"
+                else (MatchScope.REMARK,)
+            ),
+        )
     for literals, rule, pattern in choices:
-        if of_source and rule.family in ("codegen", "input"):  # these concern operations; the compiler of C++ reports others
+        # these concern operations; the compiler of C++ reports others
+        if of_source and rule.family in ("codegen", "input"):
             continue
-        text = message if pattern.scope in _IN_MESSAGE else line
+        if pattern.scope in _IN_MESSAGE:
+            text = message
+        else:
+            text = line
         for literal in literals:  # a generator here would take as long as all else
             if literal in text:
-                if match := pattern.search(text):
+                match = pattern.search(text)
+                if match:
                     return rule, pattern.scope, match
                 break
     return None
@@ -81,19 +140,30 @@ def _search(
 def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding | None:
     """Find the rule for the exception `text` that ends a traceback through `files`.
 
-    An exception that no other rule knows may pass on a message of the compiler, which then decides.
+    An exception that no other rule knows may pass on a message of the compiler, which
+    then decides.
     """
-    trace = "\n".join((text, *files)) if files else f"{text}\n"
+    if files:
+        trace = "\n".join((text, *files))
+    else:
+        trace = f"{text}\n"
     for _, rule, pattern in _choices(rules, MatchScope.EXCEPTION):
         match = pattern.search(trace)
         if match is None:
             continue
-        found = Finding(rule, text[:HEADLINE], captures=captures_of(match), scope=MatchScope.EXCEPTION)
-        if rule.consequence and (nested := _NESTED.match(text)):
-            inner = match_exception(rules, nested["exception"], files)
-            if inner and not inner.rule.consequence:
-                inner.headline = found.headline
-                return inner
+        found = Finding(
+            rule,
+            text[:HEADLINE],
+            captures=captures_of(match),
+            scope=MatchScope.EXCEPTION,
+        )
+        if rule.consequence:
+            nested = _NESTED.match(text)
+            if nested:
+                inner = match_exception(rules, nested["exception"], files)
+                if inner and not inner.rule.consequence:
+                    inner.headline = found.headline
+                    return inner
         diagnosed = ": error: " in text
         if rule.consequence or diagnosed or "status" in found.captures:
             return _match_passed_on(rules, text, rule.rank + diagnosed) or found
@@ -102,12 +172,24 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
 
 
 def _match_passed_on(rules: RuleSet, text: str, rank: int) -> Finding | None:
-    """Match the message of an exception as if the compiler had printed it. rank: of the rule that matches any exception."""
+    """Match the message of an exception as if the compiler had printed it. rank: of the
+    rule that matches any exception.
+    """
     head, error, diagnosed = text.rpartition(": error: ")
-    for part, certain in ((diagnosed, True), (head, False)) if error else ((text, False),):
+    for part, certain in (
+        ((diagnosed, True), (head, False)) if error else ((text, False),)
+    ):
         for _, rule, pattern in _choices(rules, MatchScope.ERROR, MatchScope.LINE):
-            # Some patterns are worded so loosely that they are only meant for diagnostics about operations.
+            # Some patterns are worded so loosely that they are only meant for
+            # diagnostics about operations.
             is_loose = rule.as_read is not None or rule.family == "input"
-            if rule.rank < rank and (certain or not is_loose) and (match := pattern.search(part)):
-                return Finding(rule, text[:HEADLINE], captures=captures_of(match), scope=MatchScope.EXCEPTION)
+            if rule.rank < rank and (certain or not is_loose):
+                match = pattern.search(part)
+                if match:
+                    return Finding(
+                        rule,
+                        text[:HEADLINE],
+                        captures=captures_of(match),
+                        scope=MatchScope.EXCEPTION,
+                    )
     return None

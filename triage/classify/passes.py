@@ -11,12 +11,16 @@ from triage.classify.log import LineCutter
 from triage.classify.rules import packaged_yaml
 
 _DUMP_AFTER = re.compile(
-    r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: )(?P<argument>[\w.-]*)\)?)?"
+    r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: "
+    r")(?P<argument>[\w.-]*)\)?)?"
 )
-_PIPELINE_FAILED = re.compile(  # the passes that ran are nested; the last is the one that failed
-    r"Pipeline failed while executing \[?(?:`[^`]+` on '[^']+' operation[^`]*, )*`(?P<name>[^`]+)` on '(?P<op>[^']+)'"
+# the passes that ran are nested; the last is the one that failed
+_PIPELINE_FAILED = re.compile(
+    r"Pipeline failed while executing \[?(?:`[^`]+` on '[^']+' operation[^`]*, "
+    r")*`(?P<name>[^`]+)` on '(?P<op>[^']+)'"
 )
-_HLO_FAILED = re.compile(r"Failed after (?P<name>(?!pipeline-start\b)[a-z][\w-]*)\Z")  # below what the verifier of XLA found
+# below what the verifier of XLA found
+_HLO_FAILED = re.compile(r"Failed after (?P<name>(?!pipeline-start\b)[a-z][\w-]*)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,28 +41,51 @@ class FailingPass:
 
 
 NO_PASS = FailingPass("")
-"""The answer of a run that prints the failing pass, when the compiler failed before any pass or after all of them."""
+"""The answer of a run that prints the failing pass, when the compiler failed before any
+pass or after all of them.
+"""
 
 
 @cache
 def _phase_of(name: str) -> str | None:
     names = packaged_yaml("compiler_names")
-    prefixes = (phase for prefix, phase in names["pass_arguments"].items() if name.startswith(prefix))
-    classes = (phase for phase, begins in names["pass_names"].items() if re.match("|".join(begins), name))
-    exceptions = (entry["phase"] for entry in names["exceptions"] if re.match(entry["name"], name))
-    return next(exceptions, None) or next(prefixes, None) or (next(classes, None) if name[:1].isupper() else None)
+    prefixes = (
+        phase
+        for prefix, phase in names["pass_arguments"].items()
+        if name.startswith(prefix)
+    )
+    classes = (
+        phase
+        for phase, begins in names["pass_names"].items()
+        if re.match("|".join(begins), name)
+    )
+    exceptions = (
+        entry["phase"] for entry in names["exceptions"] if re.match(entry["name"], name)
+    )
+    return (
+        next(exceptions, None)
+        or next(prefixes, None)
+        or (next(classes, None) if name[:1].isupper() else None)
+    )
 
 
 def failing_pass(text: str) -> FailingPass | None:
-    """Return the pass that a line reports as failed, in a dump after failure or in MLIR's own note."""
-    if match := _DUMP_AFTER.search(text):
+    """Return the pass that a line reports as failed, in a dump after failure or in
+    MLIR's own note.
+    """
+    match = _DUMP_AFTER.search(text)
+    if match:
         return FailingPass(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
     match = _PIPELINE_FAILED.search(text) or _HLO_FAILED.match(text)
-    return FailingPass(match["name"].rsplit("::", 1)[-1]) if match else None
+    if match:
+        return FailingPass(match["name"].rsplit("::", 1)[-1])
+    return None
 
 
 class PassScanner:
-    """Finds the innermost failing pass, which is printed first, in hundreds of MB of IR printed after a failure."""
+    """Finds the innermost failing pass, which is printed first, in hundreds of MB of IR
+    printed after a failure.
+    """
 
     def __init__(self) -> None:
         self._lines = LineCutter()
@@ -75,5 +102,9 @@ class PassScanner:
 
     def _read(self, lines: Iterable[bytes]) -> None:
         for line in lines:
-            if self._first is None and (b" Failed" in line or b"Pipeline failed" in line or line.startswith(b"Failed after ")):
+            if self._first is None and (
+                b" Failed" in line
+                or b"Pipeline failed" in line
+                or line.startswith(b"Failed after ")
+            ):
                 self._first = failing_pass(line.decode("utf-8", "replace"))

@@ -1,4 +1,6 @@
-"""Failure classes as values: what a rule file says about each class. `rules_file` reads the files."""
+"""Failure classes as values: what a rule file says about each class. `rules_file` reads
+the files.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,14 @@ from triage.model.execution import Ending
 from triage.model.outcome import Advice, Cause, Detail, Failure
 
 NEEDLES = ("rror", "Assertion")
-"""Parts of nearly every error message and rarely of printed IR; every line that contains one is read."""
+"""Parts of nearly every error message and rarely of printed IR; every line that
+contains one is read.
+"""
 
-_CONSEQUENCE = 80  # rules of this rank and above describe consequences of another failure
-_MOST_CHOICES = 12  # literals of which a match has one; looking for more takes longer than the regex
+# rules of this rank and above describe consequences of another failure
+_CONSEQUENCE = 80
+# literals of which a match has one; looking for more takes longer than the regex
+_MOST_CHOICES = 12
 _INTEGER = re.compile(r"-?\d{1,29}\Z")
 
 
@@ -31,7 +37,8 @@ def packaged_yaml(name: str) -> Any:
     """Read a YAML file next to this one."""
     import yaml  # here, because many commands need none of it
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is ten times faster
+    # libyaml is ten times faster
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     text = files("triage.classify").joinpath(f"{name}.yaml").read_text("utf-8")
     return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, the C one
 
@@ -49,20 +56,26 @@ def captures_of(match: re.Match[str]) -> dict[str, str]:
 
 def detail(value: Any) -> Any:
     """Convert a capture for a report: integers as int."""
-    return int(value) if isinstance(value, str) and _INTEGER.match(value) else value
+    if isinstance(value, str) and _INTEGER.match(value):
+        return int(value)
+    return value
 
 
 @cache
 def required_literals(regex: str) -> tuple[tuple[str, ...], ...]:
-    """Return steps, each with literals of which every match contains one after the steps before.
+    """Return steps, each with literals of which every match contains one after the
+    steps before.
 
-    Python's engine backtracks: `A.*B` takes quadratic time on a text that repeats A and lacks B. Looking for both literals
-    first takes linear time, and is faster on ordinary text, too.
+    Python's engine backtracks: `A.*B` takes quadratic time on a text that repeats A and
+    lacks B. Looking for both literals first takes linear time, and is faster on
+    ordinary text, too.
     """
     parsed = parser.parse(regex)
     if parsed.state.flags & re.IGNORECASE:
         return ()
-    return tuple(step for step in _steps(parsed) if any(step) and len(step) <= _MOST_CHOICES)
+    return tuple(
+        step for step in _steps(parsed) if any(step) and len(step) <= _MOST_CHOICES
+    )
 
 
 def _steps(nodes: Any) -> list[tuple[str, ...]]:
@@ -79,22 +92,34 @@ def _steps(nodes: Any) -> list[tuple[str, ...]]:
             steps += _steps(value[3])
         elif code is codes.ATOMIC_GROUP:
             steps += _steps(value)
-        elif code is codes.BRANCH and (choices := [_longest(branch) for branch in value[1]]) and all(choices):
+        elif (
+            code is codes.BRANCH
+            and (choices := [_longest(branch) for branch in value[1]])
+            and all(choices)
+        ):
             steps.append(tuple(dict.fromkeys(choices)))
-        elif code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT) and value[0]:
+        elif (
+            code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
+            and value[0]
+        ):
             steps += _steps(value[2])
-    return [*steps, (run,)] if run else steps
+    if run:
+        return [*steps, (run,)]
+    return steps
 
 
 def _longest(nodes: Any) -> str:
-    return max((step[0] for step in _steps(nodes) if len(step) == 1), key=len, default="")
+    return max(
+        (step[0] for step in _steps(nodes) if len(step) == 1), key=len, default=""
+    )
 
 
 def _regex(text: str, info: ValidationInfo) -> str:
     """Check a regex of a user's file. The tests check those of the packaged files."""
     if info.context:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", FutureWarning)  # such as `[[`, which a later Python may read otherwise
+            # such as `[[`, which a later Python may read otherwise
+            warnings.simplefilter("error", FutureWarning)
             try:
                 re.compile(text)
             except (re.error, FutureWarning, OverflowError, RecursionError) as error:
@@ -103,17 +128,25 @@ def _regex(text: str, info: ValidationInfo) -> str:
 
 
 def _as_list(value: Any) -> Any:
-    return value if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 def _by_compiler(value: Any) -> Any:
-    """Return a list for all compilers as a mapping with one list for the compiler `""`."""
-    return {name: _as_list(items) for name, items in value.items()} if isinstance(value, dict) else {"": _as_list(value)}
+    """Return a list for all compilers as a mapping with one list for the compiler
+    `""`.
+    """
+    if isinstance(value, dict):
+        return {name: _as_list(items) for name, items in value.items()}
+    return {"": _as_list(value)}
 
 
 Text = Annotated[str, AfterValidator(lambda text: " ".join(text.split()))]
 Regex = Annotated[str, AfterValidator(_regex)]
-WithRegex = BeforeValidator(lambda value: {"regex": value} if isinstance(value, str) else value)
+WithRegex = BeforeValidator(
+    lambda value: {"regex": value} if isinstance(value, str) else value
+)
 OneOrMore = BeforeValidator(_as_list)
 Texts = Annotated[tuple[str, ...], OneOrMore]
 _Value = Annotated[Detail, BeforeValidator(detail)]
@@ -130,24 +163,31 @@ class Strict:
 class MatchScope(StrEnum):
     """The part of the output that a pattern is searched in."""
 
-    ERROR = "error"  # the message of an `error:` diagnostic, without location and severity
-    REMARK = "remark"  # the message of a `remark:`; never makes a compile with exit code 0 a failure
+    # the message of an `error:` diagnostic, without location and severity
+    ERROR = "error"
+    # the message of a `remark:`; never makes a compile with exit code 0 a failure
+    REMARK = "remark"
     LINE = "line"  # a whole line, without the prefixes of CI systems
     EXCEPTION = "exception"  # `Type: message`, the last line of a Python traceback
-    CRASH = "crash"  # the line that starts or explains a native crash; the stack that follows belongs to it
+    # the line that starts or explains a native crash; the stack that follows belongs to
+    # it
+    CRASH = "crash"
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern(Strict):
     """One wording of a failure, and how its lines are found in a large log.
 
-    Neither `begins` nor `anchors` is needed when every matching line contains `error`, nor for a failed assertion.
+    Neither `begins` nor `anchors` is needed when every matching line contains `error`,
+    nor for a failed assertion.
     """
 
     regex: Regex
     scope: Annotated[MatchScope, Field(alias="where")] = MatchScope.ERROR
     begins: Texts = ()
-    """The message starts with one of these, after a program name, a location and CI prefixes."""
+    """The message starts with one of these, after a program name, a location and CI
+    prefixes.
+    """
     anchors: Annotated[Texts, Field(alias="anchor")] = ()
     """Every matching line contains one of these anywhere."""
 
@@ -155,7 +195,11 @@ class Pattern(Strict):
         """Return the first match in `text`."""
         start = 0
         for step in required_literals(self.regex):
-            ends = [place + len(literal) for literal in step if (place := text.find(literal, start)) >= 0]
+            ends = [
+                place + len(literal)
+                for literal in step
+                if (place := text.find(literal, start)) >= 0
+            ]
             if not ends:
                 return None
             start = min(ends)
@@ -164,8 +208,15 @@ class Pattern(Strict):
 
 def _found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
     known = any(text in pattern.regex for text in NEEDLES)
-    if info.context and pattern.scope in ("line", "crash") and not (pattern.begins or pattern.anchors or known):
-        raise ValueError(f"a `{pattern.scope}` pattern needs `begins` (how its message starts) or an `anchor` (a literal)")
+    if (
+        info.context
+        and pattern.scope in ("line", "crash")
+        and not (pattern.begins or pattern.anchors or known)
+    ):
+        raise ValueError(
+            f"a `{pattern.scope}` pattern needs `begins` (how its message starts) or "
+            "an `anchor` (a literal)"
+        )
     return pattern
 
 
@@ -187,7 +238,9 @@ class RemedyCandidate(Strict):
     option: str | None = None
     """An option to launch a kernel with, in turn with each of `values`."""
     rewrite: Literal["barriers", "static", "dtype"] | None = None
-    """Put barriers before transfers, make dimensions of arguments static, or compute with 32 bit floats."""
+    """Put barriers before transfers, make dimensions of arguments static, or compute
+    with 32 bit floats.
+    """
     why: Text = ""
     checks_less: bool = False
     """The flag only silences a check."""
@@ -220,7 +273,9 @@ def _one_kind(candidate: RemedyCandidate) -> RemedyCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RuleExample(Strict):
-    """Output as a compiler prints it, with the details and the signature that must be read from it."""
+    """Output as a compiler prints it, with the details and the signature that must be
+    read from it.
+    """
 
     text: str
     details: Mapping[str, _Value] = field(default_factory=dict)
@@ -248,7 +303,9 @@ class OtherClass(Strict):
     certain: Regex = ""
     """For `as_read`: matches messages that no pass can cause."""
     doubtful: Regex = ""
-    """For `as_made`: matches messages that a verifier prints, too; only the reader of the input prints others."""
+    """For `as_made`: matches messages that a verifier prints, too; only the reader of
+    the input prints others.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,22 +314,35 @@ class Rule(Strict):
 
     name: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     rank: Annotated[int, Field(ge=0, lt=100)]
-    """Order of root causes, smallest first; 80 and above are consequences, reported only when no root cause is found."""
+    """Order of root causes, smallest first; 80 and above are consequences, reported
+    only when no root cause is found.
+    """
     explanation: Text
-    advice: Annotated[Mapping[str, tuple[Text, ...]], Field(alias="remedies"), BeforeValidator(_by_compiler)]
+    advice: Annotated[
+        Mapping[str, tuple[Text, ...]],
+        Field(alias="remedies"),
+        BeforeValidator(_by_compiler),
+    ]
     examples: Annotated[tuple[RuleExample, ...], Field(min_length=1), OneOrMore]
     near_misses: Annotated[tuple[str, ...], Field(min_length=1), OneOrMore]
     family: str = ""
-    patterns: Annotated[tuple[Annotated[Pattern, WithRegex, AfterValidator(_found_fast)], ...], OneOrMore] = ()
+    patterns: Annotated[
+        tuple[Annotated[Pattern, WithRegex, AfterValidator(_found_fast)], ...],
+        OneOrMore,
+    ] = ()
     identity: Texts = ()
-    """Captures that enter the signature; `message` stands for the normalised headline, `frames` for the stack, `caller` for
-    what called a function of a header in which an assertion failed, `dispatch` for the kind of dispatch. A capture `reason`,
-    from the lines around the match, also extends the headline.
+    """Captures that enter the signature; `message` stands for the normalised headline,
+    `frames` for the stack, `caller` for what called a function of a header in which an
+    assertion failed, `dispatch` for the kind of dispatch. A capture `reason`, from the
+    lines around the match, also extends the headline.
     """
     candidates: Annotated[
-        Mapping[str, tuple[Annotated[RemedyCandidate, AfterValidator(_one_kind)], ...]], BeforeValidator(_by_compiler)
+        Mapping[str, tuple[Annotated[RemedyCandidate, AfterValidator(_one_kind)], ...]],
+        BeforeValidator(_by_compiler),
     ] = field(default_factory=dict)
-    """What `triage remedy` tries first, most promising first, by compiler family; `""` for all."""
+    """What `triage remedy` tries first, most promising first, by compiler family; `""`
+    for all.
+    """
     phase: str | None = None
     says_nothing: Cause | None = None
     """Why a probe with this failure is untestable."""
@@ -281,9 +351,13 @@ class Rule(Strict):
     source_op: bool = False
     """Read `source_op`, the operation in the source line that follows the match."""
     as_read: OtherClass | None = None
-    """What this failure is when no pass has changed the operation: the input is invalid as it stands."""
+    """What this failure is when no pass has changed the operation: the input is invalid
+    as it stands.
+    """
     as_made: OtherClass | None = None
-    """What this failure is when passes have run, so that the message is not about the input."""
+    """What this failure is when passes have run, so that the message is not about the
+    input.
+    """
     passes: Texts = ()
     """Names of passes that assign this class to a failure no text explains."""
     frames: Annotated[tuple[Regex, ...], OneOrMore] = ()
@@ -292,12 +366,18 @@ class Rule(Strict):
     """How a process ended that this class describes, with or without output."""
     signals: Annotated[tuple[int, ...], OneOrMore] = ()
     explains: Texts = ()
-    """Signatures (or their beginnings) that this failure causes; they are not reported next to it."""
+    """Signatures (or their beginnings) that this failure causes; they are not reported
+    next to it.
+    """
 
     @property
     def remedies(self) -> tuple[Advice, ...]:
         """What to do, with the compiler family that each advice is for."""
-        return tuple(Advice(text, name or None) for name, texts in self.advice.items() for text in texts)
+        return tuple(
+            Advice(text, name or None)
+            for name, texts in self.advice.items()
+            for text in texts
+        )
 
     @property
     def consequence(self) -> bool:
@@ -309,12 +389,15 @@ class Rule(Strict):
         return (*self.candidates.get("", ()), *self.candidates.get(compiler, ()))
 
     def context_of(self, text: str, known: Mapping[str, str]) -> dict[str, str]:
-        """Return the captures in a line that follows the match. known: the captures of the match."""
+        """Return the captures in a line that follows the match. known: the captures of
+        the match.
+        """
         captures: dict[str, str] = {}
         for context in self.context:
             if context.op in (None, known.get("op")) and not known.get(context.unless):
                 match = compiled(context.regex).search(text)
-                captures |= captures_of(match) if match else {}
+                if match:
+                    captures |= captures_of(match)
         return captures
 
 
@@ -322,7 +405,8 @@ class Rule(Strict):
 class RuleSet:
     """The rules that output is classified by: smallest rank first, one rule a class.
 
-    Every set contains the packaged rules or replacements of them, so `unknown`, `silent-failure` and `segfault` exist.
+    Every set contains the packaged rules or replacements of them, so `unknown`,
+    `silent-failure` and `segfault` exist.
     """
 
     rules: tuple[Rule, ...]
@@ -336,10 +420,14 @@ class RuleSet:
         return {rule.name: rule for rule in self.rules}
 
     def unexplained(self, failure: Failure) -> bool:
-        """Return whether the output does not say what went wrong: only a consequence, or a message that no rule knows."""
+        """Return whether the output does not say what went wrong: only a consequence,
+        or a message that no rule knows.
+        """
         rule = self.by_name.get(failure.failure_class)
         return rule is None or rule.consequence or rule.name == "unknown"
 
     def needs_pass(self, failure: Failure) -> bool:
-        """Return whether only the failing pass identifies the failure, because the output does not say what went wrong."""
+        """Return whether only the failing pass identifies the failure, because the
+        output does not say what went wrong.
+        """
         return self.unexplained(failure) or failure.failure_class == "silent-failure"

@@ -1,4 +1,6 @@
-"""Read rule files (YAML) into rule sets; report every mistake of every file with its line."""
+"""Read rule files (YAML) into rule sets; report every mistake of every file with its
+line.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,17 @@ from triage.model.outcome import Failure
 if TYPE_CHECKING:
     from triage.recipes.document import ConfigDocument
 
-_ALWAYS = ("message", "frames", "caller", "frame", "dispatch", "reason", "running", "name")  # captured without a pattern
+# captured without a pattern
+_ALWAYS = (
+    "message",
+    "frames",
+    "caller",
+    "frame",
+    "dispatch",
+    "reason",
+    "running",
+    "name",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,40 +45,64 @@ class RuleFile(Strict):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The classes, each with its family."""
-        return tuple(replace(rule, family=rule.family or self.family or rule.name) for rule in self.classes)
+        return tuple(
+            replace(rule, family=rule.family or self.family or rule.name)
+            for rule in self.classes
+        )
 
 
 @cache
 def packaged_rules() -> RuleSet:
-    """Return the rules that come with the program; their regexes are checked by the tests, not at each start."""
+    """Return the rules that come with the program; their regexes are checked by the
+    tests, not at each start.
+    """
     folder = files("triage.classify").joinpath("rules")
-    names = sorted(entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".yaml"))
-    read, adapter = [packaged_yaml(f"rules/{name}") for name in names], TypeAdapter(RuleFile)
-    return _ranked([rule for data in read for rule in adapter.validate_python(data).rules])
+    names = sorted(
+        entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    )
+    read = [packaged_yaml(f"rules/{name}") for name in names]
+    adapter = TypeAdapter(RuleFile)
+    return _ranked(
+        [rule for data in read for rule in adapter.validate_python(data).rules]
+    )
 
 
 def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
-    """Read the rules in `paths` (files, or folders of `*.yaml`) and add the packaged ones.
+    """Read the rules in `paths` (files, or folders of `*.yaml`) and add the packaged
+    ones.
 
-    A rule of these files takes precedence over a packaged one of the same rank and replaces one of the same class.
+    A rule of these files takes precedence over a packaged one of the same rank and
+    replaces one of the same class.
 
     Raises:
         BadFiles: with one problem for each mistake, its file and line.
     """
     own: dict[str, Rule] = {}
     problems: list[Problem] = []
-    for file in (file for path in paths for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])):
+    for file in (
+        file
+        for path in paths
+        for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])
+    ):
         try:
             own |= {rule.name: rule for rule in check_rules(file, own)}
         except BadFiles as error:
             problems += error.problems
     if problems:
         raise BadFiles(problems)
-    return _ranked([*own.values(), *(rule for rule in packaged_rules() if rule.name not in own)]) if own else packaged_rules()
+    if own:
+        return _ranked(
+            [
+                *own.values(),
+                *(rule for rule in packaged_rules() if rule.name not in own),
+            ]
+        )
+    return packaged_rules()
 
 
 def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
-    """Read and check one rule file. known: the rules of other files, whose classes must not be repeated.
+    """Read and check one rule file. known: the rules of other files, whose classes must
+    not be repeated.
 
     Raises:
         BadFiles: with one problem for each mistake.
@@ -76,16 +112,25 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
 
     document = read_document(path, "write a list `classes`")
     content = checked(document, RuleFile, context={"check": True})
-    rules = content.rules if content else ()
+    if content:
+        rules = content.rules
+    else:
+        rules = ()
     for index, rule in enumerate(rules):
         _check_identity(rule, index, document)
-        if rule.name in known or rule.name in [earlier.name for earlier in rules[:index]]:
-            document.report(("classes", index, "class"), f"class {rule.name!r} is already defined")
+        if rule.name in known or rule.name in [
+            earlier.name for earlier in rules[:index]
+        ]:
+            document.report(
+                ("classes", index, "class"), f"class {rule.name!r} is already defined"
+            )
     names = {*packaged_rules().by_name, *known, *(rule.name for rule in rules)}
     for index, rule in enumerate(rules):
         for key, other in (("as_made", rule.as_made), ("as_read", rule.as_read)):
             if other is not None and other.name not in names:
-                document.report(("classes", index, key), f"there is no class {other.name!r}")
+                document.report(
+                    ("classes", index, key), f"there is no class {other.name!r}"
+                )
     if not document.problems:
         _check_examples(rules, known, document)
     if document.problems:
@@ -98,25 +143,44 @@ def _ranked(rules: Sequence[Rule]) -> RuleSet:
 
 
 def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
-    regexes = [pattern.regex for pattern in rule.patterns] + [context.regex for context in rule.context]
+    regexes = [pattern.regex for pattern in rule.patterns] + [
+        context.regex for context in rule.context
+    ]
     regexes += [above.regex for above in rule.above] + list(rule.frames)
-    groups = {*_ALWAYS, "source_op"} if rule.source_op else {*_ALWAYS}
+    if rule.source_op:
+        groups = {*_ALWAYS, "source_op"}
+    else:
+        groups = {*_ALWAYS}
     with warnings.catch_warnings(action="ignore"):
         groups.update(*(re.compile(regex).groupindex for regex in regexes))
     for names in rule.identity:
         if not set(names.split("|")) <= groups:
-            document.report(("classes", index, "identity"), f"no pattern captures {names!r}")
+            document.report(
+                ("classes", index, "identity"), f"no pattern captures {names!r}"
+            )
 
 
-def _check_examples(rules: Sequence[Rule], known: Mapping[str, Rule], document: ConfigDocument) -> None:
+def _check_examples(
+    rules: Sequence[Rule], known: Mapping[str, Rule], document: ConfigDocument
+) -> None:
     """Check that each example is classified as it says, and that no near miss is."""
     from triage.classify.scanner import scan
 
-    every = _ranked(tuple({**packaged_rules().by_name, **known, **{rule.name: rule for rule in rules}}.values()))
+    every = _ranked(
+        tuple(
+            {
+                **packaged_rules().by_name,
+                **known,
+                **{rule.name: rule for rule in rules},
+            }.values()
+        )
+    )
 
     def first_failure(text: str, rule: Rule) -> Failure | None:
         found = scan([text.encode("utf-8", "replace")], every).failures
-        return next((failure for failure in found if failure.failure_class == rule.name), None)
+        return next(
+            (failure for failure in found if failure.failure_class == rule.name), None
+        )
 
     for number, rule in enumerate(rules):
         for index, example in enumerate(rule.examples):
@@ -125,13 +189,28 @@ def _check_examples(rules: Sequence[Rule], known: Mapping[str, Rule], document: 
                 continue
             first = first_failure(example.text, rule)
             if first is None:
-                document.report(at, "this example is not classified as its class; correct the patterns or the text")
+                document.report(
+                    at,
+                    (
+                        "this example is not classified as its class; correct the "
+                        "patterns or the text"
+                    ),
+                )
                 continue
             for name, value in example.details.items():
                 if first.details.get(name) != value:
-                    document.report((*at, "details", name), f"`{name}` is {first.details.get(name)!r} in this example")
+                    document.report(
+                        (*at, "details", name),
+                        f"`{name}` is {first.details.get(name)!r} in this example",
+                    )
             if example.signature not in (None, first.signature):
-                document.report((*at, "signature"), f"the signature of this example is {first.signature!r}")
+                document.report(
+                    (*at, "signature"),
+                    f"the signature of this example is {first.signature!r}",
+                )
         for index, text in enumerate(rule.near_misses):
             if first_failure(text, rule):
-                document.report(("classes", number, "near_misses", index), "this near miss is classified as the class")
+                document.report(
+                    ("classes", number, "near_misses", index),
+                    "this near miss is classified as the class",
+                )

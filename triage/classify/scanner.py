@@ -1,4 +1,6 @@
-"""Scan a compiler's output of any size, in pieces of any size, for failures; memory stays bounded."""
+"""Scan a compiler's output of any size, in pieces of any size, for failures; memory
+stays bounded.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from typing import BinaryIO
 
 from triage.classify import stack_dump
 from triage.classify.findings import Finding, Findings
-from triage.classify.line_matcher import EXCEPTION, LOOSE_EXCEPTION, match_exception, match_line
+from triage.classify.line_matcher import (
+    EXCEPTION,
+    LOOSE_EXCEPTION,
+    match_exception,
+    match_line,
+)
 from triage.classify.log import LogLine, SelectedLines, clean, diagnostic, text_pieces
 from triage.classify.passes import FailingPass, failing_pass
 from triage.classify.rules import MatchScope, Rule, RuleSet, captures_of, compiled
@@ -20,25 +27,42 @@ from triage.model.outcome import Failure
 
 _OF_CRASH = re.compile(r"Compiler crash traceback")
 _TRACEBACK = re.compile(
-    r"(?:Compiler crash traceback from this point on|\(most recent call last\)|Traceback \(most recent call last\)):?\Z"
+    r"(?:Compiler crash traceback from this point on|\(most recent call "
+    r"last\)|Traceback \(most recent call last\)):?\Z"
 )
-_CHAINED = re.compile(r"(?:The above exception was the direct cause of|During handling of the above exception)")
-_SOURCE_FILE = re.compile(r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?')
+_CHAINED = re.compile(
+    r"(?:The above exception was the direct cause of|During handling of the above "
+    r"exception)"
+)
+_SOURCE_FILE = re.compile(
+    r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?'
+)
 _LIBRARY = re.compile(r"/lib/python3[.\d]*/(?!(?:site|dist)-packages/)|^<|/importlib/")
 _CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
-_AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")  # an excerpt of the kernel's source follows
-_ANNOUNCES = re.compile(r":\Z|\broot error\(s\) found\.\Z|\A[\w.]+\Z")  # the message is below the exception
+# an excerpt of the kernel's source follows
+_AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")
+# the message is below the exception
+_ANNOUNCES = re.compile(r":\Z|\broot error\(s\) found\.\Z|\A[\w.]+\Z")
 _WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
-_PASSED_ON = re.compile(r"(?:\w+\.)*\w*RuntimeError: UNKNOWN: (?P<diagnostic>(?:-:\d+:\d+|<unknown>:\d+): error: .+)")
-_SOURCE_OP = re.compile(r'(?:%[\w#:, %]+ = )?"?(?P<op>[a-z_]\w*(?:\.\w+)+)"?(?=[ (<{]|\Z)')
-_STATEMENT = re.compile(r'(?:\A *|[{)>] |= )(?P<op>"?[a-z_]\w*(?:\.\w+)+"?)(?=[ (<{]|\Z)')
+_PASSED_ON = re.compile(
+    r"(?:\w+\.)*\w*RuntimeError: UNKNOWN: (?P<diagnostic>(?:-:\d+:\d+|<unknown>:\d+): "
+    r"error: .+)"
+)
+_SOURCE_OP = re.compile(
+    r'(?:%[\w#:, %]+ = )?"?(?P<op>[a-z_]\w*(?:\.\w+)+)"?(?=[ (<{]|\Z)'
+)
+_STATEMENT = re.compile(
+    r'(?:\A *|[{)>] |= )(?P<op>"?[a-z_]\w*(?:\.\w+)+"?)(?=[ (<{]|\Z)'
+)
 _COLUMN = re.compile(r":\d+:(\d+)\Z")
 _CUT_ASSERTION = re.compile(
-    r":\d+: (?:.*: )?A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion [`'](?!.*' failed)|\bAssertion\Z"
+    r":\d+: (?:.*: )?A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion "
+    r"[`'](?!.*' failed)|\bAssertion\Z"
     r"|\bpanicked at \S+:\d+:\d+:\Z"
 )
 
-_CONTEXT_LINES = 8  # read after an error: source line, caret, `called from`, head of the printed operation
+# read after an error: source line, caret, `called from`, head of the printed operation
+_CONTEXT_LINES = 8
 _LONGEST_ASSERTION = 4000  # characters, when it is broken into lines
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
@@ -66,18 +90,29 @@ class ClassifiedLogs:
     logs: Sequence[ClassifiedLog]
 
 
-def classify_log(log: Path | BinaryIO, rules: RuleSet, progress: Callable[[int], None] | None = None) -> tuple[Failure, ...]:
-    """Return the failures in a log, plain or gzip, in UTF-8 or UTF-16, root cause first; empty when there is none.
+def classify_log(
+    log: Path | BinaryIO, rules: RuleSet, progress: Callable[[int], None] | None = None
+) -> tuple[Failure, ...]:
+    """Return the failures in a log, plain or gzip, in UTF-8 or UTF-16, root cause
+    first; empty when there is none.
 
     progress: called every 64 KiB with the bytes read so far.
 
     Raises:
-        BadInput: the log cannot be opened, has no text, or its compressed stream is damaged.
+        BadInput: the log cannot be opened, has no text, or its compressed stream is
+            damaged.
     """
     with ExitStack() as stack:
-        name = str(log) if isinstance(log, Path) else "standard input"
+        if isinstance(log, Path):
+            name = str(log)
+        else:
+            name = "standard input"
         try:
-            stream = stack.enter_context(log.open("rb")) if isinstance(log, Path) else log
+            stream: BinaryIO
+            if isinstance(log, Path):
+                stream = stack.enter_context(log.open("rb"))
+            else:
+                stream = log
         except OSError as error:
             raise BadInput(f"{log}: {error.strerror}") from error
         return scan(text_pieces(stream, name, progress), rules).failures
@@ -104,9 +139,12 @@ class _Scanner:
         self._open: Finding | None = None  # waits for context in the next lines
         self._crash: Finding | None = None  # waits for its stack
         self._trace: _Traceback | None = None
-        self._cause: Finding | None = None  # the exception that the next traceback was caused by
-        self._again: tuple[int, LogLine] | None = None  # a line that was read on to, and is to be read again
-        self._script_until = 0  # last line of the script that a CI system prints before it runs it
+        # the exception that the next traceback was caused by
+        self._cause: Finding | None = None
+        # a line that was read on to, and is to be read again
+        self._again: tuple[int, LogLine] | None = None
+        # last line of the script that a CI system prints before it runs it
+        self._script_until = 0
 
     def scan(self) -> Findings:
         while following := self._again or self._next(0):
@@ -123,14 +161,21 @@ class _Scanner:
     def _next(self, wanted: int = 1) -> tuple[int, LogLine] | None:
         self._follow(wanted)
         number, raw = next(self._lines.numbered, (0, b""))
-        return (number, clean(raw)) if number else None
+        if number:
+            return (number, clean(raw))
+        return None
 
     def _line(self, number: int, line: LogLine) -> None:
-        if self._in_script(number, line) or not line.text or line.annotation in ("warning", "debug", "command"):
+        if (
+            self._in_script(number, line)
+            or not line.text
+            or line.annotation in ("warning", "debug", "command")
+        ):
             return
         if self._in_stack(number, line.text):
             return
-        if failed := failing_pass(line.text):
+        failed = failing_pass(line.text)
+        if failed:
             self._settle()
             self._settle_crash()
             self._match(number, line, certain=False)
@@ -140,9 +185,14 @@ class _Scanner:
             self._match(number, line)
 
     def _in_script(self, number: int, line: LogLine) -> bool:
-        """Return whether the line belongs to the printed script of a CI step, which may quote any message."""
+        """Return whether the line belongs to the printed script of a CI step, which may
+        quote any message.
+        """
         if line.annotation == "group":
-            self._script_until = number + _SCRIPT_LINES if line.text.startswith("Run ") else 0
+            if line.text.startswith("Run "):
+                self._script_until = number + _SCRIPT_LINES
+            else:
+                self._script_until = 0
             return True
         if line.annotation == "endgroup" or line.text.startswith("##[endgroup]"):
             self._script_until = 0
@@ -150,24 +200,58 @@ class _Scanner:
         return number <= self._script_until
 
     def _match(self, number: int, line: LogLine, *, certain: bool = True) -> None:
-        """Match a line with the rules. certain: false for a line that is not read as a diagnostic."""
-        parsed = diagnostic(line) if certain else None
-        is_source = self._open and self._open.location and parsed is None and line.indent and not line.annotation
-        finding = None if is_source else match_line(self._rules, line, parsed)  # source is printed below an error
-        while finding is None and _CUT_ASSERTION.search(line.text) and len(line.text) < _LONGEST_ASSERTION:
+        """Match a line with the rules. certain: false for a line that is not read as a
+        diagnostic.
+        """
+        if certain:
+            parsed = diagnostic(line)
+        else:
+            parsed = None
+        is_source = (
+            self._open
+            and self._open.location
+            and parsed is None
+            and line.indent
+            and not line.annotation
+        )
+        # source is printed below an error
+        if is_source:
+            finding = None
+        else:
+            finding = match_line(self._rules, line, parsed)
+        while (
+            finding is None
+            and _CUT_ASSERTION.search(line.text)
+            and len(line.text) < _LONGEST_ASSERTION
+        ):
             following = self._next()
             if following is None:
                 break
-            number, line, parsed = following[0], LogLine(line.text + following[1].text, following[1].annotation), None
+            number = following[0]
+            line = LogLine(line.text + following[1].text, following[1].annotation)
+            parsed = None
             finding = match_line(self._rules, line, None)
         if finding is None:
             if parsed and parsed.severity == "error" and parsed.certain:
-                rule = self._rules.by_name["build-error" if parsed.of_source else "unknown"]
-                self._begin(Finding(rule, parsed.message, number, parsed.location, {"message": parsed.message}))
+                rule = self._rules.by_name[
+                    "build-error" if parsed.of_source else "unknown"
+                ]
+                self._begin(
+                    Finding(
+                        rule,
+                        parsed.message,
+                        number,
+                        parsed.location,
+                        {"message": parsed.message},
+                    )
+                )
             elif self._open and not (parsed and parsed.severity != "note"):
                 self._add_context(number, line, note=parsed is not None)
             elif self._crash and self._open is None and parsed is None:
-                self._crash.captures = self._crash.rule.context_of(line.text, self._crash.captures) | self._crash.captures
+                self._crash.captures = (
+                    self._crash.rule.context_of(line.text, self._crash.captures)
+                    | self._crash.captures
+                )
             return
         finding.line = number
         self._read_above(finding)
@@ -176,7 +260,9 @@ class _Scanner:
             return
         self._settle()
         self._settle_crash()
-        finding.headline = stack_dump.assertion_headline(finding.captures) or finding.headline
+        finding.headline = (
+            stack_dump.assertion_headline(finding.captures) or finding.headline
+        )
         self._crash = finding
         self._follow(2)
 
@@ -184,51 +270,89 @@ class _Scanner:
         for above in finding.rule.above:
             if compiled(above.below).search(finding.headline):
                 lines = (clean(raw) for raw in reversed(self._lines.above))
-                matches = (compiled(above.regex).match(line.text) for line in lines if line.text and not line.indent)
+                matches = (
+                    compiled(above.regex).match(line.text)
+                    for line in lines
+                    if line.text and not line.indent
+                )
                 match = next(filter(None, matches), None)
-                finding.captures |= captures_of(match) if match else {}
+                if match:
+                    finding.captures |= captures_of(match)
 
     def _begin(self, finding: Finding) -> None:
         self._settle()
         self._open = finding
-        if (match := _AT_SOURCE.match(finding.headline)) and finding.captures.get("message", "").startswith("at "):
+        match = _AT_SOURCE.match(finding.headline)
+        if match and finding.captures.get("message", "").startswith("at "):
             cause, self._cause = self._cause, None
             finding.headline = match["head"]
-            finding.captures |= {"message": "", "reason": cause.failure().headline if cause else ""}
+            finding.captures |= {
+                "message": "",
+                "reason": cause.failure().headline if cause else "",
+            }
             self._read_reason(finding, excerpt=True)
         finding.read_name(finding.headline)
         if finding.reads_on:
-            self._follow(1 if finding.rule.source_op and not finding.rule.context else _CONTEXT_LINES)
+            self._follow(
+                1
+                if finding.rule.source_op and not finding.rule.context
+                else _CONTEXT_LINES
+            )
 
     def _read_reason(self, finding: Finding, *, excerpt: bool) -> None:
-        """Read the message below an exception, for an excerpt of source below the caret; it may tell the class, too."""
+        """Read the message below an exception, for an excerpt of source below the
+        caret; it may tell the class, too.
+        """
         wanted = not excerpt
         for _ in range(_EXCERPT_LINES if excerpt else _LINES_BELOW):
             following = self._next()
             if following is None:
                 return
             number, line = following
-            is_other = _CHAINED.match(line.text) or _AT_SOURCE.match(line.text) or line.text.startswith(("File ", "Traceback "))
-            if is_other or (not excerpt and match_line(self._rules, line, diagnostic(line))):
+            is_other = (
+                _CHAINED.match(line.text)
+                or _AT_SOURCE.match(line.text)
+                or line.text.startswith(("File ", "Traceback "))
+            )
+            if is_other or (
+                not excerpt and match_line(self._rules, line, diagnostic(line))
+            ):
                 self._again = following
                 return
-            if wanted and (line.text if excerpt else line.text[:1].isalnum() or line.text[:1] in {"'", '"', "(", "<"}):
+            if wanted and (
+                line.text
+                if excerpt
+                else line.text[:1].isalnum() or line.text[:1] in {"'", '"', "(", "<"}
+            ):
                 break
             wanted = wanted or line.text == "^"
         else:
             return
         if not excerpt:
             kind = finding.captures.get("type", "Error")
-            matches = (match_exception(self._rules, f"{kind}: {prefix}{line.text}", ()) for prefix in ("", "error: "))
-            if found := next((match for match in matches if match and not match.rule.consequence), None):
-                self._open = finding = Finding(found.rule, finding.headline, number, captures=found.captures)
+            matches = (
+                match_exception(self._rules, f"{kind}: {prefix}{line.text}", ())
+                for prefix in ("", "error: ")
+            )
+            found = next(
+                (match for match in matches if match and not match.rule.consequence),
+                None,
+            )
+            if found:
+                self._open = finding = Finding(
+                    found.rule, finding.headline, number, captures=found.captures
+                )
         finding.captures["reason"] = line.text
 
     def _add_context(self, number: int, line: LogLine, *, note: bool) -> None:
         assert self._open
         captures = self._open.captures
         captures |= self._open.rule.context_of(line.text, captures) | captures
-        if self._open.rule.source_op and number == (self._open.line or 0) + 1 and not note:
+        if (
+            self._open.rule.source_op
+            and number == (self._open.line or 0) + 1
+            and not note
+        ):
             captures.update(_source_op(line, self._open.location or ""))
         self._open.read_name(line.text)
 
@@ -243,12 +367,16 @@ class _Scanner:
             return
         stack = finding.stack
         if finding.rule.name == "segfault" and stack.symbols:
-            finding.rule = next((rule for rule in self._rules if _frames_match(rule, stack)), finding.rule)
+            finding.rule = next(
+                (rule for rule in self._rules if _frames_match(rule, stack)),
+                finding.rule,
+            )
             place = stack.place
             if place and ("kind" not in finding.captures or not finding.headline):
                 finding.headline = f"crashed in {place.partition(' ')[0]}"
         finding.headline = finding.headline or "crashed"
-        if name := stack.failing_pass or stack_dump.pass_of(finding.captures):
+        name = stack.failing_pass or stack_dump.pass_of(finding.captures)
+        if name:
             finding.failing_pass = FailingPass(name)
         self._findings.add(finding)
 
@@ -259,7 +387,8 @@ class _Scanner:
         self._settle()
         self._follow(3)
         crash = self._crash = self._crash or self._unnamed_crash(number)
-        if running := stack_dump.RUNNING.match(text):
+        running = stack_dump.RUNNING.match(text)
+        if running:
             crash.captures["running"] = running["name"]
         if frame and not crash.stack.add(frame):
             self._settle_crash()
@@ -271,19 +400,26 @@ class _Scanner:
         return Finding(self._rules.by_name["segfault"], "", number)
 
     def _in_traceback(self, number: int, line: LogLine) -> bool:
-        """Return whether the line belongs to a Python traceback, and read it; rules match its last line."""
+        """Return whether the line belongs to a Python traceback, and read it; rules
+        match its last line.
+        """
         if _CHAINED.match(line.text) and self._open:
             self._cause, self._open = self._open, None
             self._follow(4)
             return True
         if _TRACEBACK.search(line.text):
-            if _OF_CRASH.match(line.text) and self._open and self._open.rule.consequence:
+            if (
+                _OF_CRASH.match(line.text)
+                and self._open
+                and self._open.rule.consequence
+            ):
                 self._open = None  # the exception says more
             self._settle()
             self._trace = _Traceback(line.indent)
             self._follow(4)
             return True
-        if self._trace is None and _CALL.match(line.text):  # the header of the traceback is missing
+        # the header of the traceback is missing
+        if self._trace is None and _CALL.match(line.text):
             self._settle()
             self._trace = _Traceback(max(0, line.indent - 2))
         trace = self._trace
@@ -291,16 +427,22 @@ class _Scanner:
             return False
         trace.lines += 1
         self._follow(4)
-        if source := _SOURCE_FILE.match(line.text):
+        source = _SOURCE_FILE.match(line.text)
+        if source:
             trace.files.append(source["file"])
             trace.function, trace.source = source["function"] or "", ""
             if trace.function and not _LIBRARY.search(source["file"]):
-                trace.own = f"{re.split(r'[/.]', source['file'].removesuffix('.py'))[-1]}.{trace.function}"
+                trace.own = (
+                    f"{re.split(r'[/.]', source['file'].removesuffix('.py'))[-1]}."
+                    f"{trace.function}"
+                )
             return True
         if line.indent > trace.indent and line.annotation != "pytest":
             trace.source = trace.source or line.text
             return True
-        if EXCEPTION.match(line.text) or (trace.files and LOOSE_EXCEPTION.match(line.text)):
+        if EXCEPTION.match(line.text) or (
+            trace.files and LOOSE_EXCEPTION.match(line.text)
+        ):
             self._trace = None
             self._exception(number, line, trace)
             return True
@@ -309,7 +451,9 @@ class _Scanner:
         return False
 
     def _exception(self, number: int, line: LogLine, trace: _Traceback) -> None:
-        if passed_on := _PASSED_ON.match(line.text):  # the compiler's own diagnostics, of which more may follow
+        # the compiler's own diagnostics, of which more may follow
+        passed_on = _PASSED_ON.match(line.text)
+        if passed_on:
             self._match(number, replace(line, text=passed_on["diagnostic"]))
             return
         finding = match_exception(self._rules, line.text, trace.files)
@@ -320,11 +464,18 @@ class _Scanner:
             self._open = None
         if _WRAPPED.search(finding.headline):
             self._trace = trace
-        elif finding.captures.get("type") == finding.headline and trace.function and trace.source:
+        elif (
+            finding.captures.get("type") == finding.headline
+            and trace.function
+            and trace.source
+        ):
             finding.captures["reason"] = f"in {trace.function}: {trace.source}"
-        if trace.own and any("frame" in names.split("|") for names in finding.rule.identity):
+        if trace.own and any(
+            "frame" in names.split("|") for names in finding.rule.identity
+        ):
             finding.captures["frame"] = trace.own
-        if self._cause and self._cause.rule.rank < finding.rule.rank:  # chained exceptions are one failure
+        # chained exceptions are one failure
+        if self._cause and self._cause.rule.rank < finding.rule.rank:
             finding, self._cause = self._cause, None
         if not _AT_SOURCE.match(finding.headline):
             self._cause = None
@@ -334,15 +485,32 @@ class _Scanner:
 
 
 def _source_op(line: LogLine, location: str) -> dict[str, str]:
-    """Return the operation in a source line, the one at the location's column where several are in it."""
+    """Return the operation in a source line, the one at the location's column where
+    several are in it.
+    """
     column, text = _COLUMN.search(location), " " * line.indent + line.text
-    at = int(column[1]) - 1 if column else 0
-    if text[at - 1 : at] == " " and (match := _SOURCE_OP.match(text, at)):
-        return {"source_op": match["op"]}
-    before = [found["op"] for found in _STATEMENT.finditer(text) if found.start("op") <= at]
+    if column:
+        at = int(column[1]) - 1
+    else:
+        at = 0
+    if text[at - 1 : at] == " ":
+        match = _SOURCE_OP.match(text, at)
+        if match:
+            return {"source_op": match["op"]}
+    before = [
+        found["op"] for found in _STATEMENT.finditer(text) if found.start("op") <= at
+    ]
     match = _SOURCE_OP.match(line.text)
-    return {"source_op": before[-1].strip('"')} if before else {"source_op": match["op"]} if match else {}
+    if before:
+        return {"source_op": before[-1].strip('"')}
+    if match:
+        return {"source_op": match["op"]}
+    return {}
 
 
 def _frames_match(rule: Rule, stack: stack_dump.Stack) -> bool:
-    return any(re.search(regex, symbol) for regex in rule.frames for symbol in stack.symbols[:40])
+    return any(
+        re.search(regex, symbol)
+        for regex in rule.frames
+        for symbol in stack.symbols[:40]
+    )

@@ -1,4 +1,6 @@
-"""Parse the stack dumps of native crashes, and select the frames that identify a crash."""
+"""Parse the stack dumps of native crashes, and select the frames that identify a
+crash.
+"""
 
 from __future__ import annotations
 
@@ -13,32 +15,51 @@ from triage.classify.rules import packaged_yaml
 _FRAMES = 12  # listed in a failure's details
 _MAX_SYMBOLS = 200
 
-_NUMBERED = re.compile(r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)")
+_NUMBERED = re.compile(
+    r"#(?P<index>\d{1,9}+)\s+0x[0-9a-fA-F]+\s*(?:in\s+)?(?P<rest>.*)"
+)
 _COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest>.*)")
-_MANGLED = re.compile(r"\S*\((?P<mangled>\w*)(?:\+0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]\Z")
+_MANGLED = re.compile(
+    r"\S*\((?P<mangled>\w*)(?:\+0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]\Z"
+)
 _MANGLED_NAME = re.compile(r"(\d{1,3})(?=\D)")
 AROUND_STACK = re.compile(
-    r"Stack dump|(?:PLEASE|Please) submit a bug report|Please report issues to https?://|\*\*\* Check failure stack trace|"
-    r"\d+\.\s+(?:Program arguments:|Running pass|<eof> parser|Code generation|Optimizer|MLIR Parser|\S+:\d+:\d+: )|"
-    r"(?:0x[0-9A-F]{12,16})*, \S.*\(0x[0-9A-F]+\) \+ 0x[0-9A-F]+ byte\(s\)"  # a frame on Windows
+    r"Stack dump|(?:PLEASE|Please) submit a bug report|Please report issues to "
+    r"https?://|\*\*\* Check failure stack trace|"
+    r"\d+\.\s+(?:Program arguments:|Running pass|<eof> parser|Code "
+    r"generation|Optimizer|MLIR Parser|\S+:\d+:\d+: )|"
+    # a frame on Windows
+    r"(?:0x[0-9A-F]{12,16})*, \S.*\(0x[0-9A-F]+\) \+ 0x[0-9A-F]+ byte\(s\)"
 )
-RUNNING = re.compile(r"""\d+\.\s+Running pass (?P<quote>['"])(?P<name>(?:(?!(?P=quote)|[Pp]ass [Mm]anager).)+)(?P=quote) on """)
-_PASS_FUNCTION = re.compile(r"\b(?P<pass>\w+Pass)(?:<[^<>]*>)?::\w|\b(?P<mlir>\w+)::runOnOperation\b")
+RUNNING = re.compile(
+    r"""\d+\.\s+Running pass (?P<quote>['"])"""
+    r"(?P<name>(?:(?!(?P=quote)|[Pp]ass [Mm]anager).)+)(?P=quote) on "
+)
+_PASS_FUNCTION = re.compile(
+    r"\b(?P<pass>\w+Pass)(?:<[^<>]*>)?::\w|\b(?P<mlir>\w+)::runOnOperation\b"
+)
 _STOPPING = frozenset({"abort", "raise", "gsignal", "pthread_kill", "__assert_fail"})
 _SYSTEM = re.compile(r"\blib(?:c|pthread|system_\w+)[.-]|/glibc\b")
-# Blanks are searched from the first one only: from each one, a long run takes quadratic time.
+# Blanks are searched from the first one only: from each one, a long run takes quadratic
+# time.
 _FILE = re.compile(
-    r"(?<!\s)\s++(?:\(?[^\s(]*\+0x[0-9a-fA-F]+\)|\S+:\d+(?::\d+)?|\+ \d+)\s*\Z|(?<!\s)\s*+\([^\s(]*\+0x[0-9a-fA-F]+\)\s*\Z"
+    r"(?<!\s)\s++(?:\(?[^\s(]*\+0x[0-9a-fA-F]+\)|\S+:\d+(?::\d+)?|\+ "
+    r"\d+)\s*\Z|(?<!\s)\s*+\([^\s(]*\+0x[0-9a-fA-F]+\)\s*\Z"
 )
 _CLONE = re.compile(r"(?<!\s)\s*+\[(?:clone|with|abi)[^\]]*\]|\(\.[\w.]+\)")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _INSTANTIATED = re.compile(r"\b(?:To|T|U) = ([\w:]{1,200})")
-_LAMBDA = re.compile(r"\{lambda\([^{}]*\)#?\d*\}|'lambda\d*'|\$_\d+|<lambda[^>]*>|\{unnamed[^{}]*\}")
-_OPERATORS = re.compile(r"operator(?:\s*(?:<<=?|>>=?|<=>|<=|>=|->\*?|<|>)| (?:new|delete)\b)")
+_LAMBDA = re.compile(
+    r"\{lambda\([^{}]*\)#?\d*\}|'lambda\d*'|\$_\d+|<lambda[^>]*>|\{unnamed[^{}]*\}"
+)
+_OPERATORS = re.compile(
+    r"operator(?:\s*(?:<<=?|>>=?|<=>|<=|>=|->\*?|<|>)| (?:new|delete)\b)"
+)
 _HIDE, _SHOW = str.maketrans("<> ", "\1\2\3"), str.maketrans("\1\2\3", "<> ")
 _STATUS = re.compile(r"-?[0-9]{1,9}")
 _PASS = re.compile(  # of MLIR; then of LLVM, by its old and its new pass manager
-    r"(?:^|::)(?:(?P<mlir>\w+)::runOnOperation|(?P<old>\w+)::runOn(?:Machine)?(?:Function|Module|Loop|SCC|Region|BasicBlock)"
+    r"(?:^|::)(?:(?P<mlir>\w+)::runOnOperation|(?P<old>\w+)::runOn(?:Machine)?"
+    r"(?:Function|Module|Loop|SCC|Region|BasicBlock)"
     r"|(?P<new>\w+Pass)::run(?:Impl)?)\Z"
 )
 
@@ -64,11 +85,15 @@ class Stack:
     last: int = -1
     """Number of the last frame."""
     before_gap: int | None = None
-    """How many of the symbols come before the first frame that lacks one, if there is such a frame."""
+    """How many of the symbols come before the first frame that lacks one, if there is
+    such a frame.
+    """
 
     @property
     def meaningful(self) -> tuple[str, ...]:
-        """The first frames that are specific to the crash, innermost first, up to the pass that ran."""
+        """The first frames that are specific to the crash, innermost first, up to the
+        pass that ran.
+        """
         return tuple(map(_short, self._specific()))
 
     def _specific(self) -> list[str]:
@@ -76,7 +101,8 @@ class Stack:
         for symbol in self.symbols:
             if _is_common(symbol):
                 continue
-            if not symbols or _short(symbols[-1]) != _short(symbol):  # recursion adds nothing
+            # recursion adds nothing
+            if not symbols or _short(symbols[-1]) != _short(symbol):
                 symbols.append(symbol)
             if len(symbols) == _FRAMES or _PASS.search(symbol):
                 break
@@ -84,45 +110,67 @@ class Stack:
 
     @property
     def place(self) -> str:
-        """Where it crashed, as `function in pass`: the innermost function that is not one of a header, and the pass that ran.
+        """Where it crashed, as `function in pass`: the innermost function that is not
+        one of a header, and the pass that ran.
 
-        Only these two: functions between them are inlined and renamed from release to release. Without a pass on the stack,
-        the function's caller.
+        Only these two: functions between them are inlined and renamed from release to
+        release. Without a pass on the stack, the function's caller.
         """
         symbols = self._specific()
-        own = [_short(symbol) for symbol in symbols if not _is_of_header(symbol)] or [*map(_short, symbols)]
+        own = [_short(symbol) for symbol in symbols if not _is_of_header(symbol)] or [
+            *map(_short, symbols)
+        ]
         name = self.failing_pass
         if name is None or not own:
             return " < ".join(own[:2])
-        return own[0] if own[0].startswith(f"{name}::") else f"{own[0]} in {name}"
+        if own[0].startswith(f"{name}::"):
+            return own[0]
+        return f"{own[0]} in {name}"
 
     def caller(self) -> str:
-        """Return what called the function of a header in which an assertion failed; empty where its name is not known.
+        """Return what called the function of a header in which an assertion failed;
+        empty where its name is not known.
 
         Behind a frame without a symbol, the next name may be that of a far caller.
         """
-        callers = (one for one in self.symbols[: self.before_gap] if not _is_common(one) and not _is_of_header(one))
+        callers = (
+            one
+            for one in self.symbols[: self.before_gap]
+            if not _is_common(one) and not _is_of_header(one)
+        )
         return _short(next(callers, ""))
 
     @property
     def failing_pass(self) -> str | None:
         """The innermost pass on the stack."""
         for symbol in self.symbols:
-            if (match := _PASS.search(symbol)) and not _is_common(symbol):
+            match = _PASS.search(symbol)
+            if match and not _is_common(symbol):
                 return match["mlir"] or match["old"] or match["new"]
         return None
 
     def add(self, frame: re.Match[str]) -> bool:
         """Append a frame; False when it begins another stack."""
-        index = self.last + 1 if "mangled" in frame.groupdict() else int(frame["index"])
+        if "mangled" in frame.groupdict():
+            index = self.last + 1
+        else:
+            index = int(frame["index"])
         if index <= self.last:
             return False
         self.last = index
-        symbol = _demangled(frame["mangled"]) if "mangled" in frame.groupdict() else symbol_of(frame["rest"])
-        in_system = _SYSTEM.search(frame[0]) is not None  # whose stripped functions get wrong names
+        if "mangled" in frame.groupdict():
+            symbol = _demangled(frame["mangled"])
+        else:
+            symbol = symbol_of(frame["rest"])
+        # whose stripped functions get wrong names
+        in_system = _SYSTEM.search(frame[0]) is not None
         if in_system or symbol in _STOPPING:  # the frames so far handled the signal
             self.before_gap = None
-        if symbol and not (in_system and symbol not in _STOPPING and symbol[0] != "_") and len(self.symbols) < _MAX_SYMBOLS:
+        if (
+            symbol
+            and not (in_system and symbol not in _STOPPING and symbol[0] != "_")
+            and len(self.symbols) < _MAX_SYMBOLS
+        ):
             self.symbols.append(symbol)
         elif not symbol and not in_system and self.before_gap is None:
             self.before_gap = len(self.symbols)
@@ -130,13 +178,17 @@ class Stack:
 
 
 def _short(symbol: str) -> str:
-    """Return a function's name with its class or namespace; those around it change between releases."""
-    return "::".join(symbol.removesuffix("::call").removesuffix("::lambda").split("::")[-2:])
+    """Return a function's name with its class or namespace; those around it change
+    between releases.
+    """
+    return "::".join(
+        symbol.removesuffix("::call").removesuffix("::lambda").split("::")[-2:]
+    )
 
 
 def parse_frame(text: str) -> re.Match[str] | None:
-    """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0`, `4  libX.so 0x00007f.. mlir::Foo::bar(...) + 63`, or
-    `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`.
+    """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0`, `4  libX.so 0x00007f..
+    mlir::Foo::bar(...) + 63`, or `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`.
     """
     return _NUMBERED.match(text) or _COLUMNS.match(text) or _MANGLED.match(text)
 
@@ -151,39 +203,62 @@ def _demangled(symbol: str) -> str:
 
 
 def assertion_headline(captures: Mapping[str, str]) -> str | None:
-    """Describe a failed assertion with its function's name instead of the whole declaration."""
+    """Describe a failed assertion with its function's name instead of the whole
+    declaration.
+    """
     function, expression = captures.get("function"), captures.get("expression")
     if not function or not expression:
         return None
     name = "::".join(symbol_of(function.replace("{anonymous}::", "")).split("::")[-2:])
-    file = f" ({captures['file']})" if "file" in captures else ""
+    if "file" in captures:
+        file = f" ({captures['file']})"
+    else:
+        file = ""
     return f"{name}{file}: Assertion `{' '.join(expression.split())}' failed"
 
 
 def short_name(function: str) -> str:
-    """Return the last two components of the name in a declaration, and the type that a function of a header is made for."""
+    """Return the last two components of the name in a declaration, and the type that a
+    function of a header is made for.
+    """
     name = "::".join(symbol_of(function).split("::")[-2:])
-    types = _INSTANTIATED.findall(function) if is_in_header(function) else []
+    if is_in_header(function):
+        types = _INSTANTIATED.findall(function)
+    else:
+        types = []
     return " ".join([name, *types[-1:]])
 
 
 def is_in_header(function: str) -> bool:
-    """Return whether a function, by its declaration, is one of a header that all of LLVM and MLIR uses."""
+    """Return whether a function, by its declaration, is one of a header that all of
+    LLVM and MLIR uses.
+    """
     return _is_of_header(symbol_of(function))
 
 
 def pass_of(captures: Mapping[str, str]) -> str:
-    """Return the pass that ran, by the stack dump or by the function of an assertion; empty when none is named."""
+    """Return the pass that ran, by the stack dump or by the function of an assertion;
+    empty when none is named.
+    """
     match = _PASS_FUNCTION.search(captures.get("function", ""))
     return captures.get("running") or (match["pass"] or match["mlir"] if match else "")
 
 
 def symbol_of(text: str) -> str:
-    """Return the qualified name in a demangled signature, without arguments, template arguments, file and return type."""
+    """Return the qualified name in a demangled signature, without arguments, template
+    arguments, file and return type.
+    """
     text = _CLONE.sub("", _FILE.sub("", " " + text)).strip()
-    text = text.removeprefix("decltype(auto) ").replace("(anonymous namespace)::", "").replace("`anonymous namespace'::", "")
-    # The brackets and blanks of an operator's name must not be taken for template arguments.
-    text = _OPERATORS.sub(lambda match: match[0].translate(_HIDE), _LAMBDA.sub("lambda", text))
+    text = (
+        text.removeprefix("decltype(auto) ")
+        .replace("(anonymous namespace)::", "")
+        .replace("`anonymous namespace'::", "")
+    )
+    # The brackets and blanks of an operator's name must not be taken for template
+    # arguments.
+    text = _OPERATORS.sub(
+        lambda match: match[0].translate(_HIDE), _LAMBDA.sub("lambda", text)
+    )
     text = text.replace("->", "")
     for _ in range(40):
         text, replaced = _TEMPLATE.subn("", text)
@@ -195,18 +270,25 @@ def symbol_of(text: str) -> str:
 
 
 def signal_name(value: str) -> str | None:
-    """Return `SIGSEGV` for `Segmentation fault`, `SIGSEGV`, `11`, or an exit code such as `139` or `245`."""
+    """Return `SIGSEGV` for `Segmentation fault`, `SIGSEGV`, `11`, or an exit code such
+    as `139` or `245`.
+    """
     if _STATUS.fullmatch(value):
         number = abs(int(value))
-        for candidate in (number, number - 128, 256 - number):  # a signal, or an exit code of a shell or a Python wrapper
+        # a signal, or an exit code of a shell or a Python wrapper
+        for candidate in (number, number - 128, 256 - number):
             if 0 < candidate < 32 and (candidate == number or candidate in _CRASHING):
                 return signal.Signals(candidate).name
         return None
     if value.startswith("SIG") or not value:
         return value or None
-    name: str | None = packaged_yaml("compiler_names")["signals"].get(value.strip().lower())
+    name: str | None = packaged_yaml("compiler_names")["signals"].get(
+        value.strip().lower()
+    )
     return name
 
 
 _CRASHING = frozenset({4, 5, 6, 7, 8, 9, 11, 24})
-"""Signals that an exit code may represent: 128 + n from a shell, 256 - n from a Python wrapper."""
+"""Signals that an exit code may represent: 128 + n from a shell, 256 - n from a Python
+wrapper.
+"""

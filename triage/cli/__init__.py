@@ -1,4 +1,6 @@
-"""The command line: every command parses, calls one workflow, renders, and ends with the exit code that it promises."""
+"""The command line: every command parses, calls one workflow, renders, and ends with
+the exit code that it promises.
+"""
 
 from triage.cli.app import main
 

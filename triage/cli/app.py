@@ -1,6 +1,7 @@
 """The program `triage`: its table of commands, its global options and its entry point.
 
-A command's module is imported when the command is called, so that `triage --help` imports none of them.
+A command's module is imported when the command is called, so that `triage --help`
+imports none of them.
 """
 
 from __future__ import annotations
@@ -25,11 +26,16 @@ from triage.cli.exit_codes import MEANINGS
 from triage.cli.screen import AppContext
 from triage.report.printable import printable
 
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer has no public name for it
+# typer has no public name for it
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 _SAME_SIGNAL = 0.3  # seconds within which a second signal belongs to the first
 _MOST_DIGITS = 4  # of the size of a terminal
-_SETTINGS: dict[str, Any] = {"rich_markup_mode": "markdown", "pretty_exceptions_enable": False}
-_GLOBAL = {"-q": "--quiet", "--quiet": "--quiet", "--verbose": "--verbose"}  # before or after the command
+_SETTINGS: dict[str, Any] = {
+    "rich_markup_mode": "markdown",
+    "pretty_exceptions_enable": False,
+}
+# before or after the command
+_GLOBAL = {"-q": "--quiet", "--quiet": "--quiet", "--verbose": "--verbose"}
 
 
 #: Where each command is defined, and its line in `triage --help`.
@@ -38,34 +44,65 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "init": ("recipe:init", "Write a first folder of recipes to start from."),
     "run": ("run:run", "Compile every case on every toolchain and report failures."),
     "classify": ("why:classify", "Name the failures in compiler output or a CI log."),
-    "history": ("bisect:history", "Find every change of each case's status across releases."),
-    "nightly": ("nightly:nightly", "Compare a new compiler with a baseline over all recipes."),
-    "nightly merge": ("nightly:nightly_merge", "Join the results of a nightly's shards."),
+    "history": (
+        "bisect:history",
+        "Find every change of each case's status across releases.",
+    ),
+    "nightly": (
+        "nightly:nightly",
+        "Compare a new compiler with a baseline over all recipes.",
+    ),
+    "nightly merge": (
+        "nightly:nightly_merge",
+        "Join the results of a nightly's shards.",
+    ),
     "nights": ("nights:app", "List, show and prune stored nights."),
     "site": ("nights:site", "Write a static site of all stored nights."),
     "show": ("nights:show", "Show everything known of a case."),
-    "bisect": ("bisect:bisect", "Find the release or commit that introduced or fixed a failure."),
-    "suspects": ("bisect:suspects", "Rank the commits between two revisions without building any."),
-    "attribute": ("why:attribute", "Find the pass after which two compilers' IR diverges."),
+    "bisect": (
+        "bisect:bisect",
+        "Find the release or commit that introduced or fixed a failure.",
+    ),
+    "suspects": (
+        "bisect:suspects",
+        "Rank the commits between two revisions without building any.",
+    ),
+    "attribute": (
+        "why:attribute",
+        "Find the pass after which two compilers' IR diverges.",
+    ),
     "reduce": ("reduce:reduce", "Reduce a failing program to a minimal reproducer."),
-    "replay": ("reduce:replay", "Check whether reproducers still fail, and on which versions."),
+    "replay": (
+        "reduce:replay",
+        "Check whether reproducers still fail, and on which versions.",
+    ),
     "lint": ("remedy:lint", "Find mistakes in a program before it is compiled."),
-    "remedy": ("remedy:remedy", "Find flags or input changes that make a failing case compile."),
+    "remedy": (
+        "remedy:remedy",
+        "Find flags or input changes that make a failing case compile.",
+    ),
     "bench": ("run:bench", "Measure the run time of compiled programs side by side."),
     "variants": ("remedy:variants", "Find which matrix values a failure depends on."),
     "toolchains": ("toolchains:app", "List, install, inspect and prune compilers."),
-    "issues": ("nights:issues", "Keep the issues of a GitHub repository in step with nights."),
+    "issues": (
+        "nights:issues",
+        "Keep the issues of a GitHub repository in step with nights.",
+    ),
     "expect": ("recipe:expect", "Update the lists of known failures."),
     "recipe": ("recipe:app", "Write, validate and list recipes."),
     "doctor": ("toolchains:doctor", "Check what this machine has and what it lacks."),
 }
 #: What replaces a command, an option of one command, or an option of several.
 _REMOVED = {
-    "watch": "progress is printed on the terminal, and the finished night is in nightly.json",
+    "watch": (
+        "progress is printed on the terminal, and the finished night is in nightly.json"
+    ),
     "open": "open the index.html that `triage site` writes",
-    "evidence": "results are shared by TRIAGE_EVIDENCE; a damaged cache is set aside by itself",
+    "evidence": "results are shared by TRIAGE_EVIDENCE; a damaged cache is set aside "
+    "by itself",
     "nights compare": "use `triage nightly -t REV -b REV`, or read the site",
-    "nights import": "keep the home's nights folder, or join shards with `triage nightly merge`",
+    "nights import": "keep the home's nights folder, or join shards with "
+    "`triage nightly merge`",
     "--older-than": "use --keep N, or name the nights",
     "site --open": "open the index.html that it writes",
     "history --repo": "`triage bisect --repo` lists the branches of releases",
@@ -73,7 +110,8 @@ _REMOVED = {
     "reduce --repeats": "they follow from how often the case fails",
     "remedy --dry-run": "--budget 3 tries the three most promising candidates",
     "--after-result": "an interrupted --fresh continues without it",
-    "--notify": "read exit code and nightly.json in the CI job, or use `triage issues sync`",
+    "--notify": "read exit code and nightly.json in the CI job, or use "
+    "`triage issues sync`",
     "--quarantine": "write an `expect` entry with `issue:` in the recipe",
     "--costs": "each shard has every N-th case",
     "--spare": "nothing replaces it",
@@ -85,24 +123,52 @@ _REMOVED = {
     "install --jobs": "four are installed at once",
     "list --family": "write `triage toolchains list FAMILY`",
     "new --kernel": "write --input FILE.py:KERNEL",
-    "reduce --metric": "write a recipe of `compiler: command` whose command fails where the number is too large",
-    **dict.fromkeys(("--import-log", "--export-log"), "`triage bisect --interactive --resume` keeps its verdicts"),
-    **dict.fromkeys(("--model-repo", "--model-good", "--model-bad"), "use --model DIR@GOOD..BAD"),
-    **dict.fromkeys(("--attribute", "--no-attribute"), "passes are always compared where that helps"),
-    **dict.fromkeys(("attribute --function", "remedy --function", "bisect --function"), "use --metric run_seconds:FUNCTION"),
-    **dict.fromkeys(("attribute --time", "remedy --time", "bisect --time"), "each probe is measured for at most 60 s"),
-    **dict.fromkeys(("install --family", "info --family"), "write the family before the revision, such as FAMILY:3.2.0"),
-    **dict.fromkeys(
-        ("attribute --phases", "attribute --no-phases"), "the phase is that of the pass, and no phase is compiled by itself"
+    "reduce --metric": (
+        "write a recipe of `compiler: command` whose command fails where the number "
+        "is too large"
     ),
-    **dict.fromkeys(("reduce --save-other-failures", "reduce --slipped"), "`triage classify` names the failures of a log"),
+    **dict.fromkeys(
+        ("--import-log", "--export-log"),
+        "`triage bisect --interactive --resume` keeps its verdicts",
+    ),
+    **dict.fromkeys(
+        ("--model-repo", "--model-good", "--model-bad"), "use --model DIR@GOOD..BAD"
+    ),
+    **dict.fromkeys(
+        ("--attribute", "--no-attribute"), "passes are always compared where that helps"
+    ),
+    **dict.fromkeys(
+        ("attribute --function", "remedy --function", "bisect --function"),
+        "use --metric run_seconds:FUNCTION",
+    ),
+    **dict.fromkeys(
+        ("attribute --time", "remedy --time", "bisect --time"),
+        "each probe is measured for at most 60 s",
+    ),
+    **dict.fromkeys(
+        ("install --family", "info --family"),
+        "write the family before the revision, such as FAMILY:3.2.0",
+    ),
+    **dict.fromkeys(
+        ("attribute --phases", "attribute --no-phases"),
+        "the phase is that of the pass, and no phase is compiled by itself",
+    ),
+    **dict.fromkeys(
+        ("reduce --save-other-failures", "reduce --slipped"),
+        "`triage classify` names the failures of a log",
+    ),
 }
 _MANY = 8  # options of a command from which on panels help to find one
 _PANELS = {
-    "What": "--case --suite-config --find --match --metric --vary --model --backend --chip --input --all "
-    "--interactive --dispatch --bisect --reduce --investigate --bench --save --run-code --from-text --block --line",
-    "Where to search": "--toolchain --baseline --good --bad --since --until --repo --project --every --build --share",
-    "How sure": "--confidence --trust --fresh --threshold --time --budget --strict --try",
+    "What": "--case --suite-config --find --match --metric --vary --model --backend "
+    "--chip --input --all --interactive --dispatch --bisect --reduce "
+    "--investigate --bench --save --run-code --from-text --block --line",
+    "Where to search": (
+        "--toolchain --baseline --good --bad --since --until --repo --project --every "
+        "--build --share"
+    ),
+    "How sure": "--confidence --trust --fresh --threshold --time --budget "
+    "--strict --try",
     "Output": "--out --format --github --allow-missing",
     "Advanced": "",
 }
@@ -126,11 +192,17 @@ def load(name: str) -> Any:
 def _describe_parameters(command: Any) -> None:
     """Show arguments first, and many options in panels by purpose."""
     options = [param for param in command.params if param.param_type_name == "option"]
-    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    arguments = [
+        param for param in command.params if param.param_type_name == "argument"
+    ]
     for option in options if len(options) >= _MANY else ():
-        panels = (panel for panel, names in _PANELS.items() if option.opts[0] in names.split())
+        panels = (
+            panel for panel, names in _PANELS.items() if option.opts[0] in names.split()
+        )
         option.rich_help_panel = next(panels, "Advanced")
-    options.sort(key=lambda option: list(_PANELS).index(option.rich_help_panel or "Advanced"))
+    options.sort(
+        key=lambda option: list(_PANELS).index(option.rich_help_panel or "Advanced")
+    )
     command.params[:] = [*arguments, *options]
     command.get_help_option = partial(_help_option, command.get_help_option)
 
@@ -144,61 +216,92 @@ def _help_option(make: Callable[[Any], Any], context: Any) -> Any:
 
 @contextmanager
 def _printable_errors() -> Iterator[None]:
-    """Complete usage errors: make what they quote safe to print, name all missing parameters and what replaces removed ones."""
+    """Complete usage errors: make what they quote safe to print, name all missing
+    parameters and what replaces removed ones.
+    """
     try:
         yield
     except _UsageError as error:
         shown: Any = error
-        name, option = shown.ctx.info_name if shown.ctx else "", getattr(shown, "option_name", "")
-        if instead := _REMOVED.get(f"{name} {option}") or _REMOVED.get(option):
+        if shown.ctx:
+            name = shown.ctx.info_name
+        else:
+            name = ""
+        option = getattr(shown, "option_name", "")
+        instead = _REMOVED.get(f"{name} {option}") or _REMOVED.get(option)
+        if instead:
             shown.message = f"{option} was removed: {instead}"
             shown.possibilities = None
-        if hasattr(shown, "param_type") and shown.param:  # given ones are read first, so that all others are missing
-            missing = [param for param in shown.ctx.command.params if param.required and param.name not in shown.ctx.params]
-            shown.param_type = ", ".join(f"{param.param_type_name} {param.get_error_hint()}" for param in missing)
+        # given ones are read first, so that all others are missing
+        if hasattr(shown, "param_type") and shown.param:
+            missing = [
+                param
+                for param in shown.ctx.command.params
+                if param.required and param.name not in shown.ctx.params
+            ]
+            shown.param_type = ", ".join(
+                f"{param.param_type_name} {param.get_error_hint()}" for param in missing
+            )
             shown.param = None
         shown.message = printable(shown.message)
         raise
 
 
 class LazyGroup(TyperGroup):
-    """A group that knows its commands by their summaries and imports the one that is called."""
+    """A group that knows its commands by their summaries and imports the one that is
+    called.
+    """
 
     def __init__(self, **settings: Any) -> None:
-        stubs = {name: TyperCommand(name, help=summary) for name, (_, summary) in COMMANDS.items()}
+        stubs = {
+            name: TyperCommand(name, help=summary)
+            for name, (_, summary) in COMMANDS.items()
+        }
         super().__init__(**{**settings, "commands": stubs})
         _describe_parameters(self)
 
-    def make_context(self, info_name: str | None, args: list[str], *values: Any, **settings: Any) -> Any:
+    def make_context(
+        self, info_name: str | None, args: list[str], *values: Any, **settings: Any
+    ) -> Any:
         for option in self.params:  # typer adds those of completion late
             cast(Any, option).metavar = ""
-        end = args.index("--") if "--" in args else len(args)
+        if "--" in args:
+            end = args.index("--")
+        else:
+            end = len(args)
         found = {_GLOBAL[word] for word in args[:end] if word in _GLOBAL}
         words = [word for word in args[:end] if word not in _GLOBAL]
         with _printable_errors():
-            return super().make_context(info_name, [*found, *words, *args[end:]], *values, **settings)
+            return super().make_context(
+                info_name, [*found, *words, *args[end:]], *values, **settings
+            )
 
     def invoke(self, ctx: Any) -> Any:
         with _printable_errors():
             return super().invoke(ctx)
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+    def resolve_command(
+        self, ctx: Any, args: list[str]
+    ) -> tuple[str | None, Any, list[str]]:
         for words in (" ".join(args[:2]), args[0]):
             if words in COMMANDS:
                 args = [words, *args[len(words.split()) :]]
                 break
             if words in _REMOVED and not words.startswith("-"):
-                raise typer.BadParameter(f"the command {words!r} was removed: {_REMOVED[words]}", ctx)
+                raise typer.BadParameter(
+                    f"the command {words!r} was removed: {_REMOVED[words]}", ctx
+                )
         name, _, rest = super().resolve_command(ctx, args)
         return name, load(name) if name else None, rest
 
 
+_CODES = "; ".join(f"{int(code)} {meaning}" for code, meaning in MEANINGS.items())
 app = typer.Typer(
     name="triage",
     cls=LazyGroup,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"Exit codes: {'; '.join(f'{int(code)} {meaning}' for code, meaning in MEANINGS.items())}.",
+    epilog=f"Exit codes: {_CODES}.",
     **_SETTINGS,
 )
 
@@ -229,32 +332,53 @@ def _print_version(wanted: bool) -> None:
 def options(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version and exit.",
+            callback=_print_version,
+            is_eager=True,
+        ),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Suppress progress, before or after the command; errors are printed.")
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            help="Suppress progress, before or after the command; errors are printed.",
+        ),
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Show each failure with all its details, before or after the command.")
+        bool,
+        typer.Option(
+            "--verbose",
+            help="Show each failure with all its details, before or after the command.",
+        ),
     ] = False,
 ) -> None:
-    """Find out why a compiler fails on your model, since which release, and whether the failure is known.
+    """Find out why a compiler fails on your model, since which release, and whether the
+    failure is known.
 
-    A recipe (YAML) says what to compile; `triage recipe new` writes one and `triage init` a folder of examples. Results
-    are cached, so an interrupted command continues where it stopped. The report goes to stdout, progress to stderr.
+    A recipe (YAML) says what to compile; `triage recipe new` writes one and `triage
+    init` a folder of examples. Results are cached, so an interrupted command continues
+    where it stopped. The report goes to stdout, progress to stderr.
     """
     del version
     context.obj = AppContext(quiet, verbose)
 
 
 def _handle_signals() -> None:
-    """End on Ctrl-C and on SIGTERM, which a cancelled CI job sends, with no compiler left running.
+    """End on Ctrl-C and on SIGTERM, which a cancelled CI job sends, with no compiler
+    left running.
 
-    A second signal ends the program at once; the watchdog of `execution.containment` then ends the compilers. Programs such as
-    `timeout` send each signal twice, so that one which follows immediately does not count.
+    A second signal ends the program at once; the watchdog of `execution.containment`
+    then ends the compilers. Programs such as
+    `timeout` send each signal twice, so that one which follows immediately does not
+    count.
 
-    Python runs a handler between two instructions of the main thread. If a signal arrives just before that thread blocks on a
-    lock, the handler would have to wait for the lock; another thread therefore sends the signal again until it has run.
+    Python runs a handler between two instructions of the main thread. If a signal
+    arrives just before that thread blocks on a lock, the handler would have to wait for
+    the lock; another thread therefore sends the signal again until it has run.
     """
     handled = threading.Event()
     first: list[float] = []  # when the first signal arrived
@@ -265,10 +389,12 @@ def _handle_signals() -> None:
         if not first:
             first.append(time.monotonic())
             if (processes := sys.modules.get("triage.execution.process")) is not None:
-                processes.interrupt_all()  # other threads may wait for them, and this one for the threads
+                # other threads may wait for them, and this one for the threads
+                processes.interrupt_all()
             raise KeyboardInterrupt
         if time.monotonic() - first[0] > _SAME_SIGNAL:
-            os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")  # a progress bar hides the cursor
+            # a progress bar hides the cursor
+            os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")
             os._exit(130)
 
     def send_again() -> None:
@@ -295,14 +421,25 @@ def main() -> None:
     try:
         _handle_signals()
     except RuntimeError as error:
-        os.write(2, f"triage: this machine starts no more threads ({error}); end other programs or raise its limit\n".encode())
+        os.write(
+            2,
+            (
+                f"triage: this machine starts no more threads ({error}); end other "
+                "programs or raise its limit\n"
+            ).encode(),
+        )
         sys.exit(4)
     for name in ("COLUMNS", "LINES"):  # rich makes lines as wide as they say
         if len(os.environ.get(name, "")) > _MOST_DIGITS:
             del os.environ[name]
-    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"  # searching every installed package for plugins slows each start
+    # searching every installed package for plugins slows each start
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     words = sys.argv[1:]
-    end = words.index("--") + 1 if "--" in words else len(words)
-    if any(word.startswith("-") for word in words[end:]):  # one command line in the place of a recipe, instead of paths
+    if "--" in words:
+        end = words.index("--") + 1
+    else:
+        end = len(words)
+    # one command line in the place of a recipe, instead of paths
+    if any(word.startswith("-") for word in words[end:]):
         words[end:] = [shlex.join(words[end:])]
     app(words, prog_name="triage")

@@ -1,4 +1,6 @@
-"""`triage bisect`, `triage history` and `triage suspects`: what changed between revisions, and which change it was."""
+"""`triage bisect`, `triage history` and `triage suspects`: what changed between
+revisions, and which change it was.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,13 @@ from triage.bisect.search import BisectRequest
 from triage.bisect.suspects import rank_changes
 from triage.bisect.two_repositories import ModelHistory, bisect_two
 from triage.classify import classify_log, packaged_rules
-from triage.cli.context import load_cases, one_case, open_runner, select_one_family, show_forecast
+from triage.cli.context import (
+    load_cases,
+    one_case,
+    open_runner,
+    select_one_family,
+    show_forecast,
+)
 from triage.cli.exit_codes import Exit, command, exit_for_probes, exit_without_answer
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
@@ -57,7 +65,12 @@ from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failed, Failure
-from triage.report.bisection import bisect_document, history_document, suspects_document, two_repositories_document
+from triage.report.bisection import (
+    bisect_document,
+    history_document,
+    suspects_document,
+    two_repositories_document,
+)
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import home_path
@@ -71,63 +84,112 @@ def bisect(
     named: OneCase,
     compiling: Compiling,
     find: Annotated[
-        BisectKind, option("Find the change that brought the failure, or the one that fixed it.", metavar=None)
+        BisectKind,
+        option(
+            "Find the change that brought the failure, or the one that fixed it.",
+            metavar=None,
+        ),
     ] = BisectKind.REGRESSION,
     match: Annotated[
-        FailureMatch, option("Compare failures by this; revisions with another failure are skipped.", metavar=None)
+        FailureMatch,
+        option(
+            "Compare failures by this; revisions with another failure are skipped.",
+            metavar=None,
+        ),
     ] = FailureMatch.SIGNATURE,
     metric: Annotated[
         str | None,
         option(
-            "Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, artifact_bytes, run_seconds, or any that "
-            "`triage run` reports for the recipe; --good and --bad say which values are good. FUNCTION: the one to run.",
+            "Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, "
+            "artifact_bytes, run_seconds, or any that `triage run` reports for the "
+            "recipe; --good and --bad say which values are good. FUNCTION: the one to "
+            "run.",
             metavar="NAME[:FUNCTION]",
         ),
     ] = None,
     threshold: Annotated[
         float | None,
         option(
-            "Number beyond which a revision is bad; for run_seconds a ratio to the good end (default: in between).", least=0.0
+            (
+                "Number beyond which a revision is bad; for run_seconds a ratio to "
+                "the good end (default: in between)."
+            ),
+            least=0.0,
         ),
     ] = None,
-    good: Annotated[str | None, option("Known-good revision, which compiles (default: found automatically).")] = None,
+    good: Annotated[
+        str | None,
+        option("Known-good revision, which compiles (default: found automatically)."),
+    ] = None,
     bad: Annotated[
         str | None,
-        option("Known-bad revision, which fails (default: the newest; with --find fix, found automatically)."),
+        option(
+            "Known-bad revision, which fails (default: the newest; with --find fix, "
+            "found automatically)."
+        ),
     ] = None,
     repo: RepoOption = None,
     model: Annotated[
         str | None,
         option(
-            "Clone that holds RECIPE, and two commits of it: find out whether the compiler or the model changed.",
+            (
+                "Clone that holds RECIPE, and two commits of it: find out whether the "
+                "compiler or the model changed."
+            ),
             metavar="DIR@GOOD..BAD",
         ),
     ] = None,
     project: ProjectOption = None,
-    build: Annotated[bool, flag("Build commits from source where nothing else has their compiler (hours).", "--build")] = False,
+    build: Annotated[
+        bool,
+        flag(
+            "Build commits from source where nothing else has their compiler (hours).",
+            "--build",
+        ),
+    ] = False,
     confidence: Annotated[
-        float, option("Stop when the culprit's posterior probability reaches this.", least=0.5, most=1.0)
+        float,
+        option(
+            "Stop when the culprit's posterior probability reaches this.",
+            least=0.5,
+            most=1.0,
+        ),
     ] = CONFIDENCE,
     trust: TrustOption = False,
     interactive: Annotated[
-        bool, flag("Show the suspects and propose each revision to test; you decide.", "--interactive", "-i")
+        bool,
+        flag(
+            "Show the suspects and propose each revision to test; you decide.",
+            "--interactive",
+            "-i",
+        ),
     ] = False,
     resume: Annotated[
-        bool, flag("Continue an interrupted interactive bisect; cached results are used in any case.", "--resume")
+        bool,
+        flag(
+            (
+                "Continue an interrupted interactive bisect; cached results are used "
+                "in any case."
+            ),
+            "--resume",
+        ),
     ] = False,
     dry_run: ForecastOption = False,
     output: FormatOption = "text",
 ) -> Exit:
-    """Find the release that brought a failure (with --repo the commit), or with --find fix the one that fixed it.
+    """Find the release that brought a failure (with --repo the commit), or with --find
+    fix the one that fixed it.
 
-    Both ends are verified, another failure is never taken for this one, and the answer is confirmed by probing the
-    pair again. Without bounds: the change that led to the newest release's state.
+    Both ends are verified, another failure is never taken for this one, and the answer
+    is confirmed by probing the pair again. Without bounds: the change that led to the
+    newest release's state.
 
     - `triage bisect recipes/cuda-matmul-f32.yaml --good 2.9.0 --bad 3.5.0`
 
     - `triage bisect recipes/cuda-matmul-f32.yaml --find fix --repo ~/iree`
 
-    - `triage bisect recipes/row-sum.yaml --metric run_seconds --good 3.9.0 --bad 3.13.0` finds where a program became slower
+    - `triage bisect recipes/row-sum.yaml --metric run_seconds --good 3.9.0 --bad
+      3.13.0` finds where a program became slower
 
     - `triage bisect models/llama.yaml --good 3.2.0 --bad 3.3.0 --model .@v1..main`
     """
@@ -136,43 +198,92 @@ def bisect(
     if metric is None and threshold is not None:
         raise BadInput("--threshold needs --metric")
     before, after = _in_order(find, good, bad)
-    models = _model_history(named.recipe, named.case, model, find) if model else None
-    chosen = models.at(models.ends[1]) if models else named.load()
+    if model:
+        models = _model_history(named.recipe, named.case, model, find)
+    else:
+        models = None
+    if models:
+        chosen = models.at(models.ends[1])
+    else:
+        chosen = named.load()
     with compiling.open(chosen, trust=trust) as runner:
-        request = BisectRequest(runner, chosen, repo, project, find, MATCHES[match], confidence, metric is None, build, _asked)
+        request = BisectRequest(
+            runner,
+            chosen,
+            repo,
+            project,
+            find,
+            MATCHES[match],
+            confidence,
+            metric is None,
+            build,
+            _asked,
+        )
         if dry_run:
             write_report(output, _forecast(request, before, after), forecast_document)
             return Exit.OK
         if models:
             if before is None or after is None:
-                raise BadInput("--model needs --good and --bad as well; for a compiler that stays name the same one twice")
+                raise BadInput(
+                    "--model needs --good and --bad as well; for a compiler that "
+                    "stays name the same one twice"
+                )
             both = bisect_two(request, models, before, after)
-            write_report(output, both, partial(two_repositories_document, compiler=chosen.compiler))
+            write_report(
+                output,
+                both,
+                partial(two_repositories_document, compiler=chosen.compiler),
+            )
             return _exit_of(both.bisections)
-        with _measuring(request, before, after, metric, threshold) if metric else nullcontext(request) as request:
-            found = prompt(request, before, after, resume=resume) if interactive else bisect_between(request, before, after)
-    no_ends = found.status is Answer.INCONCLUSIVE and found.cause is None and found.failure is None
+        with (
+            _measuring(request, before, after, metric, threshold)
+            if metric
+            else nullcontext(request) as request
+        ):
+            if interactive:
+                found = prompt(request, before, after, resume=resume)
+            else:
+                found = bisect_between(request, before, after)
+    no_ends = (
+        found.status is Answer.INCONCLUSIVE
+        and found.cause is None
+        and found.failure is None
+    )
     no_ends &= repo is None and bool(good or bad or find is BisectKind.FIX)
-    if no_ends and not _always_fails(runner, chosen, found, before):  # name the command that finds them
-        words = ["triage", "bisect", str(named.recipe), *(["--case", chosen.name] if chosen.matrix else [])]
+    # name the command that finds them
+    if no_ends and not _always_fails(runner, chosen, found, before):
+        words = [
+            "triage",
+            "bisect",
+            str(named.recipe),
+            *(["--case", chosen.name] if chosen.matrix else []),
+        ]
         found = replace(found, command=shlex.join(words))
     write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
     return _exit_of([found])
 
 
-def _always_fails(runner: Engine, case: Case, found: Bisection, before: str | None) -> bool:
-    """Return whether there is no older release that might compile a case that fails at both ends."""
+def _always_fails(
+    runner: Engine, case: Case, found: Bisection, before: str | None
+) -> bool:
+    """Return whether there is no older release that might compile a case that fails at
+    both ends.
+    """
     oldest = runner.registry.releases(case.compiler)[0].revision.name
     return "it fails at both ends" in (found.reason or "") and before in (None, oldest)
 
 
 def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
     """Return the older one first; also the other way round."""
-    return (good, bad) if kind is BisectKind.REGRESSION else (bad, good)
+    if kind is BisectKind.REGRESSION:
+        return (good, bad)
+    return (bad, good)
 
 
 def _asked(cost: str) -> bool:
-    return not (sys.stdin.isatty() and sys.stderr.isatty()) or typer.confirm(f"{cost}. Go on?", default=True, err=True)
+    return not (sys.stdin.isatty() and sys.stderr.isatty()) or typer.confirm(
+        f"{cost}. Go on?", default=True, err=True
+    )
 
 
 def _exit_of(bisections: Sequence[Bisection]) -> Exit:
@@ -181,38 +292,76 @@ def _exit_of(bisections: Sequence[Bisection]) -> Exit:
     return exit_without_answer(bisection.cause for bisection in bisections)
 
 
-def _model_history(recipe: Path, name: str | None, model: str, kind: BisectKind) -> ModelHistory:
+def _model_history(
+    recipe: Path, name: str | None, model: str, kind: BisectKind
+) -> ModelHistory:
     """Open the history of a model that DIR@GOOD..BAD names. name: of the case."""
     folder, at, refs = model.rpartition("@")
     good, dots, bad = refs.partition("..")
     if not (at and good and dots and bad):
-        raise BadInput(f"--model {model}: write DIR@GOOD..BAD, such as ~/models@v1.4..main")
+        raise BadInput(
+            f"--model {model}: write DIR@GOOD..BAD, such as ~/models@v1.4..main"
+        )
     repository = Repository(Path(folder).expanduser())
     ends = _in_order(kind, repository.resolve(good), repository.resolve(bad))
-    return ModelHistory(repository, recipe, home_path(), lambda path: one_case(load_cases([path]), name), ends)
+    return ModelHistory(
+        repository,
+        recipe,
+        home_path(),
+        lambda path: one_case(load_cases([path]), name),
+        ends,
+    )
 
 
-def _forecast(request: BisectRequest, before: str | None, after: str | None) -> Forecast:
-    """Return which candidates are known and how many probes the bisect makes at most."""
-    found, again = candidates_of(request, before, after), 2 * confirmations(request.confidence)
+def _forecast(
+    request: BisectRequest, before: str | None, after: str | None
+) -> Forecast:
+    """Return which candidates are known and how many probes the bisect makes at
+    most.
+    """
+    found = candidates_of(request, before, after)
+    again = 2 * confirmations(request.confidence)
     if isinstance(found, CommitCandidates):
         return Forecast([], found.most_builds + again, found.cost)
     jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
-    # If the ends are not named, up to three changes are confirmed: where it broke, changed and went.
-    pairs = 1 if before and after else 3
-    what = "confirm the pair around the change" if pairs == 1 else "confirm the pairs around up to three changes"
-    return forecast(request.runner, jobs, more=again * pairs, remark=f"that includes {again * pairs} to {what}")
+    # If the ends are not named, up to three changes are confirmed: where it broke,
+    # changed and went.
+    if before and after:
+        pairs = 1
+    else:
+        pairs = 3
+    if pairs == 1:
+        what = "confirm the pair around the change"
+    else:
+        what = "confirm the pairs around up to three changes"
+    return forecast(
+        request.runner,
+        jobs,
+        more=again * pairs,
+        remark=f"that includes {again * pairs} to {what}",
+    )
 
 
 @contextmanager
 def _measuring(
-    request: BisectRequest, before: str | None, after: str | None, text: str, threshold: float | None
+    request: BisectRequest,
+    before: str | None,
+    after: str | None,
+    text: str,
+    threshold: float | None,
 ) -> Iterator[BisectRequest]:
-    """Yield the request with a runner for which a number beyond the threshold is a failure. text: NAME[:FUNCTION]."""
+    """Yield the request with a runner for which a number beyond the threshold is a
+    failure. text: NAME[:FUNCTION].
+    """
     if before is None or after is None:
-        raise BadInput("--metric needs both --good and --bad: they say which values are good and which are bad")
+        raise BadInput(
+            "--metric needs both --good and --bad: they say which values are good and "
+            "which are bad"
+        )
     ends = _in_order(request.kind, *compilers_at(request, before, after))
-    with measuring(request.runner, request.case, ends, text, SECONDS, threshold) as judging:
+    with measuring(
+        request.runner, request.case, ends, text, SECONDS, threshold
+    ) as judging:
         yield replace(request, runner=judging)
 
 
@@ -223,45 +372,75 @@ _SHARE = 0.5  # of all compiles, the most that a history spends
 def history(
     chosen: SeveralCases,
     compiling: Compiling,
-    since: Annotated[str | None, rev_option("Oldest release (default: the first).")] = None,
-    until: Annotated[str | None, rev_option("Newest release (default: the last).")] = None,
-    every: Annotated[bool, flag("Compile on every release, so that no change is missed.", "--every")] = False,
+    since: Annotated[
+        str | None, rev_option("Oldest release (default: the first).")
+    ] = None,
+    until: Annotated[
+        str | None, rev_option("Newest release (default: the last).")
+    ] = None,
+    every: Annotated[
+        bool, flag("Compile on every release, so that no change is missed.", "--every")
+    ] = False,
     fresh: FreshOption = False,
     dry_run: ForecastOption = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Find every change of each case's status across releases.
 
-    Without --every, most releases between two with the same status are not compiled, so a short window of failures can
-    be missed. Releases where other cases change and those that a recipe's `expect` names are compiled first.
+    Without --every, most releases between two with the same status are not compiled, so
+    a short window of failures can be missed. Releases where other cases change and
+    those that a recipe's `expect` names are compiled first.
     """
     cases = chosen.load()
     found: list[History] = []
     planned: list[ProbeJob] = []
     with compiling.open(*cases, fresh=fresh) as runner:
         bounds = [rev for rev in (since, until) if rev]
-        bounded = [select_one_family(cases, bounds, "history").family] if bounds else []
+        if bounds:
+            bounded = [select_one_family(cases, bounds, "history").family]
+        else:
+            bounded = []
         for family in bounded or dict.fromkeys(case.compiler for case in cases):
             refs = runner.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
             if dry_run:
-                planned += [ProbeJob(case, ref, fresh) for case in family_cases for ref in refs]
+                planned += [
+                    ProbeJob(case, ref, fresh) for case in family_cases for ref in refs
+                ]
                 continue
-            share = 1.0 if every else _SHARE
+            if every:
+                share = 1.0
+            else:
+                share = _SHARE
             found += histories(runner, family_cases, refs, share=share)
-            own = [_with_own_program(runner, one, refs) for one in found if one.about in family_cases]
-            found += histories(runner, [case for case in own if case], refs, share=share)
+            own = [
+                _with_own_program(runner, one, refs)
+                for one in found
+                if one.about in family_cases
+            ]
+            found += histories(
+                runner, [case for case in own if case], refs, share=share
+            )
         if dry_run:
-            what = None if every else "most releases between two with the same status are left out"
+            if every:
+                what = None
+            else:
+                what = "most releases between two with the same status are left out"
             return show_forecast(output, runner, planned, what)
     write_report(output, Histories(found), history_document)
     code = exit_for_probes(probe for history in found for probe in history.probes)
-    return Exit.OK if code in (Exit.FOUND, Exit.INCONCLUSIVE) else code
+    if code in (Exit.FOUND, Exit.INCONCLUSIVE):
+        return Exit.OK
+    return code
 
 
-def _with_own_program(runner: Engine, history: History, refs: Sequence[ToolchainRef]) -> Case | None:
+def _with_own_program(
+    runner: Engine, history: History, refs: Sequence[ToolchainRef]
+) -> Case | None:
     tried = [ref for ref in refs if ref.revision.name in history.statuses]
-    return case_with_own_program(runner, history.about, tried, [probe.outcome for probe in history.probes])
+    return case_with_own_program(
+        runner, history.about, tried, [probe.outcome for probe in history.probes]
+    )
 
 
 @command
@@ -269,38 +448,63 @@ def suspects(
     app: AppContext,
     source: Annotated[
         Path,
-        argument("RECIPE|LOG", "Recipe, or log with the failure; of the default compiler unless a REV names another."),
+        argument(
+            "RECIPE|LOG",
+            (
+                "Recipe, or log with the failure; of the default compiler unless a "
+                "REV names another."
+            ),
+        ),
     ],
     repo: Annotated[Path, clone_option("Clone of the compiler.")],
     good: Annotated[str, option("Known-good revision or commit.")],
     bad: Annotated[str, option("Known-bad revision or commit.")],
     case: OneCaseOption = None,
-    backend: Annotated[str | None, option("Backend that a log is about, such as rocm.")] = None,
+    backend: Annotated[
+        str | None, option("Backend that a log is about, such as rocm.")
+    ] = None,
     project: ProjectOption = None,
     output: FormatOption = "text",
 ) -> Exit:
-    """Rank the commits between two revisions by how suspicious the failure makes them. Nothing is built.
+    """Rank the commits between two revisions by how suspicious the failure makes them.
+    Nothing is built.
 
-    Commits of the good revision's branch that the bad one lacks, also as cherry-picks, are ranked, too: a fix may be missing.
-    For a recipe, the failure is the one that was found last. A log is of IREE, or of the compiler that a REV names
-    (`triton:3.1.0`). For a recipe, the passes of both compilers are compared if they are installed. Commits that change the
-    pass after which the two first differ are then more suspicious, as are those that change which passes run.
+    Commits of the good revision's branch that the bad one lacks, also as cherry-picks,
+    are ranked, too: a fix may be missing. For a recipe, the failure is the one that was
+    found last. A log is of IREE, or of the compiler that a REV names (`triton:3.1.0`).
+    For a recipe, the passes of both compilers are compared if they are installed.
+    Commits that change the pass after which the two first differ are then more
+    suspicious, as are those that change which passes run.
     """
     is_recipe = source.suffix in RECIPES
     if is_recipe:
         chosen, failure = one_case(load_cases([source]), case), None
     else:
-        named = (name for name in Families() if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1]))
+        named = (
+            name
+            for name in Families()
+            if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1])
+        )
         chosen, failure = _from_log(source, backend, next(named, DEFAULT_FAMILY))
     with open_runner(app, [chosen]) as runner:
-        failure = _last_failure(runner, chosen) if is_recipe else failure
-        ranked = rank_changes(BisectRequest(runner, chosen, repo, project, attribute=is_recipe), good, bad, failure)
+        if is_recipe:
+            failure = _last_failure(runner, chosen)
+        else:
+            failure = failure
+        ranked = rank_changes(
+            BisectRequest(runner, chosen, repo, project, attribute=is_recipe),
+            good,
+            bad,
+            failure,
+        )
     write_report(output, ranked, suspects_document)
     return Exit.OK
 
 
 def _last_failure(runner: Engine, case: Case) -> Failure | None:
-    """Return the latest stored failure of the case. Names of cases are not unique, so its runs are found by content."""
+    """Return the latest stored failure of the case. Names of cases are not unique, so
+    its runs are found by content.
+    """
     for name in (record.toolchain for record in runner.cache.newest_of(case.name)):
         try:
             ref = runner.registry.resolve(name, case.compiler)
@@ -314,7 +518,11 @@ def _last_failure(runner: Engine, case: Case) -> Failure | None:
     return None
 
 
-def _from_log(log: Path, backend: str | None, compiler: str) -> tuple[Case, Failure | None]:
+def _from_log(
+    log: Path, backend: str | None, compiler: str
+) -> tuple[Case, Failure | None]:
     failures = classify_log(log, packaged_rules())
     unknown = Input(log.absolute(), InputKind.OTHER)
-    return Case(log.stem, log.stem, "", compiler, log, unknown, Target(backend or "")), failures[0] if failures else None
+    return Case(
+        log.stem, log.stem, "", compiler, log, unknown, Target(backend or "")
+    ), failures[0] if failures else None

@@ -1,4 +1,6 @@
-"""What commands share: an engine for cases, and the selection of cases, compiler families and revisions."""
+"""What commands share: an engine for cases, and the selection of cases, compiler
+families and revisions.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +37,33 @@ def open_runner(
     fresh: bool = False,
     trust: bool = False,
 ) -> Iterator[Engine]:
-    """Open an engine that draws its progress, and compiles on the cluster that --executor or TRIAGE_EXECUTOR names.
+    """Open an engine that draws its progress, and compiles on the cluster that
+    --executor or TRIAGE_EXECUTOR names.
 
-    The recipes of the cases may describe further compiler families. trust: count results of other machines as own ones.
+    The recipes of the cases may describe further compiler families. trust: count
+    results of other machines as own ones.
     """
     shared = os.environ.get("TRIAGE_EVIDENCE")
     with (
         app.progress() as progress,
         open_engine(
-            cases, progress=progress, jobs=jobs, fresh=fresh, warn=print_stderr, shared=shared, trusted=trust
+            cases,
+            progress=progress,
+            jobs=jobs,
+            fresh=fresh,
+            warn=print_stderr,
+            shared=shared,
+            trusted=trust,
         ) as engine,
         ExitStack() as closing,
     ):
         executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
         name, _, address = executor.partition(":")
         if name not in ("local", "dask") or (name == "local" and address):
-            raise BadInput(f"--executor {executor!r}: write local, dask or dask:ADDRESS, such as dask:tcp://host:8786")
+            raise BadInput(
+                f"--executor {executor!r}: write local, dask or dask:ADDRESS, such as "
+                "dask:tcp://host:8786"
+            )
         if name == "dask":
             try:
                 from triage.execution.dask_executor import DaskCluster
@@ -68,42 +81,72 @@ def show_command_lines(runner: Engine, planned: Sequence[ProbeJob]) -> Exit:
     return Exit.OK
 
 
-def show_forecast(output: str, runner: Engine, planned: Sequence[ProbeJob], remark: str | None = None) -> Exit:
-    """Print what is known of the jobs and how many compiles the others need. Compiles nothing."""
+def show_forecast(
+    output: str, runner: Engine, planned: Sequence[ProbeJob], remark: str | None = None
+) -> Exit:
+    """Print what is known of the jobs and how many compiles the others need. Compiles
+    nothing.
+    """
     write_report(output, forecast(runner, planned, remark=remark), forecast_document)
     return Exit.OK
 
 
-def load_cases(paths: Sequence[Path], suite_configs: Sequence[Path] | None = None) -> tuple[Case, ...]:
+def load_cases(
+    paths: Sequence[Path], suite_configs: Sequence[Path] | None = None
+) -> tuple[Case, ...]:
     """Load the cases of recipes or, with configs, those of test suites in folders.
 
     Raises BadFiles with every mistake, and BadInput for an unknown compiler.
     """
     if suite_configs:
         downloads = home_path() / "downloads"
-        return tuple(case for path in paths for case in suite_reader().cases(path, suite_configs, downloads))
+        return tuple(
+            case
+            for path in paths
+            for case in suite_reader().cases(path, suite_configs, downloads)
+        )
     return registry.load_cases(paths)
 
 
 def cases_named(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
-    """Return the cases whose name contains `text`, or all. Raises BadInput when there is none."""
+    """Return the cases whose name contains `text`, or all. Raises BadInput when there
+    is none.
+    """
     chosen = tuple(case for case in cases if text is None or text in case.name)
     if not chosen:
-        raise BadInput(f"no case has {text!r} in its name; choose from {', '.join(case.name for case in cases)}")
+        raise BadInput(
+            f"no case has {text!r} in its name; choose from "
+            f"{', '.join(case.name for case in cases)}"
+        )
     return chosen
 
 
 def one_case(cases: Sequence[Case], name: str | None) -> Case:
-    """Return the only case that `name` identifies; the recipe's only case when `name` is None.
+    """Return the only case that `name` identifies; the recipe's only case when `name`
+    is None.
 
-    `name` is the case's name, its part in brackets or behind the last slash, or enough `key=value` pairs in any order.
-    Raises BadInput when no case or several cases fit.
+    `name` is the case's name, its part in brackets or behind the last slash, or enough
+    `key=value` pairs in any order. Raises BadInput when no case or several cases fit.
     """
-    wanted = {pair.strip() for pair in name.split(",")} if name else set()
+    if name:
+        wanted = {pair.strip() for pair in name.split(",")}
+    else:
+        wanted = set()
     exact = [
-        case for case in cases if name in (case.name, case.name.partition("[")[2].rstrip("]"), case.name.rpartition("/")[2])
+        case
+        for case in cases
+        if name
+        in (
+            case.name,
+            case.name.partition("[")[2].rstrip("]"),
+            case.name.rpartition("/")[2],
+        )
     ]
-    chosen = exact or [case for case in cases if wanted <= {f"{key}={value}" for key, value in case.matrix}]
+    chosen = exact or [
+        case
+        for case in cases
+        if wanted <= {f"{key}={value}" for key, value in case.matrix}
+    ]
     if len(chosen) == 1:
         return chosen[0]
     names = ", ".join(case.name for case in (chosen or cases))
@@ -126,39 +169,59 @@ class FamilySelection:
         return list({ref.revision.name: ref for ref in refs}.values())
 
 
-def select_families(cases: Sequence[Case], revs: Sequence[str]) -> list[FamilySelection]:
-    """Group cases by family, each with its REVs. A family without a REV is left out, with a message.
+def select_families(
+    cases: Sequence[Case], revs: Sequence[str]
+) -> list[FamilySelection]:
+    """Group cases by family, each with its REVs. A family without a REV is left out,
+    with a message.
 
-    A REV with a prefix (`triton:3.2.0`) belongs to that family. One without belongs to the only family of the cases, or
-    to the default family if there are several. Raises BadInput for a REV whose family is not clear.
+    A REV with a prefix (`triton:3.2.0`) belongs to that family. One without belongs to
+    the only family of the cases, or to the default family if there are several. Raises
+    BadInput for a REV whose family is not clear.
     """
     families = list(dict.fromkeys(case.compiler for case in cases))
     named = [(rev, _family_of(rev, families)) for rev in revs]
     selections = []
     for family in families:
         own = tuple(case for case in cases if case.compiler == family)
-        if chosen := tuple(rev for rev, owner in named if owner == family):
+        chosen = tuple(rev for rev, owner in named if owner == family)
+        if chosen:
             selections.append(FamilySelection(family, own, chosen))
         else:
             count = f"{len(own)} {family} case{'' if len(own) == 1 else 's'}"
-            print_stderr(f"{count} left out: no toolchain is named; pass for example {family}:latest")
+            print_stderr(
+                f"{count} left out: no toolchain is named; pass for example "
+                f"{family}:latest"
+            )
     return selections
 
 
-def select_one_family(cases: Sequence[Case], revs: Sequence[str], command: str) -> FamilySelection:
-    """Return the only family that the REVs belong to. Raises BadInput if they belong to several."""
+def select_one_family(
+    cases: Sequence[Case], revs: Sequence[str], command: str
+) -> FamilySelection:
+    """Return the only family that the REVs belong to. Raises BadInput if they belong to
+    several.
+    """
     selections = select_families(cases, revs)
     if len(selections) != 1 or len(selections[0].revs) != len(revs):
-        raise BadInput(f"{command} needs revisions of one compiler; {', '.join(revs)} belong to several")
+        raise BadInput(
+            f"{command} needs revisions of one compiler; {', '.join(revs)} belong to "
+            "several"
+        )
     return selections[0]
 
 
 def _family_of(rev: str, families: Sequence[str]) -> str:
-    prefix = max((name for name in families if rev.startswith(f"{name}:")), key=len, default=None)
+    prefix = max(
+        (name for name in families if rev.startswith(f"{name}:")), key=len, default=None
+    )
     if prefix is not None:
         return prefix
     if len(families) == 1:
         return families[0]
     if DEFAULT_FAMILY in families:
         return DEFAULT_FAMILY
-    raise BadInput(f"the recipes use {', '.join(families)}; write {rev!r} with its compiler, for example {families[0]}:{rev}")
+    raise BadInput(
+        f"the recipes use {', '.join(families)}; write {rev!r} with its compiler, for "
+        f"example {families[0]}:{rev}"
+    )

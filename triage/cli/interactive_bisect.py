@@ -1,4 +1,6 @@
-"""`triage bisect --interactive`: show the suspects, propose the next revision to test, obey, and keep a journal."""
+"""`triage bisect --interactive`: show the suspects, propose the next revision to test,
+obey, and keep a journal.
+"""
 
 from __future__ import annotations
 
@@ -51,34 +53,55 @@ _ENTRIES = TypeAdapter(list[JournalEntry])
 
 
 def read_journal(path: Path) -> list[JournalEntry]:
-    """Return the verdicts in a journal, in order; none from a file that is missing or damaged."""
+    """Return the verdicts in a journal, in order; none from a file that is missing or
+    damaged.
+    """
     try:
         return _ENTRIES.validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return []
 
 
-def prompt(request: BisectRequest, before: str | None, after: str | None, *, resume: bool) -> Bisection:
+def prompt(
+    request: BisectRequest, before: str | None, after: str | None, *, resume: bool
+) -> Bisection:
     """Run a bisect by what a person types until it is resolved or the person quits."""
     search = plan(request, before, after)
     if isinstance(search, Bisection) or not search.begin():
-        return search if isinstance(search, Bisection) else answer(search)
-    return Session(search, request.runner.registry.home, console_for(sys.stderr)).run(sys.stdin, resume=resume)
+        if isinstance(search, Bisection):
+            return search
+        return answer(search)
+    return Session(search, request.runner.registry.home, console_for(sys.stderr)).run(
+        sys.stdin, resume=resume
+    )
 
 
 class Session:
     """A search that has begun, and its verdicts so far.
 
-    The journal is replaced as a whole after each verdict, so that an interruption loses at most the last.
+    The journal is replaced as a whole after each verdict, so that an interruption loses
+    at most the last.
     """
 
     def __init__(self, search: BisectSearch, home: Path, out: Console) -> None:
         self.search, self.out, self.entries = search, out, list[JournalEntry]()
-        key = (_FORMAT, search.request.case.name, search.name(0), search.name(search.last), search.request.kind)
-        self.journal = home / "bisects" / f"{blake2b(chr(0).join(key).encode(), digest_size=10).hexdigest()}.json"
+        key = (
+            _FORMAT,
+            search.request.case.name,
+            search.name(0),
+            search.name(search.last),
+            search.request.kind,
+        )
+        self.journal = (
+            home
+            / "bisects"
+            / f"{blake2b(chr(0).join(key).encode(), digest_size=10).hexdigest()}.json"
+        )
 
     def run(self, typed: TextIO, *, resume: bool = False) -> Bisection:
-        """Read and obey commands until the search is resolved, `quit`, or the end of the input."""
+        """Read and obey commands until the search is resolved, `quit`, or the end of
+        the input.
+        """
         search, out = self.search, self.out
         known = read_journal(self.journal)
         if resume:
@@ -86,15 +109,26 @@ class Session:
             self._change([entry for entry in known if entry.name in names], save=False)
             out.print(f"resumed: {plural(len(self.entries), 'verdict')} of the journal")
         elif known:
-            out.print(f"an earlier bisect of this range left {plural(len(known), 'verdict')}; --resume continues it")
-        change = "good to bad" if search.request.kind is BisectKind.REGRESSION else "bad to good"
+            out.print(
+                "an earlier bisect of this range left "
+                f"{plural(len(known), 'verdict')}; --resume continues it"
+            )
+        if search.request.kind is BisectKind.REGRESSION:
+            change = "good to bad"
+        else:
+            change = "bad to good"
         out.print(f"Find the first revision after the change from {change}.")
         out.print(HELP, style="dim")
-        while not search.resolved and not search.reason and (chosen := search.separating()):
+        while (
+            not search.resolved
+            and not search.reason
+            and (chosen := search.separating())
+        ):
             proposed = chosen[len(chosen) // 2]
             self._show(proposed)
             out.print("> ", end="")
-            line = typed.readline()  # `input` would drop a Ctrl-C that arrives while it flushes the output
+            # `input` would drop a Ctrl-C that arrives while it flushes the output
+            line = typed.readline()
             if line.strip() == "quit" or not line:
                 return replace(answer(search), command=command_again("--resume"))
             try:
@@ -102,7 +136,8 @@ class Session:
             except BadInput as error:
                 out.print(f"  {error}", style="yellow")
         pair = {search.name(index) for index, _ in search.known.pair}
-        if any(entry.by == "person" and entry.name in pair for entry in self.entries):  # their verdict is not confirmed
+        # their verdict is not confirmed
+        if any(entry.by == "person" and entry.name in pair for entry in self.entries):
             return answer(search)
         out.print("probing the pair again", style="dim")
         return run_search(search)
@@ -110,34 +145,59 @@ class Session:
     def _show(self, proposed: int) -> None:
         search, belief = self.search, self.search.known
         ranked = belief.suspects()
-        each, steps = duration_text(search.seconds[proposed]), plural(belief.steps, "step")
-        self.out.print(Text(f"\n{plural(len(ranked), 'suspect')}, about {steps}, {each} each", style="bold"))
+        each = duration_text(search.seconds[proposed])
+        steps = plural(belief.steps, "step")
+        self.out.print(
+            Text(
+                f"\n{plural(len(ranked), 'suspect')}, about {steps}, {each} each",
+                style="bold",
+            )
+        )
         table = Table.grid(padding=(0, 1))
         for index, chance in ranked[:_SHOWN]:
             change, full = search.range.change(index), round(chance * _BAR)
-            bar = Text("█" * full, style="cyan").append("░" * (_BAR - full), style="dim")
-            table.add_row(bar, f"{chance:.1%}", Text(change.name, style="bold"), change.date or "", change.subject or "")
+            bar = Text("█" * full, style="cyan").append(
+                "░" * (_BAR - full), style="dim"
+            )
+            table.add_row(
+                bar,
+                f"{chance:.1%}",
+                Text(change.name, style="bold"),
+                change.date or "",
+                change.subject or "",
+            )
         self.out.print(table)
         revision = search.range.candidates[proposed].revision
-        self.out.print(Text.assemble("next: ", (revision.name, "bold"), f" {revision.subject or ''}"))
+        self.out.print(
+            Text.assemble(
+                "next: ", (revision.name, "bold"), f" {revision.subject or ''}"
+            )
+        )
 
     def _obey(self, proposed: int, words: list[str]) -> None:
         match words:
             case []:
                 self._probe(proposed)
             case ["good" | "bad" | "skip" as word, *names] if len(names) < 2:
-                self.record(self._index_of(names[0]) if names else proposed, Verdict(word))
+                self.record(
+                    self._index_of(names[0]) if names else proposed, Verdict(word)
+                )
             case ["undo"] if self.entries:
                 *others, entry = self.entries
                 if entry.by == "probe":
-                    self.search.range.candidates[self._index_of(entry.name)].outcomes.clear()
+                    self.search.range.candidates[
+                        self._index_of(entry.name)
+                    ].outcomes.clear()
                 self._change(others)
                 self.out.print(f"  removed: {entry.name} {entry.verdict.value}")
             case ["undo"]:
                 self.out.print("  there is no verdict to remove")
             case ["log"]:
                 for entry in self.entries:
-                    self.out.print(f"  {entry.verdict.value:<5} {entry.name}  {entry.by}: {entry.why}")
+                    self.out.print(
+                        f"  {entry.verdict.value:<5} {entry.name}  {entry.by}: "
+                        f"{entry.why}"
+                    )
             case _:
                 if words != ["help"]:
                     self.out.print(f"  unknown: {' '.join(words)}", style="yellow")
@@ -150,14 +210,24 @@ class Session:
             said, style, why = f"untestable: {outcome.reason}", "yellow", outcome.reason
         elif outcome.failure is not None:
             failure = outcome.failure
-            said, style, why = f"fails: {failure.failure_class}: {failure.headline}", "red", failure.signature
+            said = f"fails: {failure.failure_class}: {failure.headline}"
+            style = "red"
+            why = failure.signature
         else:
             said, style, why = "good: it compiles", "green", "compiled"
         self.out.print(Text(f"  {said}", style=style))
-        self._change([*self.entries, JournalEntry(self.search.name(index), self.search.verdict(outcome), "probe", why)])
+        self._change(
+            [
+                *self.entries,
+                JournalEntry(
+                    self.search.name(index), self.search.verdict(outcome), "probe", why
+                ),
+            ]
+        )
 
     def record(self, index: int, verdict: Verdict) -> None:
-        """Take in a person's verdict about a candidate: bad means that it has the failure.
+        """Take in a person's verdict about a candidate: bad means that it has the
+        failure.
 
         Raises:
             BadInput: It contradicts an end of the range or an earlier verdict.
@@ -167,32 +237,68 @@ class Session:
         known = {0: kind.verdict(Side.OLD), search.last: kind.verdict(Side.NEW)}
         known |= {self._index_of(entry.name): entry.verdict for entry in self.entries}
         for other, said in sorted(known.items()):
-            is_new_before_old = side is Side.NEW and kind.side(said) is Side.OLD and index <= other
-            is_old_after_new = side is Side.OLD and kind.side(said) is Side.NEW and index >= other
+            is_new_before_old = (
+                side is Side.NEW and kind.side(said) is Side.OLD and index <= other
+            )
+            is_old_after_new = (
+                side is Side.OLD and kind.side(said) is Side.NEW and index >= other
+            )
             if is_new_before_old or is_old_after_new:
-                where = "the same revision" if index == other else f"{name} is {'older' if index < other else 'newer'}"
-                undo = "" if other in (0, search.last) else "; `undo` removes the last verdict"
-                raise BadInput(f"{verdict} {name} contradicts {said} {search.name(other)}: {where}{undo}")
-        others = [entry for entry in self.entries if (entry.name, entry.by) != (name, "person")]
+                if index == other:
+                    where = "the same revision"
+                else:
+                    where = f"{name} is {'older' if index < other else 'newer'}"
+                if other in (0, search.last):
+                    undo = ""
+                else:
+                    undo = "; `undo` removes the last verdict"
+                raise BadInput(
+                    f"{verdict} {name} contradicts {said} {search.name(other)}: "
+                    f"{where}{undo}"
+                )
+        others = [
+            entry
+            for entry in self.entries
+            if (entry.name, entry.by) != (name, "person")
+        ]
         self._change([*others, JournalEntry(name, verdict, "person")])
 
     def _change(self, entries: list[JournalEntry], *, save: bool = True) -> None:
-        """Replace the verdicts, and start the belief anew from them and all outcomes."""
+        """Replace the verdicts, and start the belief anew from them and all
+        outcomes.
+        """
         self.entries, search = entries, self.search
         if save:
-            save_file(self.journal, _ENTRIES.dump_json(entries), "write the journal of the bisect")
+            save_file(
+                self.journal,
+                _ENTRIES.dump_json(entries),
+                "write the journal of the bisect",
+            )
         assert search.failure is not None
         search.weigh(search.failure)
         for entry in entries:
             index = self._index_of(entry.name)
             if entry.by == "person" or not search.range.candidates[index].outcomes:
-                search.belief = search.known.observe((index, search.request.kind.side(entry.verdict)), trusted=False)
+                search.belief = search.known.observe(
+                    (index, search.request.kind.side(entry.verdict)), trusted=False
+                )
 
     def _index_of(self, name: str) -> int:
-        """Return the candidate with this name, or a sha that begins with it (4 digits or more). BadInput: not exactly one."""
-        shas = [one.shas if len(name) >= 4 else () for one in self.search.range.candidates]
+        """Return the candidate with this name, or a sha that begins with it (4 digits
+        or more). BadInput: not exactly one.
+        """
+        shas = [
+            one.shas if len(name) >= 4 else () for one in self.search.range.candidates
+        ]
         names = [one.revision.name for one in self.search.range.candidates]
-        matches = [i for i, own in enumerate(shas) if names[i] == name or any(sha.startswith(name) for sha in own)]
+        matches = [
+            i
+            for i, own in enumerate(shas)
+            if names[i] == name or any(sha.startswith(name) for sha in own)
+        ]
         if len(matches) != 1:
-            raise BadInput(f"{name!r} is not one of the {self.search.last + 1} candidates of this bisect")
+            raise BadInput(
+                f"{name!r} is not one of the {self.search.last + 1} candidates of "
+                "this bisect"
+            )
         return matches[0]

@@ -50,34 +50,78 @@ def nightly(
     paths: RecipePaths,
     compiling: Compiling,
     suite_config: SuiteOption = None,
-    toolchain: Annotated[list[str] | None, rev_option("New toolchain (default: latest).", "--toolchain", "-t")] = None,
+    toolchain: Annotated[
+        list[str] | None,
+        rev_option("New toolchain (default: latest).", "--toolchain", "-t"),
+    ] = None,
     baseline: Annotated[
-        list[str] | None, rev_option("Toolchain to compare with (default: previous).", "--baseline", "-b")
+        list[str] | None,
+        rev_option(
+            "Toolchain to compare with (default: previous).", "--baseline", "-b"
+        ),
     ] = None,
     bisect: Annotated[
-        bool, flag("Find the release that introduced each regression, slower compile and slower run.", "--bisect")
+        bool,
+        flag(
+            (
+                "Find the release that introduced each regression, slower compile and "
+                "slower run."
+            ),
+            "--bisect",
+        ),
     ] = False,
     repo: RepoOption = None,
     project: ProjectOption = None,
-    reduce: Annotated[bool, flag("Reduce one case of each new failure; needs --out.", "--reduce")] = False,
+    reduce: Annotated[
+        bool, flag("Reduce one case of each new failure; needs --out.", "--reduce")
+    ] = False,
     investigate: Annotated[
         bool,
         flag(
-            "Bisect, attribute and reduce one case of each new failure, find remedies and draft an issue; needs --out.",
+            (
+                "Bisect, attribute and reduce one case of each new failure, find "
+                "remedies and draft an issue; needs --out."
+            ),
             "--investigate",
         ),
     ] = False,
     budget: Annotated[
         float | None,
-        duration_option("With --investigate: spend at most this long, such as 45m (default: no limit).", "--budget"),
+        duration_option(
+            (
+                "With --investigate: spend at most this long, such as 45m (default: "
+                "no limit)."
+            ),
+            "--budget",
+        ),
     ] = None,
-    strict: Annotated[bool, flag("Exit 1 also when a known failure passes or a case becomes slower.", "--strict")] = False,
+    strict: Annotated[
+        bool,
+        flag(
+            "Exit 1 also when a known failure passes or a case becomes slower.",
+            "--strict",
+        ),
+    ] = False,
     bench: Annotated[
         float | None,
-        duration_option("Measure the run times of cases with `bench` or `run` on both toolchains, each this long.", "--bench"),
+        duration_option(
+            (
+                "Measure the run times of cases with `bench` or `run` on both "
+                "toolchains, each this long."
+            ),
+            "--bench",
+        ),
     ] = None,
-    out: Annotated[Path | None, option("Folder for nightly.md, nightly.xml (JUnit) and nightly.json.", metavar="DIR")] = None,
-    part: Annotated[str | None, option("Run only the I-th of N shards.", "--shard", metavar="I/N")] = None,
+    out: Annotated[
+        Path | None,
+        option(
+            "Folder for nightly.md, nightly.xml (JUnit) and nightly.json.",
+            metavar="DIR",
+        ),
+    ] = None,
+    part: Annotated[
+        str | None, option("Run only the I-th of N shards.", "--shard", metavar="I/N")
+    ] = None,
     github: GitHubOption = False,
     fresh: FreshOption = False,
     trust: TrustOption = False,
@@ -86,33 +130,67 @@ def nightly(
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes.
 
-    Exit 1 when a case regressed or fails in a different way. A failure that a recipe expects at that version is known.
-    Slower compiles and runs are reported with an interval; they change the exit code only with --strict.
-    One compiler is compared at a time: among recipes of several, `triton:3.2.0` selects Triton; 3.2.0 alone selects IREE.
+    Exit 1 when a case regressed or fails in a different way. A failure that a recipe
+    expects at that version is known. Slower compiles and runs are reported with an
+    interval; they change the exit code only with --strict. One compiler is compared at
+    a time: among recipes of several, `triton:3.2.0` selects Triton; 3.2.0 alone selects
+    IREE.
 
-    - `triage nightly recipes/ --bisect --out out` compares the newest release with the one before
+    - `triage nightly recipes/ --bisect --out out` compares the newest release with the
+      one before
 
-    - `triage nightly recipes/ -t path:build -b latest --out out --github` is for a job of GitHub Actions
+    - `triage nightly recipes/ -t path:build -b latest --out out --github` is for a job
+      of GitHub Actions
     """
-    revs = _single("--toolchain", toolchain, "latest"), _single("--baseline", baseline, "previous")
+    revs = (
+        _single("--toolchain", toolchain, "latest"),
+        _single("--baseline", baseline, "previous"),
+    )
     selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
     if investigate or reduce:
         if out is None:
-            raise BadInput("--reduce and --investigate write reproducers next to the reports; pass a folder with --out")
+            raise BadInput(
+                "--reduce and --investigate write reproducers next to the reports; "
+                "pass a folder with --out"
+            )
         for case in cases:
             folder_for(out / "reproducers", case)
     if budget is not None and not investigate:
         raise BadInput("--budget limits an investigation; pass --investigate")
     with compiling.open(*cases, fresh=fresh, trust=trust) as runner:
-        new, old = (runner.registry.resolve(rev, selection.family) for rev in selection.revs)
+        new, old = (
+            runner.registry.resolve(rev, selection.family) for rev in selection.revs
+        )
         if dry_run:
-            planned = [ProbeJob(case, ref, fresh) for case in cases for ref in (new, old)]
-            later = "then those of --bisect, --reduce and --investigate for each new failure"
-            remark = later if bisect or reduce or investigate else None
+            planned = [
+                ProbeJob(case, ref, fresh) for case in cases for ref in (new, old)
+            ]
+            later = (
+                "then those of --bisect, --reduce and --investigate for each new "
+                "failure"
+            )
+            if bisect or reduce or investigate:
+                remark = later
+            else:
+                remark = None
             return show_forecast(output, runner, planned, remark)
-        total = len(selection.cases) if part else 0
-        run = NightRun(runner, cases, new, old, part, strict, flaky_in_nights(), total, repo, project)
+        if part:
+            total = len(selection.cases)
+        else:
+            total = 0
+        run = NightRun(
+            runner,
+            cases,
+            new,
+            old,
+            part,
+            strict,
+            flaky_in_nights(),
+            total,
+            repo,
+            project,
+        )
         reports = _Reports(run, out, output, github)
         with reports.partial():
             run.compare()
@@ -126,8 +204,18 @@ def nightly(
                 from triage.nightly.steps import STEPS, InvestigationSetting
                 from triage.report.attribution import write_attribution
 
-                run.phase = "investigation" if investigate else "bisects" if bisect else "reductions"
-                chosen = {"bisect": bisect, "narrow": bisect and repo, "confirm": bisect, "reduce": reduce}
+                if investigate:
+                    run.phase = "investigation"
+                elif bisect:
+                    run.phase = "bisects"
+                else:
+                    run.phase = "reductions"
+                chosen = {
+                    "bisect": bisect,
+                    "narrow": bisect and repo,
+                    "confirm": bisect,
+                    "reduce": reduce,
+                }
                 setting = InvestigationSetting(
                     run,
                     out or Path(),
@@ -135,10 +223,13 @@ def nightly(
                     write_page=write_attribution,
                 )
                 steps = [step for step in STEPS if investigate or chosen.get(step)]
-                work = Investigation(setting, shlex.join(["triage", *sys.argv[1:]]), budget, steps)
+                work = Investigation(
+                    setting, shlex.join(["triage", *sys.argv[1:]]), budget, steps
+                )
                 work.open(run.night(), fresh=fresh)
                 reports.add = work.added_to
-                # The reports are rewritten after each step, so that they are complete whenever the run is killed.
+                # The reports are rewritten after each step, so that they are complete
+                # whenever the run is killed.
                 for _ in work.run():
                     reports.write()
             night = reports.write()
@@ -148,20 +239,34 @@ def nightly(
 
 @command
 def nightly_merge(
-    folders: Annotated[list[Path], argument("DIR...", "Folders that `triage nightly --shard` wrote.")],
-    out: Annotated[Path | None, option("Folder for the joined reports and reproducers.", metavar="DIR")] = None,
-    allow_missing: Annotated[bool, flag("Report a night with missing shards, marked as partial.", "--allow-missing")] = False,
+    folders: Annotated[
+        list[Path], argument("DIR...", "Folders that `triage nightly --shard` wrote.")
+    ],
+    out: Annotated[
+        Path | None,
+        option("Folder for the joined reports and reproducers.", metavar="DIR"),
+    ] = None,
+    allow_missing: Annotated[
+        bool,
+        flag(
+            "Report a night with missing shards, marked as partial.", "--allow-missing"
+        ),
+    ] = False,
     github: GitHubOption = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:
-    """Join the results of a nightly's shards into one report, as one machine would have written it.
+    """Join the results of a nightly's shards into one report, as one machine would have
+    written it.
 
-    Shards of different toolchains, cases that are in two shards, and missing shards are refused. The exit code is that of the
-    whole night.
+    Shards of different toolchains, cases that are in two shards, and missing shards are
+    refused. The exit code is that of the whole night.
 
     - `triage nightly merge shards/* --out out --github`
     """
-    shards = [(folder if folder.is_dir() else folder.parent, read_night(folder)) for folder in folders]
+    shards = [
+        (folder if folder.is_dir() else folder.parent, read_night(folder))
+        for folder in folders
+    ]
     night = merge(shards, allow_missing=allow_missing)
     if out:
         copy_files([folder for folder, _ in shards], out)
@@ -171,12 +276,18 @@ def nightly_merge(
 
 
 def exit_of(night: Night) -> Exit:
-    """Return the exit code of a night: FOUND for a new failure, else why cases could not be tested, else OK."""
-    if any(case.counts for case in night.cases) or (night.strict and (night.slower or night.unexpected_passes)):
+    """Return the exit code of a night: FOUND for a new failure, else why cases could
+    not be tested, else OK.
+    """
+    if any(case.counts for case in night.cases) or (
+        night.strict and (night.slower or night.unexpected_passes)
+    ):
         return Exit.FOUND
     results = (result for case in night.cases for result in (case.baseline, case))
     code = exit_for_results((result.status, result.cause) for result in results)
-    return Exit.OK if code is Exit.FOUND else code
+    if code is Exit.FOUND:
+        return Exit.OK
+    return code
 
 
 def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> None:
@@ -201,15 +312,22 @@ class _Reports:
         if self.out is not None:
             self.run.write_logs(self.out)
         night = self.add(self.run.night(stopped))
-        return write_reports(night, self.out) if self.out else night
+        if self.out:
+            return write_reports(night, self.out)
+        return night
 
     @contextmanager
     def partial(self) -> Iterator[None]:
-        """Report what is known, marked as partial, when the block is interrupted or fails."""
+        """Report what is known, marked as partial, when the block is interrupted or
+        fails.
+        """
         try:
             yield
         except (KeyboardInterrupt, Exception) as error:
-            stopped = str(error) if isinstance(error, TriageError | OSError) else f"internal error: {type(error).__name__}"
+            if isinstance(error, TriageError | OSError):
+                stopped = str(error)
+            else:
+                stopped = f"internal error: {type(error).__name__}"
             if isinstance(error, KeyboardInterrupt | Interrupted):
                 stopped = "interrupted"
             try:
@@ -220,7 +338,14 @@ class _Reports:
 
 
 def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
-    """Return the only REV of an option. Raises BadInput for several, which `triage run` accepts and a nightly does not."""
+    """Return the only REV of an option. Raises BadInput for several, which `triage run`
+    accepts and a nightly does not.
+    """
     if revs and len(revs) > 1:
-        raise BadInput(f"{option} takes one revision in a nightly, not {' and '.join(revs)}; run it once for each")
-    return revs[0] if revs else default
+        raise BadInput(
+            f"{option} takes one revision in a nightly, not {' and '.join(revs)}; run "
+            "it once for each"
+        )
+    if revs:
+        return revs[0]
+    return default

@@ -1,4 +1,6 @@
-"""Commands that read nights: `triage nights`, `triage show`, `triage site` and `triage issues`."""
+"""Commands that read nights: `triage nights`, `triage show`, `triage site` and `triage
+issues`.
+"""
 
 from __future__ import annotations
 
@@ -43,14 +45,19 @@ def open_nights() -> NightStore:
     store, named = NightStore(home, warn=print_stderr), home / "state" / "old-nights"
     old = sorted(str(path) for path in home.glob("nights*") if path != store.path)
     if old and not named.exists():
-        print_stderr(f"nights of an older version of triage are not read; remove them with: rm -r {shlex.join(old)}")
+        print_stderr(
+            "nights of an older version of triage are not read; remove them with: rm "
+            f"-r {shlex.join(old)}"
+        )
         with suppress(OSError):  # a folder that is only read
             write_whole(named, "")
     return store
 
 
 def store_night(night: Night, folder: Path | None) -> None:
-    """Store a finished night; a shard is stored when it is merged. A night that cannot be stored is not a failed one."""
+    """Store a finished night; a shard is stored when it is merged. A night that cannot
+    be stored is not a failed one.
+    """
     if night.shard:
         return
     try:
@@ -60,7 +67,9 @@ def store_night(night: Night, folder: Path | None) -> None:
 
 
 def flaky_in_nights() -> Callable[[str], bool]:
-    """Return what says whether stored nights show that a case is flaky. They are read when it is first asked."""
+    """Return what says whether stored nights show that a case is flaky. They are read
+    when it is first asked.
+    """
     history = cache(lambda: open_nights().history())
     return lambda case: history().is_unsteady(case)
 
@@ -71,18 +80,44 @@ def list_nights(output: FormatOption = "text") -> Exit:
     """List stored nights, the oldest first."""
     store, listed, rows = open_nights(), [], []
     for number, night in store.nights():
-        suites, statuses = sorted(night.suites), Counter(case.status for case in night.cases)
+        suites = sorted(night.suites)
+        statuses = Counter(case.status for case in night.cases)
         ends = {"toolchain": night.toolchain, "baseline": night.baseline}
         more = {"cases": statuses, "partial": night.partial}
-        listed.append({"night": number, "at": night.started, "suites": suites, **ends, **more})
-        counts = [str(sum(statuses[status] for status in group)) for group in (PASSING, FAILING, (Status.UNTESTABLE,))]
+        listed.append(
+            {"night": number, "at": night.started, "suites": suites, **ends, **more}
+        )
+        counts = [
+            str(sum(statuses[status] for status in group))
+            for group in (PASSING, FAILING, (Status.UNTESTABLE,))
+        ]
         names = [", ".join(suites), *(end.name for end in ends.values())]
         began = night.started[:16].replace("T", " ")
-        rows.append([str(number), began, *names, *counts, "partial" if night.partial else ""])
+        rows.append(
+            [str(number), began, *names, *counts, "partial" if night.partial else ""]
+        )
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
-    columns = ("night", "began", "suites", "toolchain", "against", "passed", "failed", "untestable", "")
-    total = f"{plural(len(rows), 'night')}, {size / 1e6:.1f} MB" if rows else "no nights yet: `triage nightly` stores each one"
-    write_answer(output, {"nights": listed, "bytes": size}, [Table(columns, rows), Paragraph(total)], "Nights")
+    columns = (
+        "night",
+        "began",
+        "suites",
+        "toolchain",
+        "against",
+        "passed",
+        "failed",
+        "untestable",
+        "",
+    )
+    if rows:
+        total = f"{plural(len(rows), 'night')}, {size / 1e6:.1f} MB"
+    else:
+        total = "no nights yet: `triage nightly` stores each one"
+    write_answer(
+        output,
+        {"nights": listed, "bytes": size},
+        [Table(columns, rows), Paragraph(total)],
+        "Nights",
+    )
     return Exit.OK
 
 
@@ -101,7 +136,9 @@ def show_night(
 @command
 def prune_nights(
     nights: Annotated[list[str] | None, argument("[NIGHT...]", f"{_NIGHT}.")] = None,
-    keep: Annotated[int | None, option("Keep the newest N nights.", "--keep", least=1, metavar="N")] = None,
+    keep: Annotated[
+        int | None, option("Keep the newest N nights.", "--keep", least=1, metavar="N")
+    ] = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Remove stored nights."""
@@ -113,11 +150,20 @@ def prune_nights(
     if keep is not None:
         doomed |= {number for number, _ in stored[:-keep]}
     removed = [
-        Paragraph(f"night {number}: {night.started}, {night.toolchain.name}") for number, night in stored if number in doomed
+        Paragraph(f"night {number}: {night.started}, {night.toolchain.name}")
+        for number, night in stored
+        if number in doomed
     ]
     store.remove(doomed)
     answer = {"removed": sorted(doomed), "kept": len(stored) - len(doomed)}
-    write_answer(output, answer, [*removed, Paragraph(f"{plural(len(doomed), 'night')} removed, {answer['kept']} kept")])
+    write_answer(
+        output,
+        answer,
+        [
+            *removed,
+            Paragraph(f"{plural(len(doomed), 'night')} removed, {answer['kept']} kept"),
+        ],
+    )
     return Exit.OK
 
 
@@ -126,7 +172,9 @@ def show(
     case: Annotated[str, argument("CASE", "Name of a case, or a part of it.")],
     output: FormatOption = "text",
 ) -> Exit:
-    """Show everything known of a case: its nights, its state on every toolchain, culprit, reproducer, remedies, output."""
+    """Show everything known of a case: its nights, its state on every toolchain,
+    culprit, reproducer, remedies, output.
+    """
     from triage.nightly.known_case import known_case
     from triage.report.tables import known_case_document
 
@@ -145,59 +193,98 @@ def site(
 ) -> Exit:
     """Write a static site of all stored nights.
 
-    The pages need no server: open `index.html`, or publish the folder, for example with GitHub Pages.
+    The pages need no server: open `index.html`, or publish the folder, for example with
+    GitHub Pages.
     """
     from triage.report.site import Site  # templates and arrays are slow to import
 
     with closing(ResultCache(open_home() / "evidence.db", print_stderr)) as results:
         written = Site(open_nights(), out, results).write()
-    counts = ", ".join(plural(written[f"{noun}s"], noun) for noun in ("night", "case", "failure"))
+    counts = ", ".join(
+        plural(written[f"{noun}s"], noun) for noun in ("night", "case", "failure")
+    )
     size = f"{plural(written['files'], 'file')}, {written['bytes'] / 1e6:.1f} MB"
-    write_answer(output, written, [Paragraph(f"{counts}; {size}"), Paragraph(written["index"])], "Site")
+    write_answer(
+        output,
+        written,
+        [Paragraph(f"{counts}; {size}"), Paragraph(written["index"])],
+        "Site",
+    )
     return Exit.OK
 
 
 _TITLE = 250  # characters; GitHub takes 256
-issues = typer.Typer(no_args_is_help=True, help="Keep the issues of a GitHub repository in step with nights.")
+issues = typer.Typer(
+    no_args_is_help=True,
+    help="Keep the issues of a GitHub repository in step with nights.",
+)
 
 
 @issues.command("sync")
 @command
 def sync(
-    repository: Annotated[str, option("Repository whose issues are changed.", "--repo", metavar="OWNER/NAME")],
-    report: Annotated[Path, argument("REPORT", "nightly.json of a night, or the folder that holds it.")] = Path("out"),
-    apply: Annotated[bool, flag("Change the issues (default: only list the changes).", "--apply")] = False,
-    limit: Annotated[int, option("Make at most this many changes; the next run makes the others.", least=1)] = 10,
-    label: Annotated[str, option("Label of the issues that are kept in step.")] = "triage",
+    repository: Annotated[
+        str,
+        option("Repository whose issues are changed.", "--repo", metavar="OWNER/NAME"),
+    ],
+    report: Annotated[
+        Path,
+        argument("REPORT", "nightly.json of a night, or the folder that holds it."),
+    ] = Path("out"),
+    apply: Annotated[
+        bool, flag("Change the issues (default: only list the changes).", "--apply")
+    ] = False,
+    limit: Annotated[
+        int,
+        option(
+            "Make at most this many changes; the next run makes the others.", least=1
+        ),
+    ] = 10,
+    label: Annotated[
+        str, option("Label of the issues that are kept in step.")
+    ] = "triage",
     output: FormatOption = "text",
 ) -> Exit:
-    """Open, comment, reopen and close the issues of a repository by the failures of a night.
+    """Open, comment, reopen and close the issues of a repository by the failures of a
+    night.
 
-    Each failure of a compiler family and target backend has one issue, known by its label and a hidden marker. A new failure
-    opens it, a comment adds further cases, and a night in which all of its cases pass closes it. The token comes from
-    GITHUB_TOKEN, the address of another server from GITHUB_API_URL.
+    Each failure of a compiler family and target backend has one issue, known by its
+    label and a hidden marker. A new failure opens it, a comment adds further cases, and
+    a night in which all of its cases pass closes it. The token comes from GITHUB_TOKEN,
+    the address of another server from GITHUB_API_URL.
 
     - `triage issues sync out --repo iree-org/iree --apply --limit 5`
     """
     try:
         from triage.nightly.github import PUBLIC_API, GitHubIssues
     except ModuleNotFoundError as error:
-        raise EnvironmentFailure("this command needs PyGithub; install it with `pip install 'iree-triage[github]'`") from error
-    if not re.fullmatch(r"[A-Za-z0-9_-][\w.-]*/(?!\.{1,2}$)[\w.-]+", repository, re.ASCII):
+        raise EnvironmentFailure(
+            "this command needs PyGithub; install it with `pip install "
+            "'iree-triage[github]'`"
+        ) from error
+    if not re.fullmatch(
+        r"[A-Za-z0-9_-][\w.-]*/(?!\.{1,2}$)[\w.-]+", repository, re.ASCII
+    ):
         raise BadInput(f"--repo {repository!r}: write OWNER/NAME")
     token = os.environ.get("GITHUB_TOKEN", "").strip()
     if not re.fullmatch("[!-~]*", token):
-        raise BadInput("GITHUB_TOKEN has characters that no token has; set it to the token alone")
+        raise BadInput(
+            "GITHUB_TOKEN has characters that no token has; set it to the token alone"
+        )
     if apply and not token:
         raise BadInput("--apply needs a token that may write issues in GITHUB_TOKEN")
     night = read_night(report)
     failures = failures_of(night)
     api = os.environ.get("GITHUB_API_URL") or PUBLIC_API
     hub = GitHubIssues(repository, label, token or None, api)
-    tracked = hub.read(lambda issue: issue.is_open or stands_for(issue.marker, failures) is not None)
+    tracked = hub.read(
+        lambda issue: issue.is_open or stands_for(issue.marker, failures) is not None
+    )
     planned = plan(night, tracked, limit, repository)
     if not token:
-        note = "without GITHUB_TOKEN, issues of all authors are taken for this program's"
+        note = (
+            "without GITHUB_TOKEN, issues of all authors are taken for this program's"
+        )
         planned = replace(planned, notes=(*planned.notes, note))
     if not apply:
         write_report(output, planned, issues_document)
@@ -205,14 +292,26 @@ def sync(
     done: list[IssueChange] = []
     try:
         for change in planned.changes:
-            number = hub.apply(replace(change, title=visible(change.title)[:_TITLE]), issue_body(change, night))
+            number = hub.apply(
+                replace(change, title=visible(change.title)[:_TITLE]),
+                issue_body(change, night),
+            )
             done.append(replace(change, issue=number))
     finally:
-        begin = f"{repository}#" if api == PUBLIC_API else f"{api.removesuffix('/api/v3')}/{repository}/issues/"
+        if api == PUBLIC_API:
+            begin = f"{repository}#"
+        else:
+            begin = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
         try:
-            open_nights().add_issues({change.key.id: f"{begin}{change.issue}" for change in done})
+            open_nights().add_issues(
+                {change.key.id: f"{begin}{change.issue}" for change in done}
+            )
         except (TriageError, OSError) as error:
             print_stderr(f"the issues are not stored for `triage site`: {error}")
         left = (*planned.changes[len(done) :], *planned.left)
-        write_report(output, replace(planned, changes=tuple(done), left=left, applied=True), issues_document)
+        write_report(
+            output,
+            replace(planned, changes=tuple(done), left=left, applied=True),
+            issues_document,
+        )
     return Exit.OK

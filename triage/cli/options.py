@@ -1,6 +1,7 @@
 """Options and arguments that several commands share, alone and in groups.
 
-A group is a dataclass. A command takes it as one parameter, and `exit_codes.command` shows its fields as options.
+A group is a dataclass. A command takes it as one parameter, and `exit_codes.command`
+shows its fields as options.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from triage.cli.context import cases_named, load_cases, one_case, open_runner
 from triage.cli.program import RECIPES, recipe_for
 from triage.cli.screen import AppContext
 from triage.execution.engine import Engine
-from triage.execution.judge import Match, any_failure, same_class, same_family, same_signature
+from triage.execution.judge import (
+    Match,
+    any_failure,
+    same_class,
+    same_family,
+    same_signature,
+)
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failure
@@ -35,14 +42,26 @@ def argument(metavar: str, text: str) -> Any:
 
 
 def flag(text: str, *names: str) -> Any:
-    """Return an option that is on or off. Without a second name it cannot be switched off."""
+    """Return an option that is on or off. Without a second name it cannot be switched
+    off.
+    """
     return typer.Option(*names, metavar="", help=text)
 
 
-def option(text: str, *names: str, metavar: str | None = "TEXT", least: float | None = None, most: float | None = None) -> Any:
-    """Return an option that takes a value. `names` are its spellings where they are not the parameter's name."""
+def option(
+    text: str,
+    *names: str,
+    metavar: str | None = "TEXT",
+    least: float | None = None,
+    most: float | None = None,
+) -> Any:
+    """Return an option that takes a value. `names` are its spellings where they are not
+    the parameter's name.
+    """
     numeric = least is not None or most is not None
-    return typer.Option(*names, metavar="N" if numeric else metavar, help=text, min=least, max=most)
+    return typer.Option(
+        *names, metavar="N" if numeric else metavar, help=text, min=least, max=most
+    )
 
 
 def rev_option(text: str, *names: str) -> Any:
@@ -55,7 +74,9 @@ def duration_option(text: str, name: str) -> Any:
 
     def seconds(value: str) -> float:
         try:
-            return int(value[:-1]) * 86400.0 if re.fullmatch(r"\d{1,5}d", value) else parse_duration(value)
+            if re.fullmatch(r"\d{1,5}d", value):
+                return int(value[:-1]) * 86400.0
+            return parse_duration(value)
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
 
@@ -63,7 +84,9 @@ def duration_option(text: str, name: str) -> Any:
 
 
 def clone_option(text: str) -> Any:
-    """Return the option that names a clone. Another folder is refused before anything is compiled."""
+    """Return the option that names a clone. Another folder is refused before anything
+    is compiled.
+    """
 
     def check(path: Path | None) -> Path | None:
         from triage.git_history.repository import Repository
@@ -82,7 +105,8 @@ def clone_option(text: str) -> Any:
 
 
 def format_option(*more: str, only: tuple[str, ...] = ()) -> Any:
-    """Return the `--format` option of a command. more: formats that only its result has; only: instead of all others.
+    """Return the `--format` option of a command. more: formats that only its result
+    has; only: instead of all others.
 
     A format that is not available is refused before the command does anything.
     """
@@ -90,8 +114,17 @@ def format_option(*more: str, only: tuple[str, ...] = ()) -> Any:
 
     def check(context: typer.Context, name: str) -> str:
         if name not in names:
-            raise typer.BadParameter(f"{name!r} is not available for this command; choose from {', '.join(names)}")
-        return VERBOSE if name == "text" and isinstance(context.obj, AppContext) and context.obj.verbose else name
+            raise typer.BadParameter(
+                f"{name!r} is not available for this command; choose from "
+                f"{', '.join(names)}"
+            )
+        if (
+            name == "text"
+            and isinstance(context.obj, AppContext)
+            and context.obj.verbose
+        ):
+            return VERBOSE
+        return name
 
     return typer.Option(
         "--format",
@@ -104,12 +137,21 @@ def format_option(*more: str, only: tuple[str, ...] = ()) -> Any:
 
 RecipePaths = Annotated[
     list[Path],
-    argument("PATH...", "Recipes, folders of recipes, or what stands in the place of a recipe: a program, a pasted issue."),
+    argument(
+        "PATH...",
+        (
+            "Recipes, folders of recipes, or what stands in the place of a recipe: a "
+            "program, a pasted issue."
+        ),
+    ),
 ]
 SuiteOption = Annotated[
     list[Path] | None,
     option(
-        "Read PATH as a test suite of the compiler, with the flags and known failures in this JSON file; repeatable.",
+        (
+            "Read PATH as a test suite of the compiler, with the flags and known "
+            "failures in this JSON file; repeatable."
+        ),
         "--suite-config",
         metavar="FILE",
     ),
@@ -124,33 +166,80 @@ CasesOption = Annotated[
 ]
 ToolchainsOption = Annotated[
     list[str] | None,
-    rev_option("Toolchain to compile with; repeatable (default: the newest installed one).", "--toolchain", "-t"),
+    rev_option(
+        "Toolchain to compile with; repeatable (default: the newest installed one).",
+        "--toolchain",
+        "-t",
+    ),
 ]
-FreshOption = Annotated[bool, flag("Compile again instead of using cached results.", "--fresh")]
+FreshOption = Annotated[
+    bool, flag("Compile again instead of using cached results.", "--fresh")
+]
 TrustOption = Annotated[
-    bool, flag("Accept results of other machines where they decide (default: repeat them here).", "--trust")
+    bool,
+    flag(
+        (
+            "Accept results of other machines where they decide (default: repeat them "
+            "here)."
+        ),
+        "--trust",
+    ),
 ]
-DryRunOption = Annotated[bool, flag("Print the command lines and compile nothing.", "--dry-run")]
-ForecastOption = Annotated[bool, flag("Print what would be compiled and what is known already; compile nothing.", "--dry-run")]
-RepoOption = Annotated[Path | None, clone_option("Clone of the compiler, to search commits and nightlies too.")]
+DryRunOption = Annotated[
+    bool, flag("Print the command lines and compile nothing.", "--dry-run")
+]
+ForecastOption = Annotated[
+    bool,
+    flag(
+        "Print what would be compiled and what is known already; compile nothing.",
+        "--dry-run",
+    ),
+]
+RepoOption = Annotated[
+    Path | None,
+    clone_option("Clone of the compiler, to search commits and nightlies too."),
+]
 ProjectOption = Annotated[
     Path | None,
-    option("File that says where toolchains of commits come from (default: triage.yaml, if any).", "--project", metavar="FILE"),
+    option(
+        (
+            "File that says where toolchains of commits come from (default: "
+            "triage.yaml, if any)."
+        ),
+        "--project",
+        metavar="FILE",
+    ),
 ]
 GitHubOption = Annotated[
     bool,
-    flag("Annotate the job of GitHub Actions, and write its summary and its output values.", "--github"),
+    flag(
+        (
+            "Annotate the job of GitHub Actions, and write its summary and its output "
+            "values."
+        ),
+        "--github",
+    ),
 ]
 SlowerOption = Annotated[
     str | None,
     option(
-        "Chase a slowdown instead of a failure: cpu_seconds, run_seconds or run_seconds:FUNCTION.",
+        (
+            "Chase a slowdown instead of a failure: cpu_seconds, run_seconds or "
+            "run_seconds:FUNCTION."
+        ),
         "--metric",
         metavar="NAME",
     ),
 ]
 RunCodeOption = Annotated[
-    bool, flag("Run the Python of a pasted text, such as a kernel (default: ask on a terminal).", "--run-code")
+    bool,
+    flag(
+        (
+            "Run the Python of a pasted text, such as a kernel (default: ask on a "
+            "terminal)."
+        ),
+        "--run-code",
+    ),
 ]
 FormatOption = Annotated[str, format_option()]
 JUnitFormatOption = Annotated[str, format_option("junit")]
@@ -161,22 +250,43 @@ class ProgramOptions:
     """What to compile a program for that stands in the place of a recipe."""
 
     app: AppContext
-    backend: Annotated[str | None, option("Backend of a program that is given instead of a recipe.")] = None
-    chip: Annotated[str | None, option("Target chip of that program, such as gfx942.")] = None
-    save: Annotated[Path | None, option("Keep the recipe made from the program in this file.", metavar="FILE")] = None
+    backend: Annotated[
+        str | None, option("Backend of a program that is given instead of a recipe.")
+    ] = None
+    chip: Annotated[
+        str | None, option("Target chip of that program, such as gfx942.")
+    ] = None
+    save: Annotated[
+        Path | None,
+        option("Keep the recipe made from the program in this file.", metavar="FILE"),
+    ] = None
     run_code: RunCodeOption = False
 
     def recipes(self, words: Sequence[Path]) -> list[Path]:
-        """Return the recipes that the words name, and those made from programs, texts and command lines among them."""
-        made = [word for word in words if not word.is_dir() and word.suffix not in RECIPES]
+        """Return the recipes that the words name, and those made from programs, texts
+        and command lines among them.
+        """
+        made = [
+            word for word in words if not word.is_dir() and word.suffix not in RECIPES
+        ]
         if not made and (self.backend or self.chip or self.save):
-            raise BadInput("--backend, --chip and --save are for programs; a recipe has its own target")
+            raise BadInput(
+                "--backend, --chip and --save are for programs; a recipe has its own "
+                "target"
+            )
         if self.save and len(made) > 1:
             raise BadInput("--save keeps one recipe; name one program")
         return [self._recipe(word) if word in made else word for word in words]
 
     def _recipe(self, word: Path) -> Path:
-        return recipe_for(self.app, str(word), self.backend, self.chip, self.save, run_code=self.run_code)
+        return recipe_for(
+            self.app,
+            str(word),
+            self.backend,
+            self.chip,
+            self.save,
+            run_code=self.run_code,
+        )
 
 
 @dataclass(kw_only=True)
@@ -190,7 +300,10 @@ class SeveralCases:
 
     def load(self) -> tuple[Case, ...]:
         """Load the cases that --case selects."""
-        paths = self.paths if self.suite_config else self.program.recipes(self.paths)
+        if self.suite_config:
+            paths = self.paths
+        else:
+            paths = self.program.recipes(self.paths)
         return cases_named(load_cases(paths, self.suite_config), self.case)
 
 
@@ -199,7 +312,14 @@ class OneCase:
     """One case of a recipe."""
 
     recipe: Annotated[
-        Path, argument("RECIPE", "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a command line after --.")
+        Path,
+        argument(
+            "RECIPE",
+            (
+                "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
+                "command line after --."
+            ),
+        ),
     ]
     case: OneCaseOption = None
     suite_config: SuiteOption = None
@@ -210,7 +330,10 @@ class OneCase:
         return one_case(self.load_all(), self.case)
 
     def load_all(self) -> tuple[Case, ...]:
-        return load_cases([self.recipe] if self.suite_config else self.program.recipes([self.recipe]), self.suite_config)
+        return load_cases(
+            [self.recipe] if self.suite_config else self.program.recipes([self.recipe]),
+            self.suite_config,
+        )
 
 
 @dataclass(kw_only=True)
@@ -220,18 +343,31 @@ class Compiling:
     app: AppContext
     jobs: Annotated[
         int | None,
-        option("Compiles to run at once (default: one per core, as memory allows).", "--jobs", "-j", least=1, most=1024),
+        option(
+            "Compiles to run at once (default: one per core, as memory allows).",
+            "--jobs",
+            "-j",
+            least=1,
+            most=1024,
+        ),
     ] = None
     executor: Annotated[
         str | None,
         option(
-            "Compile here, on Dask workers started here, or on those of a scheduler (default: local).",
+            (
+                "Compile here, on Dask workers started here, or on those of a "
+                "scheduler (default: local)."
+            ),
             metavar="local|dask|dask:ADDRESS",
         ),
     ] = None
 
-    def open(self, *cases: Case, fresh: bool = False, trust: bool = False) -> AbstractContextManager[Engine]:
-        return open_runner(self.app, cases, self.jobs, self.executor, fresh=fresh, trust=trust)
+    def open(
+        self, *cases: Case, fresh: bool = False, trust: bool = False
+    ) -> AbstractContextManager[Engine]:
+        return open_runner(
+            self.app, cases, self.jobs, self.executor, fresh=fresh, trust=trust
+        )
 
 
 class FailureMatch(StrEnum):

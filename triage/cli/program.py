@@ -1,4 +1,6 @@
-"""A recipe made from a program, a command line or a pasted text: by `triage recipe new`, or in the place of a recipe."""
+"""A recipe made from a program, a command line or a pasted text: by `triage recipe
+new`, or in the place of a recipe.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class StartedRecipe:
     tried: Sequence[TrialResult] = ()
 
     def with_chip(self) -> StartedRecipe:
-        """Return the recipe for the chip that the user names. Raises BadInput for a chip that no release knows."""
+        """Return the recipe for the chip that the user names. Raises BadInput for a
+        chip that no release knows.
+        """
         start = self.start
         if start.target and self.wanted.chip:
             start = replace(start, target=replace(start.target, chip=self.wanted.chip))
@@ -48,14 +52,24 @@ class StartedRecipe:
             recipe_families()[start.family].check_chip(start.target)
         return replace(self, start=start)
 
-    def improved(self, app: AppContext, toolchains: Sequence[str] = (), *, or_install: bool = False) -> StartedRecipe:
-        """Compile what was guessed and correct it by the errors. or_install: install the newest release if there is none."""
+    def improved(
+        self,
+        app: AppContext,
+        toolchains: Sequence[str] = (),
+        *,
+        or_install: bool = False,
+    ) -> StartedRecipe:
+        """Compile what was guessed and correct it by the errors. or_install: install
+        the newest release if there is none.
+        """
         if not self.start.guessed:
             return self
         with open_runner(app) as runner:
             if or_install and not runner.registry.installed_releases(self.start.family):
                 toolchains = (*toolchains, "latest")
-            start, tried = try_recipe(runner, self.wanted.path.stem, self.start, toolchains)
+            start, tried = try_recipe(
+                runner, self.wanted.path.stem, self.start, toolchains
+            )
         return replace(self, start=start, tried=tried)
 
     @property
@@ -66,10 +80,19 @@ class StartedRecipe:
         return new_recipe(recipe_families(), path.stem, source, self.start)
 
     def write(self, *, over: bool = False) -> None:
-        """Write the recipe, and its program where that was copied. Raises BadInput for files that exist, unless `over`."""
+        """Write the recipe, and its program where that was copied. Raises BadInput for
+        files that exist, unless `over`.
+        """
         path, start, content = self.wanted.path, self.start, self.content
-        copied = [start.input] if start.copied is not None else []
-        if there := [file for file in (path, *copied) if file.exists()] if not over else []:
+        if start.copied is not None:
+            copied = [start.input]
+        else:
+            copied = []
+        if not over:
+            there = [file for file in (path, *copied) if file.exists()]
+        else:
+            there = []
+        if there:
             raise BadInput(f"{there[0]} exists; nothing was changed")
         check_recipe(recipe_families(), content)
         content = with_questions(content, start.unknown)
@@ -77,32 +100,50 @@ class StartedRecipe:
             path.parent.mkdir(parents=True, exist_ok=True)
             if start.copied is not None:
                 start.input.write_text(start.copied, "utf-8")
-            with path.open("w" if over else "x", encoding="utf-8") as file:  # never over a file that was written meanwhile
+            # never over a file that was written meanwhile
+            with path.open("w" if over else "x", encoding="utf-8") as file:
                 file.write(content)
 
 
 class CodeNotAllowed(NoProgramError):
-    """The program of a text is Python, which runs when it is compiled, and nobody allowed that."""
+    """The program of a text is Python, which runs when it is compiled, and nobody
+    allowed that.
+    """
 
 
 def allow_code(started: StartedRecipe, text: Path, *, run_code: bool) -> None:
-    """Ask on a terminal whether to run the Python of a text, unless --run-code says so. Raises CodeNotAllowed if not."""
+    """Ask on a terminal whether to run the Python of a text, unless --run-code says so.
+    Raises CodeNotAllowed if not.
+    """
     program = started.start.copied
     if run_code or program is None or started.start.input.suffix != ".py":
         return
     if str(text) != "-" and sys.stdin.isatty() and sys.stderr.isatty():
-        print_stderr(f"{program}\nThe Python above stands in {text}, and runs here when it is compiled.")
+        print_stderr(
+            f"{program}\nThe Python above stands in {text}, and runs here when it is "
+            "compiled."
+        )
         if typer.confirm("Run it?", default=False, err=True):
             return
-    raise CodeNotAllowed(f"the program in {text} is Python, which runs when it is compiled; read it, then pass --run-code")
+    raise CodeNotAllowed(
+        f"the program in {text} is Python, which runs when it is compiled; read it, "
+        "then pass --run-code"
+    )
 
 
 def from_text(
-    app: AppContext, wanted: NewRecipe, source: Path, block: int | None = None, line: int | None = None
+    app: AppContext,
+    wanted: NewRecipe,
+    source: Path,
+    block: int | None = None,
+    line: int | None = None,
 ) -> StartedRecipe:
     """Start from a pasted text; `-` is stdin."""
     try:
-        text = sys.stdin.read() if str(source) == "-" else source.read_text("utf-8", "replace")
+        if str(source) == "-":
+            text = sys.stdin.read()
+        else:
+            text = source.read_text("utf-8", "replace")
     except OSError as error:
         raise BadInput(f"{source} cannot be read: {error.strerror}") from error
     with app.progress() as progress, progress.task(f"read {source}"):
@@ -110,9 +151,13 @@ def from_text(
 
 
 def split_kernel(word: str) -> tuple[str, str | None]:
-    """Return the file and the kernel of FILE.py:KERNEL, or of another file without a kernel."""
+    """Return the file and the kernel of FILE.py:KERNEL, or of another file without a
+    kernel.
+    """
     found = re.fullmatch(r"(.*\.py):(\w+)", word, re.DOTALL)
-    return (found[1], found[2]) if found else (word, None)
+    if found:
+        return (found[1], found[2])
+    return (word, None)
 
 
 def recipe_for(
@@ -124,16 +169,26 @@ def recipe_for(
     *,
     run_code: bool = False,
 ) -> Path:
-    """Write a recipe for what stands in the place of one, into `save` or the home, and return its path.
+    """Write a recipe for what stands in the place of one, into `save` or the home, and
+    return its path.
 
-    word: a program, FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a command line in one word.
+    word: a program, FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a
+    command line in one word.
     run_code: whether Python of a text may run, which otherwise is asked on a terminal.
     """
     file, kernel = split_kernel(word)
-    command = shlex.split(word) if " " in word and not os.path.exists(word) else []  # noqa: PTH110 - too long for a path
-    programs = (Path(word).stem for word in command[1:] if Path(word).suffix and not word.startswith("-"))
+    command: list[str] = []
+    if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
+        command = shlex.split(word)
+    programs = (
+        Path(word).stem
+        for word in command[1:]
+        if Path(word).suffix and not word.startswith("-")
+    )
     stem = next(programs, command[0]) if command else Path(file).stem
-    key = hashlib.sha256("\0".join([os.path.abspath(file), str(kernel), str(backend), *command]).encode()).hexdigest()[:12]  # noqa: PTH100
+    place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
+    parts = "\0".join([place, str(kernel), str(backend), *command])
+    key = hashlib.sha256(parts.encode()).hexdigest()[:12]
     name = name_from(Path(stem).name) or ("stdin" if file == "-" else "program")
     path = save or home_path() / "programs" / key / f"{name}.yaml"
     wanted = NewRecipe(path, None, backend, chip, kernel)
@@ -152,23 +207,37 @@ def recipe_for(
         started.write(over=save is None)
         _say(started.start.notes)
     if started.start.unknown:
-        names, kind = ", ".join(started.start.unknown), "--from-text" if is_text else "--input"
+        names = ", ".join(started.start.unknown)
+        if is_text:
+            kind = "--from-text"
+        else:
+            kind = "--input"
         line = shlex.join(["triage", "recipe", "new", path.name, kind, word])
-        advice = f"write them in {save}" if save else f"start a recipe and write them there: {line}"
+        if save:
+            advice = f"write them in {save}"
+        else:
+            advice = f"start a recipe and write them there: {line}"
         raise BadInput(f"not known: {names}; {advice}")
     print_stderr(f"recipe: {path}")
     return path
 
 
-def _corrected(app: AppContext, started: StartedRecipe, save: Path | None) -> StartedRecipe:
-    """Write a recipe whose guessed values are corrected; the one of an earlier run if the guess is the same.
+def _corrected(
+    app: AppContext, started: StartedRecipe, save: Path | None
+) -> StartedRecipe:
+    """Write a recipe whose guessed values are corrected; the one of an earlier run if
+    the guess is the same.
 
-    A run after another compiler was installed could correct them in another way, and would explain another failure.
+    A run after another compiler was installed could correct them in another way, and
+    would explain another failure.
     """
     path, guess = started.wanted.path, f"{started.content}\0{started.start.copied}"
     before = path.with_suffix(".guess")
     if save is None and before.is_file() and before.read_text("utf-8") == guess:
-        _say(line.removeprefix("# ") for line in takewhile(_is_comment, path.read_text("utf-8").splitlines()))
+        _say(
+            line.removeprefix("# ")
+            for line in takewhile(_is_comment, path.read_text("utf-8").splitlines())
+        )
         return started
     started = started.improved(app, or_install=True)
     started.write(over=save is None)

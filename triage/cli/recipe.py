@@ -1,4 +1,6 @@
-"""Commands that write recipes and their known failures: `triage init`, `triage recipe` and `triage expect`."""
+"""Commands that write recipes and their known failures: `triage init`, `triage recipe`
+and `triage expect`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,13 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Expectation
 from triage.model.errors import BadFiles, BadInput
 from triage.model.outcome import Compiled, Failed, Probe, Status, Untestable
-from triage.recipes.expectations import ExpectationUpdate, LeftCase, ObservedCase, matches, updated_expectations
+from triage.recipes.expectations import (
+    ExpectationUpdate,
+    LeftCase,
+    ObservedCase,
+    matches,
+    updated_expectations,
+)
 from triage.recipes.family import RecipeStart
 from triage.recipes.recipe import recipe_schema
 from triage.recipes.values import parse_version
@@ -50,27 +58,45 @@ from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors, save_file
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
-_FAILS, _PASSES, _REGRESSED = "affinity-symbol-undeclared.yaml", "row-sum.yaml", "cuda-matmul-f32.yaml"
-_MODELS = {_FAILS: "affinity_symbol.mlir", _PASSES: "row_sum.mlir", _REGRESSED: "matmul_f32.mlir"}
+_FAILS = "affinity-symbol-undeclared.yaml"
+_PASSES = "row-sum.yaml"
+_REGRESSED = "cuda-matmul-f32.yaml"
+_MODELS = {
+    _FAILS: "affinity_symbol.mlir",
+    _PASSES: "row_sum.mlir",
+    _REGRESSED: "matmul_f32.mlir",
+}
 
 
 @command
 def init(
     folder: Annotated[Path, argument("DIR", "Folder to create.")],
-    every: Annotated[bool, flag("Write all bundled examples, of all compilers.", "--all")] = False,
+    every: Annotated[
+        bool, flag("Write all bundled examples, of all compilers.", "--all")
+    ] = False,
     output: FormatOption = "text",
 ) -> Exit:
-    """Write a first folder of recipes: one that fails, one that passes and one that regressed between two releases.
+    """Write a first folder of recipes: one that fails, one that passes and one that
+    regressed between two releases.
 
     - `triage init recipes`
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder} exists and is not empty; name a new folder")
     installed = Path(str(files("triage"))) / "examples"  # not in a checkout
-    source = installed if installed.is_dir() else Path(__file__).parents[2] / "recipes"
+    if installed.is_dir():
+        source = installed
+    else:
+        source = Path(__file__).parents[2] / "recipes"
     with disk_errors(f"write {folder}"):
         if every:
-            copytree(source, folder, ignore=ignore_patterns("__pycache__"), copy_function=copyfile, dirs_exist_ok=True)
+            copytree(
+                source,
+                folder,
+                ignore=ignore_patterns("__pycache__"),
+                copy_function=copyfile,
+                dirs_exist_ok=True,
+            )
         else:
             (folder / "models").mkdir(parents=True)
             for name in (*_MODELS, *(f"models/{model}" for model in _MODELS.values())):
@@ -81,17 +107,26 @@ def init(
         f"triage why {here}/{_FAILS}",
         f"triage run {here} -t 3.0.0 -t 3.3.0",
         f"triage bisect {here}/{_REGRESSED} --good 3.0.0 --bad 3.3.0",
-        f"triage recipe new mine.yaml --input {here}/models/{_MODELS[_PASSES]} --backend llvm-cpu",
+        (
+            f"triage recipe new mine.yaml --input {here}/models/{_MODELS[_PASSES]} "
+            "--backend llvm-cpu"
+        ),
     )
     written = Paragraph(f"{plural(len(recipes), 'recipe')} written to {folder}; next:")
-    write_answer(output, {"folder": folder, "recipes": recipes}, [written, Code("\n".join(commands), "sh")])
+    write_answer(
+        output,
+        {"folder": folder, "recipes": recipes},
+        [written, Code("\n".join(commands), "sh")],
+    )
     return Exit.OK
 
 
 @app.command()
 @command
 def validate(paths: RecipePaths, output: FormatOption = "text") -> Exit:
-    """Check recipes without running anything. Print every mistake with file:line:column and what to write instead."""
+    """Check recipes without running anything. Print every mistake with file:line:column
+    and what to write instead.
+    """
     try:
         cases = load_cases(paths)
     except BadFiles as error:
@@ -117,7 +152,10 @@ def schema(output: Annotated[str, format_option(only=("json",))] = "json") -> Ex
 @command
 def list_(
     paths: Annotated[
-        list[Path] | None, argument("[PATH...]", "Recipe files, or folders of recipes (default: recipes).")
+        list[Path] | None,
+        argument(
+            "[PATH...]", "Recipe files, or folders of recipes (default: recipes)."
+        ),
     ] = None,
     output: FormatOption = "text",
 ) -> Exit:
@@ -125,11 +163,27 @@ def list_(
     rows, listed = [], []
     for case in load_cases(paths or [Path("recipes")]):
         target = case.target
-        shown = f"{target.backend}:{target.chip}" if target.chip else target.backend
-        rows.append((case.name, f"{shown} x{target.devices}" if target.devices else shown, case.summary))
-        keys = {"recipe": case.recipe, "case": case.name, "summary": case.summary, "phase": case.phase}
+        if target.chip:
+            shown = f"{target.backend}:{target.chip}"
+        else:
+            shown = target.backend
+        rows.append(
+            (
+                case.name,
+                f"{shown} x{target.devices}" if target.devices else shown,
+                case.summary,
+            )
+        )
+        keys = {
+            "recipe": case.recipe,
+            "case": case.name,
+            "summary": case.summary,
+            "phase": case.phase,
+        }
         listed.append({**keys, "backend": target.backend, "chip": target.chip})
-    write_answer(output, {"cases": listed}, [Table(["case", "target", "summary"], rows)], "Cases")
+    write_answer(
+        output, {"cases": listed}, [Table(["case", "target", "summary"], rows)], "Cases"
+    )
     return Exit.OK
 
 
@@ -140,60 +194,101 @@ def new(
     path: Annotated[Path, argument("RECIPE", "The YAML file to write.")],
     command: Annotated[
         list[str] | None,
-        argument("COMMAND", "After --: a compiler's command line to take input, target and flags from."),
+        argument(
+            "COMMAND",
+            "After --: a compiler's command line to take input, target and flags from.",
+        ),
     ] = None,
     source: Annotated[
         str | None,
-        option("Model (.mlir, .mlirbc, .onnx, a .py generator), FILE.py:KERNEL, or a file with one kernel.", "--input", "-i"),
+        option(
+            (
+                "Model (.mlir, .mlirbc, .onnx, a .py generator), FILE.py:KERNEL, or a "
+                "file with one kernel."
+            ),
+            "--input",
+            "-i",
+        ),
     ] = None,
     backend: Annotated[
         str | None,
-        option("llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a kernel (default: llvm-cpu, cuda for a kernel)."),
+        option(
+            "llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a kernel "
+            "(default: llvm-cpu, cuda for a kernel)."
+        ),
     ] = None,
     chip: Annotated[str | None, option("Target chip, such as gfx942 or sm_86.")] = None,
     toolchain: Annotated[
         list[str] | None,
         rev_option(
-            "Try a kernel's new recipe on this toolchain too; repeatable (default: newest installed).", "--toolchain", "-t"
+            (
+                "Try a kernel's new recipe on this toolchain too; repeatable "
+                "(default: newest installed)."
+            ),
+            "--toolchain",
+            "-t",
         ),
     ] = None,
     try_: Annotated[
-        bool, flag("Compile a kernel's new recipe, and correct guessed values by the errors.", "--try/--no-try")
+        bool,
+        flag(
+            "Compile a kernel's new recipe, and correct guessed values by the errors.",
+            "--try/--no-try",
+        ),
     ] = True,
     from_text: Annotated[
         Path | None,
-        option("Take the program and the command line from an issue or a gist; - is stdin.", metavar="FILE"),
+        option(
+            (
+                "Take the program and the command line from an issue or a gist; - is "
+                "stdin."
+            ),
+            metavar="FILE",
+        ),
     ] = None,
-    block: Annotated[int | None, option("Program to use, of several in the text.", least=1)] = None,
-    line: Annotated[int | None, option("Command line to use, of several in the text.", least=1)] = None,
+    block: Annotated[
+        int | None, option("Program to use, of several in the text.", least=1)
+    ] = None,
+    line: Annotated[
+        int | None, option("Command line to use, of several in the text.", least=1)
+    ] = None,
     run_code: RunCodeOption = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Write a commented recipe to start from.
 
-    A command line is stored in a form that every version understands; --input names the program where it reads stdin. The
-    argument types of a kernel are guessed from their use, compiled, corrected by the compiler's errors and marked. A kernel
-    that imports from its own package is copied next to the recipe, with the functions that it uses.
+    A command line is stored in a form that every version understands; --input names the
+    program where it reads stdin. The argument types of a kernel are guessed from their
+    use, compiled, corrected by the compiler's errors and marked. A kernel that imports
+    from its own package is copied next to the recipe, with the functions that it uses.
 
     - `triage recipe new mine.yaml --input model.mlir --backend rocm --chip gfx942`
 
-    - `triage recipe new mine.yaml -- iree-compile model.mlir --iree-hal-target-device=hip --iree-hip-target=gfx942 -o out.vmfb`
+    - `triage recipe new mine.yaml -- iree-compile model.mlir
+      --iree-hal-target-device=hip --iree-hip-target=gfx942 -o out.vmfb`
 
     - `triage recipe new mine.yaml --from-text issue.md`
     """
-    file, kernel = split_kernel(source) if source else (None, None)
+    if source:
+        file, kernel = split_kernel(source)
+    else:
+        file, kernel = (None, None)
     wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
     if from_text:
         started = read_text(context, wanted, from_text, block, line)
         try:
             allow_code(started, from_text, run_code=run_code or not try_)
-        except CodeNotAllowed as error:  # it is written, and runs when the user compiles the recipe
+        # it is written, and runs when the user compiles the recipe
+        except CodeNotAllowed as error:
             try_ = False
             print_stderr(f"not tried: {error}")
     elif command and kernel is None:
         started = StartedRecipe(wanted, wanted.from_command(command))
     elif wanted.source is None or command:
-        raise BadInput("name the model or the kernel's file with --input, or write the command line that compiles it after --")
+        raise BadInput(
+            "name the model or the kernel's file with --input, or write the command "
+            "line that compiles it after --"
+        )
     else:
         started = StartedRecipe(wanted, wanted.from_file(wanted.source))
     started = started.with_chip()
@@ -216,21 +311,40 @@ def new(
     return Exit.OK
 
 
-def _remarks(path: Path, start: RecipeStart, tried: Sequence[TrialResult], reported: Sequence[str]) -> Iterator[str]:
+def _remarks(
+    path: Path,
+    start: RecipeStart,
+    tried: Sequence[TrialResult],
+    reported: Sequence[str],
+) -> Iterator[str]:
     if start.copied is not None:
         yield f"the program was copied into {start.input}"
     if start.left_out:
-        yield f"left out, because they do not affect the compiled code: {' '.join(start.left_out)}"
+        yield (
+            "left out, because they do not affect the compiled code: "
+            f"{' '.join(start.left_out)}"
+        )
     yield from start.notes
     if start.guessed and not tried:
         yield f"not tried; -t {start.family}:latest installs a release and tries it"
     for trial in tried:
-        yield f"{trial.toolchain}: {trial.status}{f', {trial.reason}' if trial.reason else ''}"
+        yield (
+            f"{trial.toolchain}: {trial.status}"
+            f"{f', {trial.reason}' if trial.reason else ''}"
+        )
     if start.unknown and start.guessed:
         names = ", ".join(start.unknown)
-        yield f"not known: {names}; write what the kernel is launched with instead of each ? in {path}"
-    newest = [] if tried or start.family == DEFAULT_FAMILY else [f"{start.family}:latest"]
-    revs = [start.toolchain] if start.toolchain else reported or newest
+        yield (
+            f"not known: {names}; write what the kernel is launched with instead of "
+            f"each ? in {path}"
+        )
+    if tried or start.family == DEFAULT_FAMILY:
+        newest = []
+    else:
+        newest = [f"{start.family}:latest"]
+    revs = reported or newest
+    if start.toolchain:
+        revs = [start.toolchain]
     yield " ".join([f"next: triage run {path}", *(f"-t {rev}" for rev in revs)])
 
 
@@ -241,66 +355,129 @@ expect = typer.Typer(no_args_is_help=True, help="Update the lists of known failu
 @command
 def update(
     compiling: Compiling,
-    paths: Annotated[list[Path], argument("PATH...", "Recipe files, folders of recipes, or test suites.")],
+    paths: Annotated[
+        list[Path],
+        argument("PATH...", "Recipe files, folders of recipes, or test suites."),
+    ],
     suite_config: SuiteOption = None,
-    toolchain: Annotated[str, rev_option("Toolchain whose results are expected.", "--toolchain", "-t")] = "latest",
-    prune: Annotated[bool, flag("Remove listed tests that do not exist, too.", "--prune")] = False,
+    toolchain: Annotated[
+        str, rev_option("Toolchain whose results are expected.", "--toolchain", "-t")
+    ] = "latest",
+    prune: Annotated[
+        bool, flag("Remove listed tests that do not exist, too.", "--prune")
+    ] = False,
     fresh: FreshOption = False,
-    dry_run: Annotated[bool, flag("Print the changes as a diff and write nothing.", "--dry-run")] = False,
+    dry_run: Annotated[
+        bool, flag("Print the changes as a diff and write nothing.", "--dry-run")
+    ] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Rewrite the lists of known failures to match the results of a toolchain.
 
-    Cached results are used; what is not known is compiled and run. Comments, order and layout of the files stay. In a suite
-    config a test that passes leaves its list, and one that fails at another stage moves to the other list. In a recipe or
-    its file of known failures an entry ends at this version, and a new one begins with the oldest release that is known to
-    fail so. Flaky and untestable cases are named and stay as they are; a known failure that was not seen is tried once more.
+    Cached results are used; what is not known is compiled and run. Comments, order and
+    layout of the files stay. In a suite config a test that passes leaves its list, and
+    one that fails at another stage moves to the other list. In a recipe or its file of
+    known failures an entry ends at this version, and a new one begins with the oldest
+    release that is known to fail so. Flaky and untestable cases are named and stay as
+    they are; a known failure that was not seen is tried once more.
 
     - `triage expect update recipes/ -t 3.13.0 --dry-run`
 
-    - `triage expect update iree-test-suites/onnx_ops --suite-config onnx_ops_cpu.json -t 3.13.0` updates the config
+    - `triage expect update iree-test-suites/onnx_ops --suite-config onnx_ops_cpu.json
+      -t 3.13.0` updates the config
     """
-    selection = select_one_family(load_cases(paths, suite_config), (toolchain,), "expect update")
+    selection = select_one_family(
+        load_cases(paths, suite_config), (toolchain,), "expect update"
+    )
     with compiling.open(*selection.cases, fresh=fresh) as runner:
         [ref] = selection.refs(runner)
-        probes = list(runner.probe_all([ProbeJob(case, ref) for case in selection.cases]))
-        # A known failure that was not seen may come back: it is compiled and run once more.
-        passes = [ProbeJob(probe.case, ref, fresh=True) for probe in probes if status_of(probe) is Status.XPASS]
+        probes = list(
+            runner.probe_all([ProbeJob(case, ref) for case in selection.cases])
+        )
+        # A known failure that was not seen may come back: it is compiled and run once
+        # more.
+        passes = [
+            ProbeJob(probe.case, ref, fresh=True)
+            for probe in probes
+            if status_of(probe) is Status.XPASS
+        ]
         again = runner.probe_all(passes, "unexpected passes")
         revision = runner.registry.revision(ref)
-        unsure = {probe.case.name for probe in again if not isinstance(probe.outcome, Compiled)}
-        since = {probe.case.name: _first_known(runner, probe) for probe in probes if isinstance(probe.outcome, Failed)}
+        unsure = {
+            probe.case.name
+            for probe in again
+            if not isinstance(probe.outcome, Compiled)
+        }
+        since = {
+            probe.case.name: _first_known(runner, probe)
+            for probe in probes
+            if isinstance(probe.outcome, Failed)
+        }
     left: list[LeftCase] = []
     observed: dict[Path, list[ObservedCase]] = {}
     for probe in probes:
         seen = observed.setdefault(probe.case.source, [])
-        if reason := "flaky: it passes and fails" if probe.case.name in unsure else _doubt(probe):
+        reason = _doubt(probe)
+        if probe.case.name in unsure:
+            reason = "flaky: it passes and fails"
+        if reason:
             left.append(LeftCase(probe.case.name, reason))
         else:
-            seen.append(ObservedCase(probe.case, probe.version, probe.outcome.failure, since.get(probe.case.name)))
+            seen.append(
+                ObservedCase(
+                    probe.case,
+                    probe.version,
+                    probe.outcome.failure,
+                    since.get(probe.case.name),
+                )
+            )
     files = []
     for source, seen in observed.items():
         if suite_config:
-            files.append(suite_reader().updated_config(paths, source, seen, prune=prune))
+            files.append(
+                suite_reader().updated_config(paths, source, seen, prune=prune)
+            )
         elif seen:
-            files.append(updated_expectations(source, seen, sum(case.source == source for case in selection.cases) - len(seen)))
+            files.append(
+                updated_expectations(
+                    source,
+                    seen,
+                    sum(case.source == source for case in selection.cases) - len(seen),
+                )
+            )
     for file in files if not dry_run else ():
         if file.new != file.old:
             save_file(file.path, file.new, f"write {file.path}")
     left += [one for file in files for one in file.left]
-    write_report(output, ExpectationUpdate(revision, files, left, written=not dry_run), update_document)
+    write_report(
+        output,
+        ExpectationUpdate(revision, files, left, written=not dry_run),
+        update_document,
+    )
     return Exit.OK
 
 
 def _first_known(runner: Engine, probe: Probe) -> str | None:
-    """Return the oldest version that is known to fail as a probe does, with none between that is known not to."""
-    version, failure, oldest = parse_version(probe.version), probe.outcome.failure, probe.version
+    """Return the oldest version that is known to fail as a probe does, with none
+    between that is known not to.
+    """
+    version = parse_version(probe.version)
+    failure = probe.outcome.failure
+    oldest = probe.version
     assert failure
     same = Expectation(failure.failure_class, stage=failure.stage)
     for ref in reversed(runner.registry.installed_releases(probe.case.compiler)):
         release = parse_version(ref.revision.name)
-        known = runner.recall(ProbeJob(probe.case, ref)) if version and release and release < version else None
-        if known and isinstance(known.outcome, Failed) and not known.outcome.flaky and matches(same, known.outcome.failure):
+        if version and release and release < version:
+            known = runner.recall(ProbeJob(probe.case, ref))
+        else:
+            known = None
+        if (
+            known
+            and isinstance(known.outcome, Failed)
+            and not known.outcome.flaky
+            and matches(same, known.outcome.failure)
+        ):
             oldest = known.version
         elif known and not isinstance(known.outcome, Untestable):
             break

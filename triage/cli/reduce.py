@@ -38,20 +38,37 @@ from triage.report.tables import replay_document
 def reduce(
     chosen: OneCase,
     compiling: Compiling,
-    toolchain: Annotated[str, rev_option("Toolchain on which the case fails.", "--toolchain", "-t")],
-    good: Annotated[str | None, rev_option("Toolchain that must still compile it, to keep a regression.")] = None,
-    out: Annotated[Path, option("Folder for the reproducer's folder.", metavar="DIR")] = Path("reproducers"),
-    match: Annotated[FailureMatch, option("Compare failures by this.", metavar=None)] = FailureMatch.SIGNATURE,
+    toolchain: Annotated[
+        str, rev_option("Toolchain on which the case fails.", "--toolchain", "-t")
+    ],
+    good: Annotated[
+        str | None,
+        rev_option("Toolchain that must still compile it, to keep a regression."),
+    ] = None,
+    out: Annotated[
+        Path, option("Folder for the reproducer's folder.", metavar="DIR")
+    ] = Path("reproducers"),
+    match: Annotated[
+        FailureMatch, option("Compare failures by this.", metavar=None)
+    ] = FailureMatch.SIGNATURE,
     dry_run: ForecastOption = False,
     resume: Annotated[
-        bool, flag("Continue from the best program of an interrupted run of the same reduction.", "--resume")
+        bool,
+        flag(
+            (
+                "Continue from the best program of an interrupted run of the same "
+                "reduction."
+            ),
+            "--resume",
+        ),
     ] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Reduce the program of a failing case to a minimal reproducer.
 
-    Every candidate is compiled: it must show the same failure and, with --good, still compile there. The folder holds the
-    program, a recipe, a shell script and a README for an issue.
+    Every candidate is compiled: it must show the same failure and, with --good, still
+    compile there. The folder holds the program, a recipe, a shell script and a README
+    for an issue.
 
     - `triage reduce recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
@@ -59,7 +76,10 @@ def reduce(
     folder_for(out, case)
     with compiling.open(case) as runner:
         bad = runner.registry.resolve(toolchain, case.compiler)
-        better = runner.registry.resolve(good, case.compiler) if good else None
+        if good:
+            better = runner.registry.resolve(good, case.compiler)
+        else:
+            better = None
         if dry_run:
             planned = [ProbeJob(case, ref) for ref in (bad, better) if ref]
             remark = "then the candidates; their number depends on the program"
@@ -68,33 +88,53 @@ def reduce(
         reduction, found = reduce_case(runner, request), None
         if reduction.reason is None:
             found = reproducer_of(runner, reduction, bad)
-            reduction = replace(found.reduction, reproducer=str(write_reproducer(found, out)))
+            reduction = replace(
+                found.reduction, reproducer=str(write_reproducer(found, out))
+            )
     write_report(output, reduction, partial(reduction_document, reproducer=found))
-    return Exit.OK if found else exit_without_answer([reduction.cause])
+    if found:
+        return Exit.OK
+    return exit_without_answer([reduction.cause])
 
 
 @command
 def replay(
     compiling: Compiling,
-    paths: Annotated[list[Path], argument("DIR...", "Folders of reproducers, or of one reproducer.")],
+    paths: Annotated[
+        list[Path], argument("DIR...", "Folders of reproducers, or of one reproducer.")
+    ],
     toolchain: Annotated[
         list[str] | None,
-        rev_option("Toolchain to compile with; repeatable (default: the recorded one and latest).", "--toolchain", "-t"),
+        rev_option(
+            (
+                "Toolchain to compile with; repeatable (default: the recorded one and "
+                "latest)."
+            ),
+            "--toolchain",
+            "-t",
+        ),
     ] = None,
     fresh: FreshOption = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Compile reproducers again and report whether each still fails in the same way.
 
-    The result is that of the last version: `reproduces`, `fixed` (it compiles), `changed` (it fails in another way) or
-    `untestable`. Exit 1 when the recorded version no longer fails as recorded. Reproducers of a compiler without a REV are
+    The result is that of the last version: `reproduces`, `fixed` (it compiles),
+    `changed` (it fails in another way) or `untestable`. Exit 1 when the recorded
+    version no longer fails as recorded. Reproducers of a compiler without a REV are
     left out.
 
     - `triage replay reproducers/ -t nightly:latest`
     """
     reproducers = open_reproducers(paths)
     cases = [reproducer.case for reproducer in reproducers]
-    revs_of = {selection.family: selection.revs for selection in select_families(cases, toolchain)} if toolchain else None
+    if toolchain:
+        revs_of = {
+            selection.family: selection.revs
+            for selection in select_families(cases, toolchain)
+        }
+    else:
+        revs_of = None
     with compiling.open(*cases, fresh=fresh) as runner:
         replays = replay_all(runner, reproducers, revs_of)
     write_report(output, Replays(replays), replay_document)
@@ -102,9 +142,18 @@ def replay(
 
 
 def exit_of_replays(replays: Sequence[Replay]) -> Exit:
-    """Return FOUND if a recorded version no longer fails as recorded, else why a reproducer could not be tested, else OK."""
+    """Return FOUND if a recorded version no longer fails as recorded, else why a
+    reproducer could not be tested, else OK.
+    """
     if any(replay.holds is False for replay in replays):
         return Exit.FOUND
     untested = [replay for replay in replays if not replay.tested]
-    causes = [version.cause for replay in untested for version in replay.versions if version.cause]
-    return exit_without_answer(causes) if untested else Exit.OK
+    causes = [
+        version.cause
+        for replay in untested
+        for version in replay.versions
+        if version.cause
+    ]
+    if untested:
+        return exit_without_answer(causes)
+    return Exit.OK

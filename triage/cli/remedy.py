@@ -1,4 +1,6 @@
-"""`triage remedy`, `triage variants` and `triage lint`: what to change in a case or a program."""
+"""`triage remedy`, `triage variants` and `triage lint`: what to change in a case or a
+program.
+"""
 
 from __future__ import annotations
 
@@ -35,31 +37,45 @@ from triage.report.lint import lint_document, lint_sarif
 def remedy(
     chosen: OneCase,
     compiling: Compiling,
-    toolchain: Annotated[str, rev_option("Toolchain on which the case fails.", "--toolchain", "-t")],
+    toolchain: Annotated[
+        str, rev_option("Toolchain on which the case fails.", "--toolchain", "-t")
+    ],
     good: Annotated[
         str | None,
-        rev_option("Known-good revision. Flags that are new since then are tried first; each remedy is also checked there."),
+        rev_option(
+            "Known-good revision. Flags that are new since then are tried first; each "
+            "remedy is also checked there."
+        ),
     ] = None,
     budget: Annotated[int, option("Try at most this many candidates.", least=1)] = 100,
     every: Annotated[
-        bool, flag("Try all candidates within the budget (default: end when a flag for users works).", "--all")
+        bool,
+        flag(
+            (
+                "Try all candidates within the budget (default: end when a flag for "
+                "users works)."
+            ),
+            "--all",
+        ),
     ] = False,
     metric: SlowerOption = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
 
-    Known remedies of the failure class are tried first, then the compiler's own options near the failure.
-    Flags that are meant for the compiler's own tests come last and do not end the search. All remedies are reported, the best
-    first, and checked on --good and on the newest release. Exit 3 if none is
-    found and no newer release helps.
+    Known remedies of the failure class are tried first, then the compiler's own options
+    near the failure. Flags that are meant for the compiler's own tests come last and do
+    not end the search. All remedies are reported, the best first, and checked on --good
+    and on the newest release. Exit 3 if none is found and no newer release helps.
 
-    With --metric, find flags that bring back at least half of the time lost since --good. Each candidate is measured in
-    turn with both releases, a remedy twice, and its results are compared where the recipe expects some.
+    With --metric, find flags that bring back at least half of the time lost since
+    --good. Each candidate is measured in turn with both releases, a remedy twice, and
+    its results are compared where the recipe expects some.
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
 
-    - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds --budget 30`
+    - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds
+      --budget 30`
     """
     from triage.bisect.metric import measuring
     from triage.remedy.search import RemedyRequest, find_remedies
@@ -68,30 +84,46 @@ def remedy(
     cases = chosen.load_all()
     case = one_case(cases, chosen.case)
     if metric and good is None:
-        raise BadInput("--metric needs --good: the toolchain on which the case takes less time")
+        raise BadInput(
+            "--metric needs --good: the toolchain on which the case takes less time"
+        )
     with compiling.open(*cases) as runner, ExitStack() as opened:
         bad = runner.registry.resolve(toolchain, case.compiler)
-        reference = runner.registry.resolve(good, case.compiler) if good else None
+        if good:
+            reference = runner.registry.resolve(good, case.compiler)
+        else:
+            reference = None
         request = RemedyRequest(case, bad, reference, budget, cases, exhaustive=every)
         if metric and reference:
             request = replace(request, untimed=runner)
-            runner = opened.enter_context(measuring(runner, case, (reference, bad), metric, SECONDS, times_only=True))
+            runner = opened.enter_context(
+                measuring(
+                    runner, case, (reference, bad), metric, SECONDS, times_only=True
+                )
+            )
         found = find_remedies(runner, request)
     write_report(output, found, remedy_document)
     if found.failure is None:
         return exit_without_answer([found.cause])
-    return Exit.OK if found.remedies or found.upgrade else Exit.INCONCLUSIVE
+    if found.remedies or found.upgrade:
+        return Exit.OK
+    return Exit.INCONCLUSIVE
 
 
 @command
 def variants(
     app: AppContext,
     chosen: OneCase,
-    toolchain: Annotated[str, rev_option("Toolchain to compile with.", "--toolchain", "-t")] = "installed",
+    toolchain: Annotated[
+        str, rev_option("Toolchain to compile with.", "--toolchain", "-t")
+    ] = "installed",
     vary: Annotated[
         list[str] | None,
         option(
-            "Vary a generator argument, the target, or a kernel option; repeatable (default: the recipe's matrix).",
+            (
+                "Vary a generator argument, the target, or a kernel option; "
+                "repeatable (default: the recipe's matrix)."
+            ),
             metavar="KEY=V,V",
         ),
     ] = None,
@@ -103,18 +135,29 @@ def variants(
 
     - `triage variants recipes/triton-delta-rule.yaml -t 3.2.0`
 
-    - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary chip=gfx942,gfx1100`
+    - `triage variants recipes/dequantized-conv.yaml -t 3.2.0 --vary
+      chip=gfx942,gfx1100`
     """
     from triage.remedy.variants import compare_variants, neighbourhood, varied
     from triage.report.tables import variants_document
 
     cases = chosen.load_all()
-    about = one_case(cases, chosen.case) if chosen.case or vary else None
+    if chosen.case or vary:
+        about = one_case(cases, chosen.case)
+    else:
+        about = None
     if vary and about:
         compared = varied(about, dict(map(_axis, vary)))
-        about = compared[0] if chosen.case else None  # the case's own values come first
+        # the case's own values come first
+        if chosen.case:
+            about = compared[0]
+        else:
+            about = None
     elif len(cases) == 1:
-        raise BadInput(f"{chosen.recipe} has no matrix; name a key to vary, such as --vary chip=A,B")
+        raise BadInput(
+            f"{chosen.recipe} has no matrix; name a key to vary, such as --vary "
+            "chip=A,B"
+        )
     else:
         compared = neighbourhood(about or cases[0], cases)
     with open_runner(app, compared) as runner:
@@ -123,7 +166,9 @@ def variants(
     write_report(output, found, variants_document)
     if found.failure is not None:
         return Exit.OK
-    return exit_without_answer(variant.cause for variant in found.results if variant.cause)
+    return exit_without_answer(
+        variant.cause for variant in found.results if variant.cause
+    )
 
 
 def _axis(word: str) -> tuple[str, tuple[str, ...]]:
@@ -139,29 +184,50 @@ def lint(
     app: AppContext,
     paths: Annotated[
         list[Path],
-        argument("INPUT|RECIPE...", "Programs (.mlir, .mlirbc, .onnx, a .py generator), recipes, or folders of recipes."),
+        argument(
+            "INPUT|RECIPE...",
+            (
+                "Programs (.mlir, .mlirbc, .onnx, a .py generator), recipes, or "
+                "folders of recipes."
+            ),
+        ),
     ],
     toolchain: Annotated[
         str | None,
         rev_option(
-            "Toolchain that parses the program and measures solver iterations (default: installed, without measuring).",
+            (
+                "Toolchain that parses the program and measures solver iterations "
+                "(default: installed, without measuring)."
+            ),
             "--toolchain",
             "-t",
         ),
     ] = None,
     flags: Annotated[
-        list[str] | None, option("Flag of the compiler in addition to the recipe's; repeatable.", "--flag")
+        list[str] | None,
+        option(
+            "Flag of the compiler in addition to the recipe's; repeatable.", "--flag"
+        ),
     ] = None,
     case: CasesOption = None,
     graph: Annotated[
-        bool, flag("Print devices and transfers as a Mermaid flowchart instead of the findings.", "--graph")
+        bool,
+        flag(
+            (
+                "Print devices and transfers as a Mermaid flowchart instead of the "
+                "findings."
+            ),
+            "--graph",
+        ),
     ] = False,
     output: Annotated[str, format_option("sarif")] = "text",
 ) -> Exit:
-    """Find mistakes in a program before compiling it: devices, affinities, chains, shapes, types.
+    """Find mistakes in a program before compiling it: devices, affinities, chains,
+    shapes, types.
 
-    Exit 1 if there is an error. The comment `// triage: ignore` or `// triage: ignore[rule]` silences findings on its line;
-    alone on a line, it silences those on the next line.
+    Exit 1 if there is an error. The comment `// triage: ignore` or `// triage:
+    ignore[rule]` silences findings on its line; alone on a line, it silences those on
+    the next line.
 
     - `triage lint model.mlir --flag=--iree-hal-target-device=hip[0]`
 
@@ -173,13 +239,18 @@ def lint(
         for each in cases:
             try:
                 answers.append(lint_case(runner, each, toolchain))
-            except BadInput as error:  # reported at the end, after the findings of the other cases
+            # reported at the end, after the findings of the other cases
+            except BadInput as error:
                 unreadable.append(str(error))
     if graph:
         typer.echo("".join(answer.graph for answer in answers), nl=False)
     elif answers or not unreadable:
         rules = dict.fromkeys(rule for each in cases for rule in linter_of(each).rules)
-        write_report(output, LintResult(answers, list(rules)), lint_document, sarif=lint_sarif)
+        write_report(
+            output, LintResult(answers, list(rules)), lint_document, sarif=lint_sarif
+        )
     if unreadable:
         raise BadInput("\n".join(unreadable))
-    return Exit.FOUND if any(answer.has_errors for answer in answers) else Exit.OK
+    if any(answer.has_errors for answer in answers):
+        return Exit.FOUND
+    return Exit.OK

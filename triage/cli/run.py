@@ -1,4 +1,6 @@
-"""`triage run` and `triage bench`: compile cases on toolchains, and measure what they compile to."""
+"""`triage run` and `triage bench`: compile cases on toolchains, and measure what they
+compile to.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Annotated
 
-from triage.cli.context import open_runner, select_families, select_one_family, show_command_lines
+from triage.cli.context import (
+    open_runner,
+    select_families,
+    select_one_family,
+    show_command_lines,
+)
 from triage.cli.exit_codes import Exit, command, exit_for_probes
 from triage.cli.options import (
     SECONDS,
@@ -42,39 +49,65 @@ def run(
     compiling: Compiling,
     toolchain: ToolchainsOption = None,
     fresh: FreshOption = False,
-    show_all: Annotated[bool, flag("Show the cases that pass everywhere, too.", "--all")] = False,
+    show_all: Annotated[
+        bool, flag("Show the cases that pass everywhere, too.", "--all")
+    ] = False,
     dry_run: DryRunOption = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Compile every case on every toolchain and report failures.
 
-    Results are cached; a second run compiles nothing. Exit 1 when a case fails that its recipe does not expect to fail.
+    Results are cached; a second run compiles nothing. Exit 1 when a case fails that its
+    recipe does not expect to fail.
 
     - `triage run recipes/cuda-matmul-f32.yaml -t 3.3.0 -t latest`
 
-    - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several compilers, each with its own
+    - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several
+      compilers, each with its own
     """
     cases = chosen.load()
     ordered: list[Probe] = []
     with compiling.open(*cases, fresh=fresh) as runner:
-        selections = [(one.cases, one.refs(runner)) for one in select_families(cases, toolchain or ["installed"])]
-        planned = [ProbeJob(case, ref) for cases, refs in selections for ref in refs for case in cases]
+        selections = [
+            (one.cases, one.refs(runner))
+            for one in select_families(cases, toolchain or ["installed"])
+        ]
+        planned = [
+            ProbeJob(case, ref)
+            for cases, refs in selections
+            for ref in refs
+            for case in cases
+        ]
         if dry_run:
             return show_command_lines(runner, planned)
-        probes = {(probe.case.name, probe.revision.name): probe for probe in runner.probe_all(planned)}
-        for case, refs in [(case, refs) for cases, refs in selections for case in cases]:
+        probes = {
+            (probe.case.name, probe.revision.name): probe
+            for probe in runner.probe_all(planned)
+        }
+        for case, refs in [
+            (case, refs) for cases, refs in selections for case in cases
+        ]:
             ordered += (own := [probes[case.name, ref.revision.name] for ref in refs])
             ordered += _with_own_program(runner, case, refs, own)
     result = RunResults([run_result(probe) for probe in ordered])
-    write_report(output, result, partial(run_document, show_all=show_all), junit=run_junit)
+    write_report(
+        output, result, partial(run_document, show_all=show_all), junit=run_junit
+    )
     return exit_for_probes(ordered)
 
 
-def _with_own_program(runner: Engine, case: Case, refs: Sequence[ToolchainRef], probes: Sequence[Probe]) -> Iterator[Probe]:
-    """Yield the probes of a case that passed everywhere, with the program that a release itself makes and fails on."""
+def _with_own_program(
+    runner: Engine, case: Case, refs: Sequence[ToolchainRef], probes: Sequence[Probe]
+) -> Iterator[Probe]:
+    """Yield the probes of a case that passed everywhere, with the program that a
+    release itself makes and fails on.
+    """
     own = case_with_own_program(runner, case, refs, [probe.outcome for probe in probes])
     if own is not None:
-        found = {probe.revision.name: probe for probe in runner.probe_all([ProbeJob(own, ref) for ref in refs])}
+        found = {
+            probe.revision.name: probe
+            for probe in runner.probe_all([ProbeJob(own, ref) for ref in refs])
+        }
         yield from (found[ref.revision.name] for ref in refs)
 
 
@@ -85,42 +118,76 @@ def bench(
     toolchain: ToolchainsOption = None,
     baseline: Annotated[
         str | None,
-        option("Row to compare with: its case, its release or `CASE on RELEASE` (default: the first).", metavar="TEXT"),
+        option(
+            (
+                "Row to compare with: its case, its release or `CASE on RELEASE` "
+                "(default: the first)."
+            ),
+            metavar="TEXT",
+        ),
     ] = None,
     dispatch: Annotated[
-        str | None, option("Measure single dispatches: those with NAME in theirs, or `all`.", metavar="NAME")
+        str | None,
+        option(
+            "Measure single dispatches: those with NAME in theirs, or `all`.",
+            metavar="NAME",
+        ),
     ] = None,
-    threshold: Annotated[float, option("Smallest change that counts, 0.05 for five percent.", least=0.0)] = 0.05,
-    time: Annotated[float | None, duration_option("Measure for at most this long (default: 60s).", "--time")] = None,
+    threshold: Annotated[
+        float, option("Smallest change that counts, 0.05 for five percent.", least=0.0)
+    ] = 0.05,
+    time: Annotated[
+        float | None,
+        duration_option("Measure for at most this long (default: 60s).", "--time"),
+    ] = None,
     dry_run: DryRunOption = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Measure the run time of compiled programs side by side.
 
-    Measure all configurations (cases on toolchains) in turn until every verdict is clear or time is up, and what changed a
-    second time, from the start. Exit 1 when one is slower, 3 when a verdict is unclear and none is slower.
+    Measure all configurations (cases on toolchains) in turn until every verdict is
+    clear or time is up, and what changed a second time, from the start. Exit 1 when one
+    is slower, 3 when a verdict is unclear and none is slower.
 
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0`
 
-    - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --dispatch all` compares their kernels one by one
+    - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --dispatch all` compares
+      their kernels one by one
     """
     selection = select_one_family(chosen.load(), toolchain or ["installed"], "bench")
     with open_runner(app, selection.cases, 1) as runner:
         family = runner.compilers[selection.cases[0].compiler]
         if family.run is None:
-            advice = "`triage run` reports its sizes, and `triage bisect --metric` finds where one of them changed"
-            raise BadInput(f"what {family.title or family.name} compiles cannot be run here, so it has no run time; {advice}")
+            advice = (
+                "`triage run` reports its sizes, and `triage bisect --metric` finds "
+                "where one of them changed"
+            )
+            raise BadInput(
+                f"what {family.title or family.name} compiles cannot be run here, so "
+                f"it has no run time; {advice}"
+            )
         refs = selection.refs(runner)
         rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
         if dry_run:
-            return show_command_lines(runner, [ProbeJob(row.case, row.ref) for row in rows])
-        fitting = [row for row in rows if baseline in (None, row.name, row.case.name, row.ref.revision.name)]
+            return show_command_lines(
+                runner, [ProbeJob(row.case, row.ref) for row in rows]
+            )
+        fitting = [
+            row
+            for row in rows
+            if baseline in (None, row.name, row.case.name, row.ref.revision.name)
+        ]
         if baseline is not None and len(fitting) != 1:
             names = ", ".join(repr(row.name) for row in fitting or rows)
-            raise BadInput(f"--baseline {baseline!r} names {len(fitting) or 'no'} rows; choose from {names}")
+            raise BadInput(
+                f"--baseline {baseline!r} names {len(fitting) or 'no'} rows; choose "
+                f"from {names}"
+            )
         result = Benchmark(rows, fitting[0], threshold)
         try:
-            result.measure(runner, time or SECONDS, "" if dispatch == "all" else dispatch)
+            result.measure(
+                runner, time or SECONDS, "" if dispatch == "all" else dispatch
+            )
         except (KeyboardInterrupt, Interrupted):
             result.stopped = True
             write_report(output, result, benchmark_document)
@@ -129,5 +196,9 @@ def bench(
     paces = {series.comparison.pace for series in result.series if series.comparison}
     if Pace.SLOWER in paces:
         return Exit.FOUND
-    unclear = Pace.NOISY in paces or any(series.reason is not None for series in result.series)
-    return Exit.INCONCLUSIVE if unclear else Exit.OK
+    unclear = Pace.NOISY in paces or any(
+        series.reason is not None for series in result.series
+    )
+    if unclear:
+        return Exit.INCONCLUSIVE
+    return Exit.OK

@@ -1,4 +1,6 @@
-"""Progress and messages on stderr: live bars on a terminal, occasional lines in a log."""
+"""Progress and messages on stderr: live bars on a terminal, occasional lines in a
+log.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ class AppContext:
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
-        """Show progress on stderr: bars on a terminal, lines in a log, only errors when quiet."""
+        """Show progress on stderr: bars on a terminal, lines in a log, only errors when
+        quiet.
+        """
         if self.quiet or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
             yield LogLines(quiet=self.quiet)
             return
@@ -48,12 +52,25 @@ class LiveBars(Progress):
     """Bars on a terminal, removed when nothing is running."""
 
     def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            SpinnerColumn,
+            TextColumn,
+            TimeElapsedColumn,
+        )
 
         from triage.report.terminal import console_for
 
         text = TextColumn("{task.description}", markup=False)
-        columns = (SpinnerColumn(), text, BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            SpinnerColumn(),
+            text,
+            BarColumn(24),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         self.bars = Progress(*columns, console=console_for(sys.stderr), transient=True)
         self.lock = threading.Lock()
 
@@ -94,7 +111,9 @@ class LogLines(Progress):
         self._quiet = quiet
 
     def task(self, text: str, total: float | None = None) -> ProgressTask:
-        return ProgressTask() if self._quiet else _LogTask(text, total)
+        if self._quiet:
+            return ProgressTask()
+        return _LogTask(text, total)
 
     def note(self, text: str) -> None:
         if not self._quiet:
@@ -121,7 +140,8 @@ class _LogTask(ProgressTask):
             self._done += amount
             if time.monotonic() >= self._next:
                 self._next = time.monotonic() + _LOG_INTERVAL
-                print_stderr(f"{self._text}{f'  {self._done:g}/{self._total:g}' if self._total else ''}")
+                share = f"  {self._done:g}/{self._total:g}" if self._total else ""
+                print_stderr(self._text + share)
 
     def describe(self, text: str) -> None:
         with self._lock:
@@ -131,4 +151,6 @@ class _LogTask(ProgressTask):
 
 def _fit(text: str) -> str:
     room = max(30, shutil.get_terminal_size((100, 24)).columns - 50)
-    return text if len(text) <= room else text[: room - 1] + "…"
+    if len(text) <= room:
+        return text
+    return text[: room - 1] + "…"

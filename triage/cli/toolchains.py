@@ -1,4 +1,6 @@
-"""`triage toolchains` and `triage doctor`: the compilers of this machine, and what else it has."""
+"""`triage toolchains` and `triage doctor`: the compilers of this machine, and what else
+it has.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,16 @@ from triage.toolchains.install import BUILDERS, StoredToolchain, stored, sweep
 from triage.toolchains.install import prune as prune_home
 from triage.toolchains.registry import ToolchainRef
 
-app = typer.Typer(no_args_is_help=True, help="List, install, describe and prune compilers.")
+app = typer.Typer(
+    no_args_is_help=True, help="List, install, describe and prune compilers."
+)
 _GIB, _MIB = 1 << 30, 1 << 20
 _INSTALLS = 4  # at once
-_STYLES: dict[Grade, Style] = {Grade.GOOD: "good", Grade.WEAK: "warning", Grade.BROKEN: "bad"}
+_STYLES: dict[Grade, Style] = {
+    Grade.GOOD: "good",
+    Grade.WEAK: "warning",
+    Grade.BROKEN: "bad",
+}
 
 
 @app.command("list")
@@ -44,27 +52,39 @@ def list_(
     ] = None,
     output: FormatOption = "text",
 ) -> Exit:
-    """List the releases of the package index, the newest last, and show which are installed."""
+    """List the releases of the package index, the newest last, and show which are
+    installed.
+    """
     releases: list[dict[str, Any]] = []
     with open_runner(context) as runner:
         registry = runner.registry
         for family in families or Families():
             try:
                 refs = registry.releases(family)
-            except EnvironmentFailure as error:  # the other families may be on another index, or known already
+            # the other families may be on another index, or known already
+            except EnvironmentFailure as error:
                 print_stderr(f"triage: {error}")
                 continue
             for ref in refs:
-                more = {"family": family, "installed": registry.is_installed(ref), "uploaded": ref.release and ref.release.date}
+                more = {
+                    "family": family,
+                    "installed": registry.is_installed(ref),
+                    "uploaded": ref.release and ref.release.date,
+                }
                 releases.append({**as_json(ref.revision), **more})
         toolchains = stored(registry.home)
     if not releases:
         return Exit.ENVIRONMENT
     size = sum(toolchain.bytes for toolchain in toolchains)
-    rows = [(one["family"], one["name"], Span("yes", "good") if one["installed"] else "") for one in releases]
+    rows = [
+        (one["family"], one["name"], Span("yes", "good") if one["installed"] else "")
+        for one in releases
+    ]
     count = Paragraph(f"{len(toolchains)} installed, {size / _GIB:.1f} GiB")
     answer = {"releases": releases, "bytes": size}
-    write_answer(output, answer, [Table(["family", "release", "installed"], rows), count])
+    write_answer(
+        output, answer, [Table(["family", "release", "installed"], rows), count]
+    )
     return Exit.OK
 
 
@@ -74,7 +94,13 @@ def install(
     context: AppContext,
     revs: Annotated[
         list[str],
-        argument("REV...", "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or `FAMILY:all` for all of them."),
+        argument(
+            "REV...",
+            (
+                "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
+                "`FAMILY:all` for all of them."
+            ),
+        ),
     ],
     output: FormatOption = "text",
 ) -> Exit:
@@ -83,7 +109,10 @@ def install(
     with open_runner(context) as runner:
         registry, refs = runner.registry, list[ToolchainRef]()
         for family, rev in map(_split, revs):
-            refs += registry.releases(family) if rev == "all" else [registry.resolve(rev, family)]
+            if rev == "all":
+                refs += registry.releases(family)
+            else:
+                refs += [registry.resolve(rev, family)]
         with registry.workspace.threads(_INSTALLS) as pool:
             waiting = {pool.submit(registry.obtain, ref): ref for ref in refs}
             for done in as_completed(waiting):
@@ -91,22 +120,36 @@ def install(
                     answers[waiting[done]] = done.result()
                 except EnvironmentFailure as error:
                     answers[waiting[done]] = error
-    prefix = {ref: "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:" for ref in refs}
+    prefix = {
+        ref: "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:" for ref in refs
+    }
     named = {prefix[ref] + ref.revision.name: answers[ref] for ref in refs}
-    ready = {name: answer for name, answer in named.items() if isinstance(answer, Toolchain)}
-    failures = {name: str(answer) for name, answer in named.items() if name not in ready}
+    ready = {
+        name: answer for name, answer in named.items() if isinstance(answer, Toolchain)
+    }
+    failures = {
+        name: str(answer) for name, answer in named.items() if name not in ready
+    }
     rows = [(name, str(toolchain.root)) for name, toolchain in ready.items()]
-    write_answer(output, {"toolchains": [_summary(one) for one in ready.values()], "failures": failures}, [Facts(rows)])
+    write_answer(
+        output,
+        {"toolchains": [_summary(one) for one in ready.values()], "failures": failures},
+        [Facts(rows)],
+    )
     for message in failures.values():
         print_stderr(f"triage: {message}")
-    return Exit.ENVIRONMENT if failures else Exit.OK
+    if failures:
+        return Exit.ENVIRONMENT
+    return Exit.OK
 
 
 @app.command()
 @command
 def info(
     context: AppContext,
-    rev: Annotated[str, argument("REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.")] = "installed",
+    rev: Annotated[
+        str, argument("REV", "Revision, such as `3.4.0` or `FAMILY:3.2.0`.")
+    ] = "installed",
     output: FormatOption = "text",
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
@@ -114,14 +157,39 @@ def info(
     with open_runner(context) as runner:
         toolchain = runner.registry.obtain(runner.registry.resolve(text, family))
         ir = runner.compilers[family].ir
-        dialects = sorted(ir.dialects(toolchain)) if ir else []
-    known, revision, summary = toolchain.capabilities, toolchain.revision, _summary(toolchain)
-    rows = [(name, str(summary[name])) for name in ("name", "version", "identity", "root", "program")]
-    rows += [("commit", revision.commit or "unknown"), ("date", revision.date or "unknown")]
-    lists = {"backends": sorted(known.backends), "phases": list(known.phases), "dialects": dialects}
-    rows += [(name, ", ".join(values)) for name, values in lists.items() if values or name != "dialects"]
-    rows += [("flags", str(len(known.flags)))] if known.flags else []
-    write_answer(output, {**summary, **lists, "flags": sorted(known.flags)}, [Facts(rows)], revision.name)
+        if ir:
+            dialects = sorted(ir.dialects(toolchain))
+        else:
+            dialects = []
+    known = toolchain.capabilities
+    revision = toolchain.revision
+    summary = _summary(toolchain)
+    rows = [
+        (name, str(summary[name]))
+        for name in ("name", "version", "identity", "root", "program")
+    ]
+    rows += [
+        ("commit", revision.commit or "unknown"),
+        ("date", revision.date or "unknown"),
+    ]
+    lists = {
+        "backends": sorted(known.backends),
+        "phases": list(known.phases),
+        "dialects": dialects,
+    }
+    rows += [
+        (name, ", ".join(values))
+        for name, values in lists.items()
+        if values or name != "dialects"
+    ]
+    if known.flags:
+        rows += [("flags", str(len(known.flags)))]
+    write_answer(
+        output,
+        {**summary, **lists, "flags": sorted(known.flags)},
+        [Facts(rows)],
+        revision.name,
+    )
     return Exit.OK
 
 
@@ -129,72 +197,137 @@ def info(
 @command
 def prune(
     keep: Annotated[
-        str, option("Size of toolchains to keep, and of other files, such as 8GiB; 0 removes all that is not in use.")
+        str,
+        option(
+            "Size of toolchains to keep, and of other files, such as 8GiB; 0 removes "
+            "all that is not in use."
+        ),
     ] = "8GiB",
-    dry_run: Annotated[bool, flag("Print what would be removed, and remove nothing.", "--dry-run")] = False,
+    dry_run: Annotated[
+        bool, flag("Print what would be removed, and remove nothing.", "--dry-run")
+    ] = False,
     output: FormatOption = "text",
 ) -> Exit:
-    """Remove the least recently used toolchains until the rest fits. Damaged ones go first, those in use stay.
+    """Remove the least recently used toolchains until the rest fits. Damaged ones go
+    first, those in use stay.
 
-    The folders in which compilers of commits are built, with their private clones, are removed likewise. So are files that
-    are made again when they are needed, such as downloads, inputs and results: first those that were not used for 90 days.
-    They stay while another command runs.
+    The folders in which compilers of commits are built, with their private clones, are
+    removed likewise. So are files that are made again when they are needed, such as
+    downloads, inputs and results: first those that were not used for 90 days. They stay
+    while another command runs.
     """
     try:
-        limit = parse_size(keep) if keep.strip("0") else 0
+        if keep.strip("0"):
+            limit = parse_size(keep)
+        else:
+            limit = 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
     home = open_home()
     sweep(home)
     toolchains, kept = [*stored(home), *stored(home, BUILDERS)], kept_entries(home)
-    removed = {_name(toolchain.folder, home): toolchain for toolchain in prune_home(home, limit, dry_run=dry_run)}
+    removed = {
+        _name(toolchain.folder, home): toolchain
+        for toolchain in prune_home(home, limit, dry_run=dry_run)
+    }
     gone: list[KeptEntry] = []
     try:
         gone = prune_kept(home, limit, dry_run=dry_run)
     except BlockingIOError:
-        print_stderr(f"another command uses {home}; its downloads, inputs and other files stay")
+        print_stderr(
+            f"another command uses {home}; its downloads, inputs and other files stay"
+        )
     lines: list[Block] = []
     for name, toolchain in removed.items():
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
-        lines.append(Paragraph(f"{'would remove' if dry_run else 'removed'} {name}, last used {used}"))
+        lines.append(
+            Paragraph(
+                f"{'would remove' if dry_run else 'removed'} {name}, last used {used}"
+            )
+        )
     sizes = {"toolchains": _sizes(toolchains, removed.values())}
     for kind in KEPT:
-        sizes[kind] = _sizes([one for one in kept if one.kind == kind], [one for one in gone if one.kind == kind])
-    rows = [(kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB") for kind, size in sizes.items()]
+        sizes[kind] = _sizes(
+            [one for one in kept if one.kind == kind],
+            [one for one in gone if one.kind == kind],
+        )
+    rows = [
+        (kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB")
+        for kind, size in sizes.items()
+    ]
     lines.append(Table(["", "size", "would go" if dry_run else "removed"], rows))
     left = sizes["toolchains"]["bytes"] - sizes["toolchains"]["removed"]
-    write_answer(output, {"removed": list(removed), "bytes_left": left, "sizes": sizes}, lines)
+    write_answer(
+        output, {"removed": list(removed), "bytes_left": left, "sizes": sizes}, lines
+    )
     return Exit.OK
 
 
-def _sizes(entries: Iterable[StoredToolchain | KeptEntry], removed: Iterable[StoredToolchain | KeptEntry]) -> dict[str, int]:
-    return {"bytes": sum(entry.bytes for entry in entries), "removed": sum(entry.bytes for entry in removed)}
+def _sizes(
+    entries: Iterable[StoredToolchain | KeptEntry],
+    removed: Iterable[StoredToolchain | KeptEntry],
+) -> dict[str, int]:
+    return {
+        "bytes": sum(entry.bytes for entry in entries),
+        "removed": sum(entry.bytes for entry in removed),
+    }
 
 
 @command
 def doctor(output: FormatOption = "text") -> Exit:
-    """Check this machine: disk, memory, uv, releases, caches. Exit 4 when compiling cannot work."""
+    """Check this machine: disk, memory, uv, releases, caches. Exit 4 when compiling
+    cannot work.
+    """
     checks = checkup(Families())
     broken = any(check.grade is Grade.BROKEN for check in checks)
     rows = []
     for check in checks:
-        advice = f"  ({check.advice})" if check.advice else ""
-        rows.append((Span(check.grade.value, _STYLES[check.grade]), check.check, check.found + advice))
+        if check.advice:
+            advice = f"  ({check.advice})"
+        else:
+            advice = ""
+        rows.append(
+            (
+                Span(check.grade.value, _STYLES[check.grade]),
+                check.check,
+                check.found + advice,
+            )
+        )
     verdict = Paragraph(Span("not ready", "bad") if broken else "ready")
-    write_answer(output, {"checks": checks, "ok": not broken}, [Table(["", "", ""], rows), verdict], "This machine")
-    return Exit.ENVIRONMENT if broken else Exit.OK
+    write_answer(
+        output,
+        {"checks": checks, "ok": not broken},
+        [Table(["", "", ""], rows), verdict],
+        "This machine",
+    )
+    if broken:
+        return Exit.ENVIRONMENT
+    return Exit.OK
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Return the compiler family of a REV such as `triton:3.2.0` or `command:cython:3.0.2`, and the REV in that family."""
-    colons = [place for place, character in enumerate(text) if character == ":" and text[:place] in Families()]
-    return (text[: colons[-1]], text[colons[-1] + 1 :]) if colons else (DEFAULT_FAMILY, text)
+    """Return the compiler family of a REV such as `triton:3.2.0` or
+    `command:cython:3.0.2`, and the REV in that family.
+    """
+    colons = [
+        place
+        for place, character in enumerate(text)
+        if character == ":" and text[:place] in Families()
+    ]
+    if colons:
+        return (text[: colons[-1]], text[colons[-1] + 1 :])
+    return (DEFAULT_FAMILY, text)
 
 
 def _name(folder: Path, home: Path) -> str:
-    return str(folder.relative_to(home)) if folder.is_relative_to(home / "builders") else folder.name
+    if folder.is_relative_to(home / "builders"):
+        return str(folder.relative_to(home))
+    return folder.name
 
 
 def _summary(toolchain: Toolchain) -> dict[str, Any]:
     names = ("version", "identity", "root", "program", "revision")
-    return {"name": toolchain.revision.name, **{name: getattr(toolchain, name) for name in names}}
+    return {
+        "name": toolchain.revision.name,
+        **{name: getattr(toolchain, name) for name in names},
+    }

@@ -1,4 +1,6 @@
-"""`triage why`, `triage classify` and `triage attribute`: what a failure is, and where it comes from."""
+"""`triage why`, `triage classify` and `triage attribute`: what a failure is, and where
+it comes from.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
-from triage.classify import ClassifiedLog, ClassifiedLogs, RuleSet, classify_log, load_rules
+from triage.classify import (
+    ClassifiedLog,
+    ClassifiedLogs,
+    RuleSet,
+    classify_log,
+    load_rules,
+)
 from triage.cli.context import one_case, open_runner
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
@@ -43,17 +51,29 @@ def why(
     chosen: OneCase,
     toolchain: Annotated[
         str | None,
-        rev_option("Toolchain to explain the failure on (default: the newest release that fails).", "--toolchain", "-t"),
+        rev_option(
+            (
+                "Toolchain to explain the failure on (default: the newest release "
+                "that fails)."
+            ),
+            "--toolchain",
+            "-t",
+        ),
     ] = None,
     budget: Annotated[
-        float | None, duration_option("Time for all steps after the first compile (default: 60s).", "--budget")
+        float | None,
+        duration_option(
+            "Time for all steps after the first compile (default: 60s).", "--budget"
+        ),
     ] = None,
     output: FormatOption = "text",
 ) -> Exit:
-    """Explain one failure: how and where it fails, since which release, after which pass, and what works around it.
+    """Explain one failure: how and where it fails, since which release, after which
+    pass, and what works around it.
 
-    Every step is that of another command: `bisect` over releases, `attribute` and `remedy`. A text without a program, such
-    as a CI log, is classified. Exit 1 when a failure is found, also one that a newer release fixed; 0 when no release fails.
+    Every step is that of another command: `bisect` over releases, `attribute` and
+    `remedy`. A text without a program, such as a CI log, is classified. Exit 1 when a
+    failure is found, also one that a newer release fixed; 0 when no release fails.
 
     - `triage why model.mlir --backend rocm --chip gfx942`
 
@@ -79,29 +99,71 @@ def why(
             str(path),
             log=log,
             reason=str(error),
-            next=(shlex.join(["triage", "why", *words]), "triage why -- COMPILER PROGRAM FLAGS"),
+            next=(
+                shlex.join(["triage", "why", *words]),
+                "triage why -- COMPILER PROGRAM FLAGS",
+            ),
         )
         write_report(output, found, why_document)
-        return Exit.FOUND if log.failures else Exit.OK
-    case = one_case(cases, chosen.case) if chosen.case else cases[0]
+        if log.failures:
+            return Exit.FOUND
+        return Exit.OK
+    if chosen.case:
+        case = one_case(cases, chosen.case)
+    else:
+        case = cases[0]
     matrix = case.name.partition("[")[2].rstrip("]") or None
-    options = {"--backend": chosen.program.backend, "--chip": chosen.program.chip, "--case": matrix}
-    words = [str(path), *(word for name, value in options.items() if value for word in (name, value))]
-    words += [word for config in chosen.suite_config or () for word in ("--suite-config", str(config))]
+    options = {
+        "--backend": chosen.program.backend,
+        "--chip": chosen.program.chip,
+        "--case": matrix,
+    }
+    words = [
+        str(path),
+        *(word for name, value in options.items() if value for word in (name, value)),
+    ]
+    words += [
+        word
+        for config in chosen.suite_config or ()
+        for word in ("--suite-config", str(config))
+    ]
     with open_runner(app, cases) as runner:
         if case is not cases[-1] and not chosen.case:
-            runner.progress.note(f"{case.name}, the first of {len(cases)} cases; --case chooses another one")
+            runner.progress.note(
+                f"{case.name}, the first of {len(cases)} cases; --case chooses "
+                "another one"
+            )
         shown = set()
-        explainer = Explainer(runner, case, cases, words, toolchain, _BUDGET if budget is None else budget, started)
+        explainer = Explainer(
+            runner,
+            case,
+            cases,
+            words,
+            toolchain,
+            _BUDGET if budget is None else budget,
+            started,
+        )
         for found in explainer.explain():
-            for line in (headline(found), *(f"{name}: {plain_text(text)}" for name, text in why_facts(found) if name)):
+            for line in (
+                headline(found),
+                *(
+                    f"{name}: {plain_text(text)}"
+                    for name, text in why_facts(found)
+                    if name
+                ),
+            ):
                 if line not in shown:
                     runner.progress.note(line)
                 shown.add(line)
     write_report(output, found, why_document)
-    if found.status == "inconclusive":  # a program that no release reads is the user's mistake
-        return Exit.USAGE if found.is_unreadable else exit_without_answer([found.cause])
-    return Exit.FOUND if found.failure else Exit.OK
+    # a program that no release reads is the user's mistake
+    if found.status == "inconclusive":
+        if found.is_unreadable:
+            return Exit.USAGE
+        return exit_without_answer([found.cause])
+    if found.failure:
+        return Exit.FOUND
+    return Exit.OK
 
 
 _MIB = 1 << 20
@@ -110,16 +172,24 @@ _MIB = 1 << 20
 @command
 def classify(
     app: AppContext,
-    logs: Annotated[list[Path] | None, argument("[LOG]...", "Log files, also .gz; - is stdin (default: -).")] = None,
+    logs: Annotated[
+        list[Path] | None,
+        argument("[LOG]...", "Log files, also .gz; - is stdin (default: -)."),
+    ] = None,
     rules: Annotated[
         list[Path] | None,
-        option("YAML file with failure classes of your own; repeatable.", "--rules", metavar="FILE"),
+        option(
+            "YAML file with failure classes of your own; repeatable.",
+            "--rules",
+            metavar="FILE",
+        ),
     ] = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Name the failures in compiler output or a CI log, the root cause first.
 
-    Exit 1 when there is a failure, 0 when there is none. Time stamps and colours of CI logs are ignored.
+    Exit 1 when there is a failure, 0 when there is none. Time stamps and colours of CI
+    logs are ignored.
 
     - `triage classify build.log`
 
@@ -129,10 +199,14 @@ def classify(
     with app.progress() as progress:
         found = _classified(progress, logs or [Path("-")], known)
     write_report(output, ClassifiedLogs(found), classify_document)
-    return Exit.FOUND if any(log.failures for log in found) else Exit.OK
+    if any(log.failures for log in found):
+        return Exit.FOUND
+    return Exit.OK
 
 
-def _classified(progress: Progress, logs: Sequence[Path], rules: RuleSet) -> list[ClassifiedLog]:
+def _classified(
+    progress: Progress, logs: Sequence[Path], rules: RuleSet
+) -> list[ClassifiedLog]:
     """Classify logs, and report how many MiB of them are read."""
     found: list[ClassifiedLog] = []
     size = sum(path.stat().st_size for path in logs if path.is_file())
@@ -148,7 +222,14 @@ def _classified(progress: Progress, logs: Sequence[Path], rules: RuleSet) -> lis
             begin, is_stdin = done, str(path) == "-"
             if is_stdin and sys.stdin.isatty():
                 print_stderr("reading a log from standard input; end it with Ctrl-D")
-            found.append(ClassifiedLog(str(path), classify_log(sys.stdin.buffer if is_stdin else path, rules, advance)))
+            found.append(
+                ClassifiedLog(
+                    str(path),
+                    classify_log(
+                        sys.stdin.buffer if is_stdin else path, rules, advance
+                    ),
+                )
+            )
     return found
 
 
@@ -158,19 +239,25 @@ def attribute(
     chosen: OneCase,
     good: Annotated[str, rev_option("Known-good revision, which compiles.")],
     bad: Annotated[str, rev_option("Known-bad revision, which fails.")],
-    repo: Annotated[Path | None, clone_option("Clone of the compiler, to find the pass's source files.")] = None,
+    repo: Annotated[
+        Path | None,
+        clone_option("Clone of the compiler, to find the pass's source files."),
+    ] = None,
     metric: SlowerOption = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Find the pass after which the IR of two compilers diverges.
 
-    The comparison covers operations, types, nesting and chosen tile sizes. It ignores names, order, other attributes and
-    spellings of versions. Constants and other attributes are compared when the bad revision compiles the program and
-    nothing else differs.
+    The comparison covers operations, types, nesting and chosen tile sizes. It ignores
+    names, order, other attributes and spellings of versions. Constants and other
+    attributes are compared when the bad revision compiles the program and nothing else
+    differs.
 
-    - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo ~/iree`
+    - `triage attribute recipes/cuda-matmul-f32.yaml --good 3.0.0 --bad 3.1.0 --repo
+      ~/iree`
 
-    - `triage attribute recipes/row-sum.yaml --metric run_seconds --good 3.10.0 --bad 3.11.0`
+    - `triage attribute recipes/row-sum.yaml --metric run_seconds --good 3.10.0 --bad
+      3.11.0`
     """
     from triage.attribute.divergence import attribute as compare
     from triage.attribute.result import ComparisonResult
@@ -178,13 +265,21 @@ def attribute(
     from triage.git_history.repository import Repository
 
     case = chosen.load()
-    clone = Repository(repo) if repo else None
+    if repo:
+        clone = Repository(repo)
+    else:
+        clone = None
     kernel = None
     with open_runner(app, [case]) as runner, ExitStack() as opened:
-        ends = runner.registry.resolve(good, case.compiler), runner.registry.resolve(bad, case.compiler)
+        ends = (
+            runner.registry.resolve(good, case.compiler),
+            runner.registry.resolve(bad, case.compiler),
+        )
         judging = runner
         if metric is not None:
-            judging = opened.enter_context(measuring(runner, case, ends, metric, SECONDS, times_only=True))
+            judging = opened.enter_context(
+                measuring(runner, case, ends, metric, SECONDS, times_only=True)
+            )
             if metric.startswith(str(Metric.RUN_SECONDS)):
                 kernel = slower_kernel(runner, case, ends, SECONDS)
         found = compare(judging, case, *ends, clone, kernel=kernel)

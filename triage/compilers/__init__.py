@@ -1,1 +1,3 @@
-"""How each compiler family is found in an installation, asked what it can do, and driven for a case."""
+"""How each compiler family is found in an installation, asked what it can do, and
+driven for a case.
+"""

@@ -1,4 +1,6 @@
-"""The interface of a compiler family. A family translates cases into command lines; it never runs a case itself."""
+"""The interface of a compiler family. A family translates cases into command lines; it
+never runs a case itself.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.family import RecipeFamily
 from triage.recipes.values import parse_version
 
-if TYPE_CHECKING:  # a compile needs none of these. A second implementation of a part makes its type a union.
+# a compile needs none of these. A second implementation of a part makes its type a
+# union.
+if TYPE_CHECKING:
     from triage.compilers.iree.lint import IreeLinter
     from triage.compilers.iree.passes import IreeIr
     from triage.compilers.iree.runner import IreeRunner
@@ -51,7 +55,9 @@ class Description:
 def pep440(text: str | None) -> str | None:
     """Return a normalized version, if the text is one."""
     version = parse_version(text)
-    return str(version) if version else None
+    if version:
+        return str(version)
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +65,9 @@ class Wheel:
     """A release is one unpacked wheel."""
 
     interpreted: bool = False
-    """Whether the compiler runs under the Python version of its wheel. For a native binary any wheel of the platform works."""
+    """Whether the compiler runs under the Python version of its wheel. For a native
+    binary any wheel of the platform works.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,9 @@ class Environment:
     """A release is a virtual environment with the package and its dependencies."""
 
     companions: tuple[str, ...] = ()
-    """Further requirements to install, in which `VERSION` stands for the release's version."""
+    """Further requirements to install, in which `VERSION` stands for the release's
+    version.
+    """
 
     def companions_of(self, version: str) -> tuple[str, ...]:
         """Return the further requirements of one release."""
@@ -110,16 +120,24 @@ class KernelSpec(CaseSpec):
 
 def kernel_of(case: Case) -> KernelSpec | None:
     """Return how the case specialises a Python function, if its input is a kernel."""
-    return case.spec if isinstance(case.spec, KernelSpec) else None
+    if isinstance(case.spec, KernelSpec):
+        return case.spec
+    return None
 
 
 def mlir_tools(family: Compiler, toolchain: Toolchain) -> MlirTools | None:
-    """Return the toolchain's MLIR tools, if the family and the installation have any."""
-    return family.ir.tools(toolchain) if family.ir else None
+    """Return the toolchain's MLIR tools, if the family and the installation have
+    any.
+    """
+    if family.ir:
+        return family.ir.tools(toolchain)
+    return None
 
 
 class Part(Generic[P]):
-    """An optional part of a family, `module:Class`, imported when it is first asked for."""
+    """An optional part of a family, `module:Class`, imported when it is first asked
+    for.
+    """
 
     def __init__(self, place: str = "") -> None:
         self._place = place
@@ -132,7 +150,9 @@ class Part(Generic[P]):
 
 
 class Compiler(ABC):
-    """One compiler family. A minimal family sets `name` and `folders` and implements the abstract methods."""
+    """One compiler family. A minimal family sets `name` and `folders` and implements
+    the abstract methods.
+    """
 
     name: str
     title: str = ""
@@ -140,16 +160,21 @@ class Compiler(ABC):
     folders: str
     """One sentence: which ones `locate` accepts."""
     distribution: str = ""
-    """The package whose releases are the timeline; empty when there are only folders."""
+    """The package whose releases are the timeline; empty when there are only folders.
+    """
     packaging: Packaging = Wheel()
     noun: str = "program"
     """What a reproducer calls the input."""
     onnx_importer: ModelImporter | None = None
     generator: tuple[str, ...] = ()
-    """What follows the newest release in the command that runs a generator (default: this program's own Python)."""
+    """What follows the newest release in the command that runs a generator (default:
+    this program's own Python).
+    """
 
     ir: Part[Ir] = Part()
-    """Prints IR: `attribute`, resource metrics, the names of passes that fail, reduction and rewrites of MLIR."""
+    """Prints IR: `attribute`, resource metrics, the names of passes that fail,
+    reduction and rewrites of MLIR.
+    """
     run: Part[Runner] = Part()
     """Runs compiled programs: the stages `run`, `compare` and `benchmark`."""
     lint: Part[Linter] = Part()
@@ -165,36 +190,54 @@ class Compiler(ABC):
 
     @cached_property
     def issue_form(self) -> IssueForm:
-        """The project's form for bug reports: `issue_form.yaml` in the family's folder."""
+        """The project's form for bug reports: `issue_form.yaml` in the family's
+        folder.
+        """
         import yaml
 
         file = files(type(self).__module__.rpartition(".")[0]) / "issue_form.yaml"
-        return IssueForm(**yaml.safe_load(file.read_text("utf-8"))) if file.is_file() else IssueForm()
+        if file.is_file():
+            return IssueForm(**yaml.safe_load(file.read_text("utf-8")))
+        return IssueForm()
 
     @property
     def recipe(self) -> RecipeFamily:
-        """What its recipes may contain; by default any input, target and flags, and no keys of its own."""
+        """What its recipes may contain; by default any input, target and flags, and no
+        keys of its own.
+        """
         return RecipeFamily(self.name, any_input=True)
 
     def named(self, name: str, spec: CaseSpec | None = None) -> Compiler | None:
-        """Return the family of this name: itself, or one that the name or a case describes, such as `command:cython`."""
-        return self if name == self.name else None
+        """Return the family of this name: itself, or one that the name or a case
+        describes, such as `command:cython`.
+        """
+        if name == self.name:
+            return self
+        return None
 
     @abstractmethod
     def locate(self, root: Path) -> Path | None:
-        """Return the native binary below an installation, a build tree or a virtual environment, if there is one."""
+        """Return the native binary below an installation, a build tree or a virtual
+        environment, if there is one.
+        """
 
     @abstractmethod
     def describe(self, program: Path) -> Description:
-        """Ask the compiler about itself. Raises EnvironmentFailure if it does not run."""
+        """Ask the compiler about itself. Raises EnvironmentFailure if it does not
+        run.
+        """
 
     @abstractmethod
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
         """Return the command line for a case on this version, or why there is none."""
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        """Return the files whose bytes decide what the compiler does: the binary and the libraries with its code."""
+        """Return the files whose bytes decide what the compiler does: the binary and
+        the libraries with its code.
+        """
         return (program,)
 
     def unsupported(self, version: str) -> str | None:
-        """Return why a release cannot compile anything here, if that is known without installing it."""
+        """Return why a release cannot compile anything here, if that is known without
+        installing it.
+        """

@@ -1,4 +1,6 @@
-"""The Python interpreters of this machine, found by uv. They run compilers that are made of Python."""
+"""The Python interpreters of this machine, found by uv. They run compilers that are
+made of Python.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from triage.execution.process import capture
 
 Version = tuple[int, int]
 
-# Folders where version managers install interpreters; uv itself searches its own folder and the PATH.
+# Folders where version managers install interpreters; uv itself searches its own folder
+# and the PATH.
 _FOLDERS = {
     "~/.pyenv/versions": "*/bin",
     "~/.asdf/installs/python": "*/bin",
@@ -27,25 +30,48 @@ _TIMEOUT = 60.0  # seconds; uv runs each interpreter that it finds for the first
 
 
 def interpreter(version: Version) -> Path | None:
-    """Return the interpreter of a version, if one is there; this program's own where the versions are equal."""
-    return Path(sys.executable) if version == sys.version_info[:2] else _others().get(version)
+    """Return the interpreter of a version, if one is there; this program's own where
+    the versions are equal.
+    """
+    if version == sys.version_info[:2]:
+        return Path(sys.executable)
+    return _others().get(version)
 
 
 def versions() -> tuple[Version, ...]:
-    """Return the versions of all CPython interpreters, this program's own first, then the newest."""
+    """Return the versions of all CPython interpreters, this program's own first, then
+    the newest.
+    """
     own = sys.version_info[:2]
     return (own, *sorted(_others().keys() - {own}, reverse=True))
 
 
 @cache
 def _others() -> dict[Version, Path]:
-    folders = [str(path) for base, pattern in _FOLDERS.items() for path in sorted(Path(base).expanduser().glob(pattern))[::-1]]
+    folders = [
+        str(path)
+        for base, pattern in _FOLDERS.items()
+        for path in sorted(Path(base).expanduser().glob(pattern))[::-1]
+    ]
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), *folders))
-    command = [uv_program(), "python", "list", "--only-installed", "--output-format", "json", "--offline", "--no-config"]
+    command = [
+        uv_program(),
+        "python",
+        "list",
+        "--only-installed",
+        "--output-format",
+        "json",
+        "--offline",
+        "--no-config",
+    ]
     answer = capture(command, _TIMEOUT, purpose=Purpose.INSTALL, env={"PATH": path})
     found: dict[Version, Path] = {}
     for entry in json.loads(answer.stdout.text) if answer.ok else []:
-        if entry["path"] and entry["implementation"] == "cpython" and entry["variant"] == "default":
+        if (
+            entry["path"]
+            and entry["implementation"] == "cpython"
+            and entry["variant"] == "default"
+        ):
             version = entry["version_parts"]["major"], entry["version_parts"]["minor"]
             found.setdefault(version, Path(entry["path"]))
     return found

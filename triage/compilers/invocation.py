@@ -1,4 +1,6 @@
-"""A compiler's command line, what it answers about itself, and the facts that a run prints."""
+"""A compiler's command line, what it answers about itself, and the facts that a run
+prints.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +28,21 @@ class Invocation:
     """A command line."""
 
     options: tuple[str, ...]
-    """All arguments except program, input and output. They are part of the key in the result cache."""
+    """All arguments except program, input and output. They are part of the key in the
+    result cache.
+    """
     printing: tuple[str, ...] = ()
     """Options that only change the output text; not part of any key."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables in addition to the usual ones."""
     launcher: tuple[str, ...] = ()
-    """Runs instead of the program, such as an interpreter and a script; not part of any key."""
+    """Runs instead of the program, such as an interpreter and a script; not part of any
+    key.
+    """
     places: Mapping[str, str] | None = None
-    """Values of the `{name}` placeholders, when `options` is the whole command line of a recipe. Nothing is appended then."""
+    """Values of the `{name}` placeholders, when `options` is the whole command line of
+    a recipe. Nothing is appended then.
+    """
 
     def argv(self, program: Path, source: Path, output: Path) -> list[str]:
         """Return the command line, program first."""
@@ -71,7 +79,9 @@ def answer_of(argv: Sequence[str]) -> Execution:
     """Ask a compiler about itself. Raises EnvironmentFailure if it does not run."""
     answer = capture(argv, _PATIENCE)
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
-        raise EnvironmentFailure(f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}")
+        raise EnvironmentFailure(
+            f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}"
+        )
     return answer
 
 
@@ -82,14 +92,17 @@ class RunFacts:
     phase: str | None = None
     """The last one reached."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Name -> value, with the unit as the name's last word (`shared_bytes`) unless it is a count."""
+    """Name -> value, with the unit as the name's last word (`shared_bytes`) unless it
+    is a count.
+    """
     ignored: tuple[str, ...] = ()
     """Metrics that are not finite numbers."""
 
 
 def reported_facts(execution: Execution) -> RunFacts:
-    """Read stdout lines that start with `triage: ` and continue as JSON: `{"stage": "llir"}` when a stage starts, and
-    numbers as `{"metrics": {"shared_bytes": 4096}}`. Other lines are ignored, and values that are not finite numbers.
+    """Read stdout lines that start with `triage: ` and continue as JSON: `{"stage":
+    "llir"}` when a stage starts, and numbers as `{"metrics": {"shared_bytes": 4096}}`.
+    Other lines are ignored, and values that are not finite numbers.
     """
     phase: str | None = None
     metrics: dict[str, Any] = {}
@@ -98,7 +111,8 @@ def reported_facts(execution: Execution) -> RunFacts:
             continue
         try:
             report = json.loads(line.removeprefix(_MARK))
-        except (ValueError, RecursionError):  # not JSON, a number of thousands of digits, or nested too deep
+        # not JSON, a number of thousands of digits, or nested too deep
+        except (ValueError, RecursionError):
             continue
         if not isinstance(report, dict):
             continue
@@ -106,6 +120,14 @@ def reported_facts(execution: Execution) -> RunFacts:
             phase = utf8(stage[:_LONGEST_NAME])
         if isinstance(numbers := report.get("metrics"), dict):
             values = islice(numbers.items(), max(0, _MOST_METRICS - len(metrics)))
-            metrics |= {utf8(name[:_LONGEST_NAME]): value for name, value in values if type(value) in (int, float)}
+            metrics |= {
+                utf8(name[:_LONGEST_NAME]): value
+                for name, value in values
+                if type(value) in (int, float)
+            }
     ignored = tuple(name for name, value in metrics.items() if not is_number(value))
-    return RunFacts(phase, {name: value for name, value in metrics.items() if name not in ignored}, ignored)
+    return RunFacts(
+        phase,
+        {name: value for name, value in metrics.items() if name not in ignored},
+        ignored,
+    )

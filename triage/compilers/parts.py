@@ -1,4 +1,6 @@
-"""What the optional parts of a family take and return: reproducers, recipes from other texts, lint findings, remedies."""
+"""What the optional parts of a family take and return: reproducers, recipes from other
+texts, lint findings, remedies.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ RULES_FILE = "failure.rules"  # a suffix that no recipe has
 
 @dataclass(frozen=True, slots=True)
 class IssueForm:
-    """The headings of a project's form for bug reports. A part without a heading is written under the one before."""
+    """The headings of a project's form for bug reports. A part without a heading is
+    written under the one before.
+    """
 
     happened: str = "What happened?"
     steps: str | None = "Steps to reproduce"
@@ -40,7 +44,9 @@ class IssueForm:
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """A function as its module names it, `softmax`, or `softmax.fn` below an autotuner; parameters in their order."""
+    """A function as its module names it, `softmax`, or `softmax.fn` below an autotuner;
+    parameters in their order.
+    """
 
     name: str
     parameters: tuple[str, ...]
@@ -92,11 +98,15 @@ class StandaloneCall:
     @property
     def line(self) -> str:
         """The commands as README text."""
-        return "\n".join(shlex.join(words) for words in (self.words, self.then) if words)
+        return "\n".join(
+            shlex.join(words) for words in (self.words, self.then) if words
+        )
 
 
 class ReproScript:
-    """What a reproducer says about a family's compiles. This one suits a compiler that is a program."""
+    """What a reproducer says about a family's compiles. This one suits a compiler that
+    is a program.
+    """
 
     module = "module.bin"
     """The compiled file of a reproducer that is run."""
@@ -111,15 +121,28 @@ class ReproScript:
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
         """`program options source -o /dev/null`, and the run of what it compiles."""
-        words = (task.program, *task.options, task.source, "-o", self.module if task.run else "/dev/null")
+        words = (
+            task.program,
+            *task.options,
+            task.source,
+            "-o",
+            self.module if task.run else "/dev/null",
+        )
         then = tuple(word.replace(MODULE_PLACE, self.module) for word in task.run)
         lines, variables = [], []
         for command in filter(None, (words, then)):
             variables.append(re.sub(r"\W", "_", command[0]).upper())
-            lines.append(f'"${{{variables[-1]}:-{command[0]}}}" {shlex.join(command[1:])}')
-        remark = f"\n# The flags use that version's spelling. Set {' and '.join(variables)} to use another compiler."
+            lines.append(
+                f'"${{{variables[-1]}:-{command[0]}}}" {shlex.join(command[1:])}'
+            )
+        remark = (
+            "\n# The flags use that version's spelling. Set "
+            f"{' and '.join(variables)} to use another compiler."
+        )
         install = " ".join(filter(None, (task.requirement, task.runtime))) or None
-        return StandaloneCall(install, words, " &&\n".join(lines), remark, replaces=not then, then=then)
+        return StandaloneCall(
+            install, words, " &&\n".join(lines), remark, replaces=not then, then=then
+        )
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         """Scripts, name -> text, that the call needs next to the input."""
@@ -158,7 +181,10 @@ class ShellCommand:
     def text(self) -> str:
         """The call on one line."""
         settings = [f"{name}={shlex.quote(value)}" for name, value in self.env]
-        stdin = ["<", shlex.quote(self.stdin)] if self.stdin else []
+        if self.stdin:
+            stdin = ["<", shlex.quote(self.stdin)]
+        else:
+            stdin = []
         return " ".join([*settings, self.tool, *map(shlex.quote, self.words), *stdin])
 
 
@@ -174,11 +200,16 @@ class RecipeFromInput:
     """Makes recipes from what a user has at hand."""
 
     def call_in(self, words: Sequence[str]) -> ShellCommand | None:
-        """Return the call of this family's compiler in a command line: words, or one text."""
+        """Return the call of this family's compiler in a command line: words, or one
+        text.
+        """
         return None
 
-    def from_call(self, call: ShellCommand, backend: str | None, source: Path | None) -> RecipeStart:
-        """Return a recipe for a call of this family's compiler. Opens no file that the call names.
+    def from_call(
+        self, call: ShellCommand, backend: str | None, source: Path | None
+    ) -> RecipeStart:
+        """Return a recipe for a call of this family's compiler. Opens no file that the
+        call names.
 
         Args:
             call: The call.
@@ -192,15 +223,23 @@ class RecipeFromInput:
 
     @property
     def flags_of_texts(self) -> frozenset[str]:
-        """Names of flags that a pasted command line may pass: they neither start programs nor name files."""
+        """Names of flags that a pasted command line may pass: they neither start
+        programs nor name files.
+        """
         return frozenset()
 
     def from_source(
-        self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+        self,
+        recipe: Path,
+        source: Path,
+        backend: str | None,
+        chip: str | None,
+        kernel: str | None,
     ) -> RecipeStart | None:
         """Return a recipe for an input file, if it is one of this family.
 
-        A kernel may be copied next to `recipe`, the file to write. `kernel` names the function if the file has several.
+        A kernel may be copied next to `recipe`, the file to write. `kernel` names the
+        function if the file has several.
 
         Raises:
             BadInput: The file has several kernels, or not this one.
@@ -208,17 +247,29 @@ class RecipeFromInput:
         return None
 
     def from_pasted(
-        self, recipe: Path, program: str, backend: str | None, chip: str | None, kernel: str | None
+        self,
+        recipe: Path,
+        program: str,
+        backend: str | None,
+        chip: str | None,
+        kernel: str | None,
     ) -> RecipeStart | None:
-        """Return a recipe for a Python program of a text, as `from_source`. Reads no file that it imports."""
+        """Return a recipe for a Python program of a text, as `from_source`. Reads no
+        file that it imports.
+        """
         return None
 
     def read_text(self, text: str) -> PastedText:
-        """Return the programs and command lines of this family in an issue, a gist or a log."""
+        """Return the programs and command lines of this family in an issue, a gist or a
+        log.
+        """
         return PastedText()
 
-    def improve(self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]) -> RecipeStart:
-        """Return the same recipe with guessed values that compile, as far as the compiler's errors lead to them.
+    def improve(
+        self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]
+    ) -> RecipeStart:
+        """Return the same recipe with guessed values that compile, as far as the
+        compiler's errors lead to them.
 
         `compile_` compiles a candidate, if anything can be compiled.
         """
@@ -226,7 +277,9 @@ class RecipeFromInput:
 
 
 class Severity(StrEnum):
-    """An error does not compile, a warning is probably a mistake, and advice is about what has caused failures before."""
+    """An error does not compile, a warning is probably a mistake, and advice is about
+    what has caused failures before.
+    """
 
     ERROR = "error"
     WARNING = "warning"
@@ -235,7 +288,9 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LintRule:
-    """A rule: its name, the worst severity it reports, and a one-sentence description."""
+    """A rule: its name, the worst severity it reports, and a one-sentence
+    description.
+    """
 
     name: str
     severity: Severity
@@ -254,7 +309,9 @@ class Located:
     @property
     def location(self) -> str | None:
         """`file:line:column`."""
-        return str(self.position) if self.position else None
+        if self.position:
+            return str(self.position)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,7 +335,9 @@ class ProgramDevice(Located):
 
 @dataclass(frozen=True, slots=True)
 class ProgramFindings:
-    """All findings of a program, its devices, options that fix findings, and what was not checked."""
+    """All findings of a program, its devices, options that fix findings, and what was
+    not checked.
+    """
 
     findings: tuple[LintFinding, ...] = ()
     devices: tuple[ProgramDevice, ...] = ()
@@ -288,7 +347,9 @@ class ProgramFindings:
 
 @dataclass(frozen=True, slots=True)
 class SolverLimit:
-    """How to measure the iterations that a family's affinity solver needs on one version."""
+    """How to measure the iterations that a family's affinity solver needs on one
+    version.
+    """
 
     rule: LintRule
     """Reports an exhausted solver."""
@@ -323,18 +384,28 @@ class OptionCatalog:
     never: tuple[str, ...]
     """Words in names of options that are never tried."""
     only_true: tuple[str, ...]
-    """Words in names of options that are off by default, so that only `true` is tried."""
+    """Words in names of options that are off by default, so that only `true` is tried.
+    """
 
     def is_foreign(self, name: str, backend: str) -> bool:
         """Return whether an option belongs to another backend."""
-        owners = {owner for owner, prefixes in self.backends.items() if name.startswith(prefixes)}
+        owners = {
+            owner
+            for owner, prefixes in self.backends.items()
+            if name.startswith(prefixes)
+        }
         return bool(owners) and backend not in owners
 
     def prefixes(self, phase: str, backend: str) -> tuple[str, ...]:
-        """Return the beginnings of the names of options worth trying when a phase fails, nearest first."""
+        """Return the beginnings of the names of options worth trying when a phase
+        fails, nearest first.
+        """
         if phase.startswith(self.code_phase_prefixes) or phase not in self.phases:
             phase = self.code_phase
-        own = self.backends.get(backend, ()) if phase == self.code_phase else ()
+        if phase == self.code_phase:
+            own = self.backends.get(backend, ())
+        else:
+            own = ()
         return (*own, *self.phases[phase])
 
 
@@ -355,4 +426,6 @@ class RemedyHints:
     devices_named: Callable[[Path], frozenset[str]]
     """Return the devices that a program refers to."""
     declaring: Callable[[Case, Collection[str]], tuple[str, ...] | None]
-    """Return the options that declare these devices, unless all are declared or no option can."""
+    """Return the options that declare these devices, unless all are declared or no
+    option can.
+    """

@@ -1,4 +1,6 @@
-"""Find programs and calls of compilers in an issue, a gist, a log or a shell's history that was pasted as text."""
+"""Find programs and calls of compilers in an issue, a gist, a log or a shell's history
+that was pasted as text.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ from pathlib import Path
 
 from triage.compilers.parts import PastedText, ShellCommand, TextExcerpt
 
-# No pattern here takes quadratic time: each run of characters is tried from its begin only, and possessive ones never again.
+# No pattern here takes quadratic time: each run of characters is tried from its begin
+# only, and possessive ones never again.
 IREE_TOOLS = re.compile(
-    r"(?:(?<![^\s\"'`()|;&<>=])[^\s\"'`()|;&<>=]*[\\/]|(?<![\w.-]))(?P<tool>iree-compile|iree-opt|ireec)"
+    r"(?:(?<![^\s\"'`()|;&<>=])[^\s\"'`()|;&<>=]*[\\/]|(?<![\w.-]))"
+    r"(?P<tool>iree-compile|iree-opt|ireec)"
     r"(?:-[\d.]+)?(?:\.exe)?(?=[\s\"'`]|$)"
     r"|-m\s+iree\.compiler\.tools(?:\.(?!import_)[\w.]+)?(?=\s)"
 )
@@ -26,14 +30,26 @@ _OPTION = re.compile(r"\s*(?:>\s+)?--?[a-z][\w-]*[= \n]")
 _MOST_LINES = 100  # of a call
 _LONGEST_LINE = 1 << 16  # characters of a call
 _MOST_CALLS = 5  # in one line
-_FENCE = re.compile(r"[ \t>]*+(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+-]*+)[^\n`]*+\n?")
+_FENCE = re.compile(
+    r"[ \t>]*+(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+-]*+)[^\n`]*+\n?"
+)
 _TAG = re.compile(r"</?(?:details|summary|pre|code|br|p)\b[^<>\n]*>", re.IGNORECASE)
 _BEGINS = re.compile(
-    r"^[ \t]*(?:builtin\.)?(?:module\b(?: *@\S+)?(?: attributes *\{.*\{| *\{)|func\.func\b|util\.func\b|hal\.executable\b"
-    r'|flow\.executable\b|stream\.executable\b|hw\.module\b|ml_program\.\w+|"builtin\.module"|[#!][\w$.]+ *= *\S)'
+    r"^[ \t]*(?:builtin\.)?(?:module\b(?: *@\S+)?(?: attributes *\{.*\{| "
+    r"*\{)|func\.func\b|util\.func\b|hal\.executable\b"
+    r"|flow\.executable\b|stream\.executable\b|hw\.module\b|ml_program\.\w+"
+    r'|"builtin\.module"|[#!][\w$.]+ *= *\S)'
 )
-_FUNCTION = re.compile(r"^(?>.*?\b(?:(?:func|llvm|util)\.func|(?:hal|flow|stream)\.executable|hw\.module|func)\b).*[@{]", re.M)
-_OPERATION = re.compile(r'^[ \t]*(?:%[\w#:, %]+= *)?"?[a-z_]\w*(?:\.\w+)+"?[ (<@{]', re.M)
+_FUNCTION = re.compile(
+    (
+        r"^(?>.*?\b(?:(?:func|llvm|util)\.func|(?:hal|flow|stream)\.executable"
+        r"|hw\.module|func)\b).*[@{]"
+    ),
+    re.M,
+)
+_OPERATION = re.compile(
+    r'^[ \t]*(?:%[\w#:, %]+= *)?"?[a-z_]\w*(?:\.\w+)+"?[ (<@{]', re.M
+)
 _DUMP = re.compile(r"^// -----// IR Dump", re.M)
 _LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
@@ -44,22 +60,33 @@ _Block = tuple[int, str]
 
 
 def calls_in(text: str, tools: re.Pattern[str] = IREE_TOOLS) -> Iterator[ShellCommand]:
-    """Yield the calls of compilers in a text: behind prompts and wrappers, in pipes, with redirections, on several lines."""
+    """Yield the calls of compilers in a text: behind prompts and wrappers, in pipes,
+    with redirections, on several lines.
+    """
     for number, line in _logical_lines(text, tools):
         end: int | None = None
         for match in islice(tools.finditer(line), _MOST_CALLS):
-            is_repeated, end = end is not None and not line[end : match.start()].strip(), match.end()
+            is_repeated = end is not None and not line[end : match.start()].strip()
+            end = match.end()
             if is_repeated:  # Python's `Invoked with:` prints the name and the path
                 continue
             before, after = line[: match.start()], line[end:]
             if line[:end].count("`") % 2:  # code in a sentence
                 after = after.partition("`")[0]
             tool = (match["tool"] or "iree-compile").replace("ireec", "iree-compile")
-            yield _call(tool, _split(before), _split(after.removeprefix('"').removeprefix("'")), tools, number)
+            yield _call(
+                tool,
+                _split(before),
+                _split(after.removeprefix('"').removeprefix("'")),
+                tools,
+                number,
+            )
 
 
 def _logical_lines(text: str, programs: re.Pattern[str]) -> Iterator[_Block]:
-    """Yield the calls with the lines that a backslash continues, and those that hold only further options."""
+    """Yield the calls with the lines that a backslash continues, and those that hold
+    only further options.
+    """
     lines = text.splitlines(keepends=True)
     index = 0
     while index < len(lines):
@@ -85,24 +112,41 @@ def _split(text: str) -> list[str]:
         return text.split()
 
 
-def _call(tool: str, before: list[str], after: list[str], tools: re.Pattern[str], line: int) -> ShellCommand:
+def _call(
+    tool: str, before: list[str], after: list[str], tools: re.Pattern[str], line: int
+) -> ShellCommand:
     words: list[str] = []
     is_piped = len(before) >= 3 and before[-1] == "|" and Path(before[-3]).name == "cat"
-    stdin = before[-2] if is_piped else None  # `model.mlir` of `cat model.mlir | iree-compile -`
+    # `model.mlir` of `cat model.mlir | iree-compile -`
+    if is_piped:
+        stdin = before[-2]
+    else:
+        stdin = None
     rest = iter(after[1:] if after and tools.fullmatch(after[0]) else after)
     for word in rest:
         if word in _ENDS:
             break
-        if redirection := _REDIRECTION.fullmatch(word):
+        redirection = _REDIRECTION.fullmatch(word)
+        if redirection:
             if words and words[-1].isdigit() and not redirection[2]:
                 words.pop()  # `2>&1` and `2> log`
             target = redirection[2] or next(rest, "")
-            stdin = target if redirection[1] == "<" else stdin
+            if redirection[1] == "<":
+                stdin = target
+            else:
+                stdin = stdin
         else:
             words.append(word)
-    ends = [index for index, word in enumerate(before) if word in _ENDS and word != "&&"]
-    own = before[ends[-1] + 1 :] if ends else before
-    env = tuple((match[1], match[2]) for word in own if (match := _SETTING.fullmatch(word)))
+    ends = [
+        index for index, word in enumerate(before) if word in _ENDS and word != "&&"
+    ]
+    if ends:
+        own = before[ends[-1] + 1 :]
+    else:
+        own = before
+    env = tuple(
+        (match[1], match[2]) for word in own if (match := _SETTING.fullmatch(word))
+    )
     return ShellCommand(tool, tuple(words), env, stdin, line)
 
 
@@ -110,26 +154,48 @@ def read_mlir(text: str) -> PastedText:
     """Find the MLIR programs and the calls of IREE's compiler."""
     text = _plain(text)
     programs = list(_mlir_programs(text))
-    complete = [(line, program) for line, program in programs if _FUNCTION.search(program)]
+    complete = [
+        (line, program) for line, program in programs if _FUNCTION.search(program)
+    ]
     return PastedText(_excerpts(complete or programs), _different(calls_in(text)))
 
 
 def read_llvm(text: str, tools: re.Pattern[str]) -> PastedText:
-    """Find LLVM IR or MLIR, and the calls of LLVM's and MLIR's tools. Empty without such a call."""
+    """Find LLVM IR or MLIR, and the calls of LLVM's and MLIR's tools. Empty without
+    such a call.
+    """
     text = _plain(text)
     commands = _different(calls_in(text, tools))
-    llvm = [(line, block) for line, block in _blocks(text) if _LLVM_IR.search(block)] if commands else []
-    programs = _excerpts(llvm, partial(missing_in, comment=";")) or _excerpts(_mlir_programs(text) if commands else ())
+    if commands:
+        llvm = [
+            (line, block) for line, block in _blocks(text) if _LLVM_IR.search(block)
+        ]
+    else:
+        llvm = []
+    programs = _excerpts(llvm, partial(missing_in, comment=";")) or _excerpts(
+        _mlir_programs(text) if commands else ()
+    )
     return PastedText(programs, commands)
 
 
 def read_kernels(text: str) -> PastedText:
     """Find the Python programs that define a Triton kernel."""
-    return PastedText(_excerpts(((line, block) for line, block in _blocks(_plain(text)) if _KERNEL.search(block)), _error_in))
+    return PastedText(
+        _excerpts(
+            (
+                (line, block)
+                for line, block in _blocks(_plain(text))
+                if _KERNEL.search(block)
+            ),
+            _error_in,
+        )
+    )
 
 
 def missing_in(text: str, comment: str = "//") -> str | None:
-    """Say what a program in MLIR or LLVM IR lacks, if it was cut out of a larger one."""
+    """Say what a program in MLIR or LLVM IR lacks, if it was cut out of a larger
+    one.
+    """
     open_: list[tuple[str, int]] = []
     for number, line in enumerate(text.splitlines(), 1):
         line = _QUOTED.sub("", line).partition(comment)[0]
@@ -140,7 +206,12 @@ def missing_in(text: str, comment: str = "//") -> str | None:
                 open_.append((mark, number))
             elif mark in _CLOSING and (not open_ or open_.pop()[0] != _CLOSING[mark]):
                 return f"line {number}: nothing opens the `{mark}`"
-    return f"the end is missing: nothing closes the `{open_[-1][0]}` of line {open_[-1][1]}" if open_ else None
+    if open_:
+        return (
+            f"the end is missing: nothing closes the `{open_[-1][0]}` of line "
+            f"{open_[-1][1]}"
+        )
+    return None
 
 
 def _error_in(text: str) -> str | None:
@@ -148,18 +219,27 @@ def _error_in(text: str) -> str | None:
         ast.parse(text)
     except SyntaxError as error:
         return f"line {error.lineno} is not Python: {error.msg}"
-    except (ValueError, RecursionError, MemoryError) as error:  # a null character, deep nesting
+    # a null character, deep nesting
+    except (ValueError, RecursionError, MemoryError) as error:
         return f"it is not Python: {error}"
     return None
 
 
-def _excerpts(programs: Iterable[_Block], lacks: Callable[[str], str | None] = missing_in) -> tuple[TextExcerpt, ...]:
-    """Return different programs that lack nothing; the first one when each lacks something."""
+def _excerpts(
+    programs: Iterable[_Block], lacks: Callable[[str], str | None] = missing_in
+) -> tuple[TextExcerpt, ...]:
+    """Return different programs that lack nothing; the first one when each lacks
+    something.
+    """
     found: dict[str, TextExcerpt] = {}
     for line, text in programs:
-        found.setdefault("".join(text.split()), TextExcerpt(line, text.rstrip() + "\n", lacks(text)))
+        found.setdefault(
+            "".join(text.split()), TextExcerpt(line, text.rstrip() + "\n", lacks(text))
+        )
     excerpts = tuple(found.values())
-    return tuple(excerpt for excerpt in excerpts if excerpt.lacks is None) or excerpts[:1]
+    return (
+        tuple(excerpt for excerpt in excerpts if excerpt.lacks is None) or excerpts[:1]
+    )
 
 
 def _different(calls: Iterable[ShellCommand]) -> tuple[ShellCommand, ...]:
@@ -174,17 +254,23 @@ def _plain(text: str) -> str:
     """Return the text without tags of HTML, and without the `> ` of a quotation."""
     text = _TAG.sub(lambda match: " " * len(match[0]), text.replace("\r\n", "\n"))
     is_quoted = all(line.startswith(">") for line in text.splitlines() if line.strip())
-    return re.sub(r"^> ?", "", text, flags=re.M) if is_quoted else text
+    if is_quoted:
+        return re.sub(r"^> ?", "", text, flags=re.M)
+    return text
 
 
 def _blocks(text: str) -> list[_Block]:
     """Return the fenced blocks, or the whole text when it has none."""
     lines = text.splitlines(keepends=True)
-    return [(begin + 1, "".join(lines[begin:end])) for _, begin, end in _fences(lines)] or [(1, text)]
+    return [
+        (begin + 1, "".join(lines[begin:end])) for _, begin, end in _fences(lines)
+    ] or [(1, text)]
 
 
 def _fences(lines: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield the language, the first line and the end of each fenced block. What nothing closes opens none."""
+    """Yield the language, the first line and the end of each fenced block. What nothing
+    closes opens none.
+    """
     closing: dict[str, list[int]] = {}
     for index in reversed(range(len(lines))):
         closing.setdefault(lines[index].strip(" \t>\n"), []).append(index)
@@ -192,7 +278,10 @@ def _fences(lines: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     while index < len(lines):
         fence = _FENCE.fullmatch(lines[index])
         index += 1
-        ends = closing.get(fence["mark"], []) if fence else []
+        if fence:
+            ends = closing.get(fence["mark"], [])
+        else:
+            ends = []
         while ends and ends[-1] < index:
             ends.pop()
         if fence and ends:
@@ -214,7 +303,9 @@ def _mlir_programs(text: str) -> Iterator[_Block]:
 
 
 def _regions(lines: list[str], first: int) -> Iterator[_Block]:
-    """Yield programs among other lines: each begins like one and ends where its braces are balanced."""
+    """Yield programs among other lines: each begins like one and ends where its braces
+    are balanced.
+    """
     index = 0
     while index < len(lines):
         if not _BEGINS.match(lines[index]) or (index and _DUMP.match(lines[index - 1])):
@@ -228,17 +319,24 @@ def _regions(lines: list[str], first: int) -> Iterator[_Block]:
 
 
 def _end_of(lines: list[str], first: int) -> int | None:
-    """Return the index behind a program that begins at `first`: aliases and top-level operations with balanced braces.
+    """Return the index behind a program that begins at `first`: aliases and top-level
+    operations with balanced braces.
 
     Returns None if the last one is never closed.
     """
     depth, last = 0, first
     for index in range(first, len(lines)):
         line = lines[index]
-        is_outside = depth == 0 and index > first and line.strip() and not _BEGINS.match(line)
-        if is_outside and not line.startswith((" ", "\t", "}", "util.", "ml_program.", "//", "{-#")):
+        is_outside = (
+            depth == 0 and index > first and line.strip() and not _BEGINS.match(line)
+        )
+        if is_outside and not line.startswith(
+            (" ", "\t", "}", "util.", "ml_program.", "//", "{-#")
+        ):
             break
         depth += line.count("{") - line.count("}")
         if depth <= 0 and line.strip():
             depth, last = 0, index + 1
-    return last if depth <= 0 else None
+    if depth <= 0:
+        return last
+    return None

@@ -1,4 +1,6 @@
-"""Start a recipe from an input file, a command line, or a text with both: an issue, a gist or a log."""
+"""Start a recipe from an input file, a command line, or a text with both: an issue, a
+gist or a log.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from typing import TypeVar
 from triage.classify import classify_log, packaged_rules
 from triage.compilers.parts import RecipeFromInput, ShellCommand, TextExcerpt
 from triage.compilers.pasted_flags import keep_harmless
-from triage.compilers.registry import DEFAULT_FAMILY, family_named, recipe_families, recipe_starters
+from triage.compilers.registry import (
+    DEFAULT_FAMILY,
+    family_named,
+    recipe_families,
+    recipe_starters,
+)
 from triage.compilers.response_files import with_files
 from triage.model.case import Target
 from triage.model.errors import BadInput
@@ -49,46 +56,81 @@ class NewRecipe:
             if call is not None:
                 break
         else:
-            raise BadInput(f"no compiler family reads command lines of {words[0]}; name the model with --input")
+            raise BadInput(
+                f"no compiler family reads command lines of {words[0]}; name the "
+                "model with --input"
+            )
         start = starter.from_call(with_files(call), self.backend, self.source)
         _check_file(start.input)
-        if recipe_families()[start.family].kind_of(start.input.suffix) is None:  # a compiler reads a file of any name
-            return replace(start, input=self.path.with_suffix(".mlir"), copied=start.input.read_text("utf-8", "replace"))
+        # a compiler reads a file of any name
+        if recipe_families()[start.family].kind_of(start.input.suffix) is None:
+            return replace(
+                start,
+                input=self.path.with_suffix(".mlir"),
+                copied=start.input.read_text("utf-8", "replace"),
+            )
         return start
 
     def from_file(self, source: Path) -> RecipeStart:
         """Start from an input file, by the first family that understands it."""
         _check_file(source)
-        start = _first(lambda starter: starter.from_source(self.path, source, self.backend, self.chip, self.kernel))
+        start = _first(
+            lambda starter: starter.from_source(
+                self.path, source, self.backend, self.chip, self.kernel
+            )
+        )
         if start is None:
             raise BadInput(f"{source} has no kernel; name one as FILE.py:KERNEL")
         return start
 
-    def from_text(self, text: str, name: str, block: int | None, line: int | None) -> tuple[RecipeStart, list[str]]:
-        """Start from a program and a command line of a text, and return the revisions that it reports about.
+    def from_text(
+        self, text: str, name: str, block: int | None, line: int | None
+    ) -> tuple[RecipeStart, list[str]]:
+        """Start from a program and a command line of a text, and return the revisions
+        that it reports about.
 
-        `name` is what messages call the text, `block` and `line` are the numbers of the program and the command line to use.
-        Raises BadInput if the text has no program, several, or one that was cut.
+        `name` is what messages call the text, `block` and `line` are the numbers of the
+        program and the command line to use. Raises BadInput if the text has no program,
+        several, or one that was cut.
         """
-        # The text is about the default family if its compiler is called, else about the first that finds anything.
+        # The text is about the default family if its compiler is called, else about the
+        # first that finds anything.
         starters = recipe_starters()
-        found = {family: starter.read_text(text) for family, starter in starters.items()}
-        others = (family for family, pasted in found.items() if pasted.programs or pasted.commands)
-        family = DEFAULT_FAMILY if found[DEFAULT_FAMILY].commands else next(others, DEFAULT_FAMILY)
+        found = {
+            family: starter.read_text(text) for family, starter in starters.items()
+        }
+        others = (
+            family
+            for family, pasted in found.items()
+            if pasted.programs or pasted.commands
+        )
+        if found[DEFAULT_FAMILY].commands:
+            family = DEFAULT_FAMILY
+        else:
+            family = next(others, DEFAULT_FAMILY)
         pasted = found[family]
-        program = None if self.source else _chosen("program", pasted.programs, block, "--block")
+        if self.source:
+            program = None
+        else:
+            program = _chosen("program", pasted.programs, block, "--block")
         if self.source is None and program is None:
             raise NoProgramError(f"{name} contains no program; name it with --input")
         if program and program.lacks:
             raise NoProgramError(
-                f"the program in line {program.line} of {name} was cut: {program.lacks}. Name a whole one with --input"
+                f"the program in line {program.line} of {name} was cut: "
+                f"{program.lacks}. Name a whole one with --input"
             )
         call = _chosen("command line", pasted.commands, line, "--line")
         place = self.path.with_suffix(".mlir")
         if call:
             start = starters[family].from_call(call, self.backend, self.source or place)
             responses = [word for word in call.words if word.startswith("@")]
-            start = keep_harmless(start, frozenset().union(*(starter.flags_of_texts for starter in starters.values())))
+            start = keep_harmless(
+                start,
+                frozenset().union(
+                    *(starter.flags_of_texts for starter in starters.values())
+                ),
+            )
             start = replace(start, refused=(*responses, *start.refused))
             if program and start.family != DEFAULT_FAMILY and "define " in program.text:
                 start = replace(start, input=self.path.with_suffix(".ll"))
@@ -98,24 +140,46 @@ class NewRecipe:
         elif family != DEFAULT_FAMILY:
             start = self._from_kernel(family, program)
         elif self.backend is None:
-            raise BadInput(f"{name} contains no command line of a compiler; name what to compile for with --backend")
+            raise BadInput(
+                f"{name} contains no command line of a compiler; name what to compile "
+                "for with --backend"
+            )
         else:
-            start = RecipeStart(DEFAULT_FAMILY, place, Target(self.backend), copied=program.text)
+            start = RecipeStart(
+                DEFAULT_FAMILY, place, Target(self.backend), copied=program.text
+            )
         versions, rules = _versions(text, family), packaged_rules()
-        failures = [failure.failure_class for failure in classify_log(BytesIO(text.encode("utf-8", "replace")), rules)]
-        failure = [name for name in failures if name in {rule.name for rule in rules}][:1]
+        failures = [
+            failure.failure_class
+            for failure in classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
+        ]
+        failure = [name for name in failures if name in {rule.name for rule in rules}][
+            :1
+        ]
         notes = list(start.notes)
         if start.refused:
             words = " ".join(start.refused)
-            notes.append(f"Left out of the command: {words}. Keep it with --save FILE and add it there.")
-        notes += [f"Reported for {', '.join(versions)}."] if versions else []
-        notes += [f"Reported failure: {name}. `triage run` says xfail when it reproduces." for name in failure]
+            notes.append(
+                f"Left out of the command: {words}. Keep it with --save FILE and add "
+                "it there."
+            )
+        if versions:
+            notes += [f"Reported for {', '.join(versions)}."]
+        notes += [
+            f"Reported failure: {name}. `triage run` says xfail when it reproduces."
+            for name in failure
+        ]
         return replace(start, notes=tuple(notes), expect=tuple(failure)), versions
 
     def _from_kernel(self, family: str, program: TextExcerpt) -> RecipeStart:
-        start = recipe_starters()[family].from_pasted(self.path, program.text, self.backend, self.chip, self.kernel)
+        start = recipe_starters()[family].from_pasted(
+            self.path, program.text, self.backend, self.chip, self.kernel
+        )
         if start is None:
-            raise BadInput(f"the program in line {program.line} has no kernel; name one with --input FILE.py:KERNEL")
+            raise BadInput(
+                f"the program in line {program.line} has no kernel; name one with "
+                "--input FILE.py:KERNEL"
+            )
         return start
 
 
@@ -132,18 +196,37 @@ def _check_file(path: Path) -> None:
 
 
 def _versions(text: str, name: str) -> list[str]:
-    """Return the revisions of the compiler that a text names, those under the issue form's heading first."""
+    """Return the revisions of the compiler that a text names, those under the issue
+    form's heading first.
+    """
     family = family_named(name)
     heading = re.escape(family.issue_form.version)
     section = re.search(rf"(?ims)^#+ *{heading} *\n(.*?)(?=^#|\Z)", text)
-    versions = re.findall(rf"(?m)^[ \t]*{_VERSION}[ \t]*$", section[1]) if section else []
-    names = "|".join(re.escape(name) for name in (family.distribution, *family.recipe.nicknames, family.name) if name)
-    versions += re.findall(rf"(?i)\b(?:{names})\b[^\n\d]{{0,40}}?(?<![\d.]){_VERSION}", text)
-    return list(dict.fromkeys(_NIGHTLY.sub(r"nightly:\1-\2-\3", version) for version in versions))[:_REPORTED]
+    if section:
+        versions = re.findall(rf"(?m)^[ \t]*{_VERSION}[ \t]*$", section[1])
+    else:
+        versions = []
+    names = "|".join(
+        re.escape(name)
+        for name in (family.distribution, *family.recipe.nicknames, family.name)
+        if name
+    )
+    versions += re.findall(
+        rf"(?i)\b(?:{names})\b[^\n\d]{{0,40}}?(?<![\d.]){_VERSION}", text
+    )
+    return list(
+        dict.fromkeys(
+            _NIGHTLY.sub(r"nightly:\1-\2-\3", version) for version in versions
+        )
+    )[:_REPORTED]
 
 
-def _chosen(noun: str, excerpts: Sequence[E], number: int | None, option: str) -> E | None:
-    """Return the excerpt that is meant. Raises BadInput for several without a choice, and for a number that is too large."""
+def _chosen(
+    noun: str, excerpts: Sequence[E], number: int | None, option: str
+) -> E | None:
+    """Return the excerpt that is meant. Raises BadInput for several without a choice,
+    and for a number that is too large.
+    """
     count = f"{len(excerpts)} {noun}{'' if len(excerpts) == 1 else 's'}"
     if number is not None and number > len(excerpts):
         raise BadInput(f"there is no {noun} {number}: the text has {count}")
@@ -153,4 +236,6 @@ def _chosen(noun: str, excerpts: Sequence[E], number: int | None, option: str) -
             text = " ".join(each.text.split())
             lines.append(f"  {index}  line {each.line}: {text[:_LONGEST]}")
         raise BadInput("\n".join(lines))
-    return excerpts[(number or 1) - 1] if excerpts else None
+    if excerpts:
+        return excerpts[(number or 1) - 1]
+    return None

@@ -20,7 +20,8 @@ from triage.recipes.loader import load_recipes
 if TYPE_CHECKING:
     from triage.compilers.base import Suites
 
-# Imported on first use. The first is the family of recipes and revisions that name none.
+# Imported on first use. The first is the family of recipes and revisions that name
+# none.
 _CLASSES = {
     "iree": "triage.compilers.iree.adapter:Iree",
     "triton": "triage.compilers.triton.adapter:Triton",
@@ -28,23 +29,30 @@ _CLASSES = {
     "command": "triage.compilers.command.adapter:Command",
 }
 DEFAULT_FAMILY = next(iter(_CLASSES))
-_DESCRIBED_BY_CASES = {"command"}  # not a compiler itself: `command:PACKAGE`, or what a recipe describes
+# not a compiler itself: `command:PACKAGE`, or what a recipe describes
+_DESCRIBED_BY_CASES = {"command"}
 
 
 @cache
 def family_named(name: str) -> Compiler:
-    """Return the family of a name in the table; `command` knows no compiler until a case describes one."""
+    """Return the family of a name in the table; `command` knows no compiler until a
+    case describes one.
+    """
     compiler: Compiler = resolve_name(_CLASSES[name])()
     return compiler
 
 
 class Families(Mapping[str, Compiler]):
-    """Compiler families by name. Iterating yields the fixed ones and those that `cases` describe; other names such as
-    `command:cython` are found as well.
+    """Compiler families by name. Iterating yields the fixed ones and those that `cases`
+    describe; other names such as `command:cython` are found as well.
     """
 
     def __init__(self, cases: Iterable[Case] = ()) -> None:
-        self._described = {case.compiler: family_of(case) for case in cases if case.compiler not in _CLASSES}
+        self._described = {
+            case.compiler: family_of(case)
+            for case in cases
+            if case.compiler not in _CLASSES
+        }
 
     def __getitem__(self, name: str) -> Compiler:
         family, kind = self._described.get(name), name.partition(":")[0]
@@ -66,7 +74,10 @@ def family_of(case: Case) -> Compiler:
     """Return the family of a case. Raises BadInput if there is none of that name."""
     kind = re.split("[:@]", case.compiler)[0]
     if kind not in _CLASSES:
-        raise BadInput(f"{case.source}: unknown compiler {case.compiler!r}; known: {', '.join(_CLASSES)}")
+        raise BadInput(
+            f"{case.source}: unknown compiler {case.compiler!r}; known: "
+            f"{', '.join(_CLASSES)}"
+        )
     return family_named(kind).named(case.compiler, case.spec) or family_named(kind)
 
 
@@ -92,9 +103,13 @@ def recipe_families() -> RecipeFamilies:
 
 
 def recipe_starters() -> dict[str, RecipeFromInput]:
-    """Return what makes recipes from other inputs, by family. The default family accepts any input, so that it comes last."""
+    """Return what makes recipes from other inputs, by family. The default family
+    accepts any input, so that it comes last.
+    """
     names = sorted(_CLASSES, key=lambda name: name == DEFAULT_FAMILY)
-    return {name: part for name in names if (part := family_named(name).recipe_from_input)}
+    return {
+        name: part for name in names if (part := family_named(name).recipe_from_input)
+    }
 
 
 def suite_reader() -> Suites:
@@ -104,4 +119,6 @@ def suite_reader() -> Suites:
 
 def onnx_family() -> Compiler:
     """Return the family whose toolchains import ONNX models."""
-    return next(family for family in map(family_named, _CLASSES) if family.onnx_importer)
+    return next(
+        family for family in map(family_named, _CLASSES) if family.onnx_importer
+    )

@@ -1,4 +1,6 @@
-"""Read the files that a user's own command line names with `@FILE`, as LLVM's tools do. A pasted text never gets here."""
+"""Read the files that a user's own command line names with `@FILE`, as LLVM's tools do.
+A pasted text never gets here.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,11 @@ _DEEPEST = 10  # files that name one another
 
 
 def with_files(call: ShellCommand) -> ShellCommand:
-    """Return the call with the words of its response files, and with those of its words that are files.
+    """Return the call with the words of its response files, and with those of its words
+    that are files.
 
-    Raises BadInput if a response file is not a regular file of at most 1 MiB, or names others more than 10 deep.
+    Raises BadInput if a response file is not a regular file of at most 1 MiB, or names
+    others more than 10 deep.
     """
     reader = _Reader()
     words = tuple(reader.expand(call.words, Path(), 0))
@@ -35,21 +39,30 @@ class _Reader:
                 continue
             path = folder / word[1:]
             if depth == _DEEPEST:
-                raise BadInput(f"the response file {path} is named by {_DEEPEST} files that name one another")
+                raise BadInput(
+                    f"the response file {path} is named by {_DEEPEST} files that name "
+                    "one another"
+                )
             yield from self.expand(self.words_of(path), path.parent, depth + 1)
 
     def words_of(self, path: Path) -> list[str]:
         if not _is_file(str(path)):
-            raise BadInput(f"the response file {path} cannot be read: it is not a regular file")
+            raise BadInput(
+                f"the response file {path} cannot be read: it is not a regular file"
+            )
         try:
             with path.open("rb") as file:
                 content = file.read(self.left + 1)
             self.left -= len(content) + 1
             if self.left < 0:
-                raise BadInput(f"the response file {path} is too large: at most 1 MiB is read")
+                raise BadInput(
+                    f"the response file {path} is too large: at most 1 MiB is read"
+                )
             return shlex.split(content.decode("utf-8", "replace"), comments=True)
         except (OSError, ValueError) as error:
-            raise BadInput(f"the response file {path} cannot be read: {error}") from error
+            raise BadInput(
+                f"the response file {path} cannot be read: {error}"
+            ) from error
 
 
 def _is_file(word: str) -> bool:

@@ -1,4 +1,6 @@
-"""Measure configurations in turn, until the intervals of their ratios are narrow enough."""
+"""Measure configurations in turn, until the intervals of their ratios are narrow
+enough.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,18 @@ class Series:
     toolchain: Revision | None = None
     """What the toolchain reports, once the case was compiled."""
 
-    JSON_KEYS: ClassVar = {**dict.fromkeys(("configuration", "program", "spec", "comparison")), "case_name": "case"}
-    JSON_PROPERTIES: ClassVar = ("case_name", "median", "ratio", "low", "high", "verdict")
+    JSON_KEYS: ClassVar = {
+        **dict.fromkeys(("configuration", "program", "spec", "comparison")),
+        "case_name": "case",
+    }
+    JSON_PROPERTIES: ClassVar = (
+        "case_name",
+        "median",
+        "ratio",
+        "low",
+        "high",
+        "verdict",
+    )
 
     @property
     def case_name(self) -> str:
@@ -70,26 +82,38 @@ class Series:
 
     @property
     def median(self) -> float | None:
-        return median(self.samples) if self.samples else None
+        if self.samples:
+            return median(self.samples)
+        return None
 
     @property
     def ratio(self) -> float | None:
-        return self.comparison.ratio if self.comparison else None
+        if self.comparison:
+            return self.comparison.ratio
+        return None
 
     @property
     def low(self) -> float | None:
-        return self.comparison.low if self.comparison else None
+        if self.comparison:
+            return self.comparison.low
+        return None
 
     @property
     def high(self) -> float | None:
-        return self.comparison.high if self.comparison else None
+        if self.comparison:
+            return self.comparison.high
+        return None
 
     @property
     def verdict(self) -> Pace | None:
-        return self.comparison.pace if self.comparison else None
+        if self.comparison:
+            return self.comparison.pace
+        return None
 
     def measure(self, runner: Engine, *, keep: bool = True) -> None:
-        """Add one sample, or the reason why there is none. keep: false for a run that only warms up."""
+        """Add one sample, or the reason why there is none. keep: false for a run that
+        only warms up.
+        """
         assert self.program is not None
         assert self.spec is not None
         sample = self.program.sample(runner, self.spec)
@@ -102,7 +126,9 @@ class Series:
 
 @dataclass(slots=True)
 class Benchmark:
-    """Times of all configurations. While `measure` runs it holds what is known so far, which can be reported at any time."""
+    """Times of all configurations. While `measure` runs it holds what is known so far,
+    which can be reported at any time.
+    """
 
     configurations: Sequence[Configuration]
     baseline: Configuration
@@ -140,8 +166,13 @@ class Benchmark:
 
     @property
     def sizes(self) -> list[Mapping[str, object]]:
-        """The size of each compiled program, and how many kernels its functions start."""
-        rows = [next((row for row in self.rows(one) if row.program), None) for one in self.configurations]
+        """The size of each compiled program, and how many kernels its functions
+        start.
+        """
+        rows = [
+            next((row for row in self.rows(one) if row.program), None)
+            for one in self.configurations
+        ]
         return [
             {
                 "case": row.case_name,
@@ -155,11 +186,16 @@ class Benchmark:
 
     def peak_mb(self, configuration: Configuration) -> float | None:
         """Return the most memory that a run of a configuration used."""
-        return max((row.peak_mb for row in self.rows(configuration) if row.peak_mb), default=None)
+        return max(
+            (row.peak_mb for row in self.rows(configuration) if row.peak_mb),
+            default=None,
+        )
 
     def of(self, configuration: Configuration, function: str) -> Series | None:
         """Return the series in one cell of the table."""
-        return next((row for row in self.rows(configuration) if row.function == function), None)
+        return next(
+            (row for row in self.rows(configuration) if row.function == function), None
+        )
 
     def rows(self, configuration: Configuration) -> list[Series]:
         """Return the series of one configuration."""
@@ -167,36 +203,59 @@ class Benchmark:
 
     def program(self, configuration: Configuration) -> Program | None:
         """Return the compiled program of a configuration, whose file is gone."""
-        return next((row.program for row in self.rows(configuration) if row.program), None)
+        return next(
+            (row.program for row in self.rows(configuration) if row.program), None
+        )
 
-    def measure(self, runner: Engine, budget: float, dispatch: str | None = None) -> Self:
-        """Compile every configuration, measure them in turn, and measure each change again.
+    def measure(
+        self, runner: Engine, budget: float, dispatch: str | None = None
+    ) -> Self:
+        """Compile every configuration, measure them in turn, and measure each change
+        again.
 
-        It ends when every verdict is clear, or `budget` seconds after the compiles. The least number of samples is taken even
-        then, unless that takes much longer. With `dispatch`, kernels with this text in their names are
-        measured instead of functions.
+        It ends when every verdict is clear, or `budget` seconds after the compiles. The
+        least number of samples is taken even then, unless that takes much longer. With
+        `dispatch`, kernels with this text in their names are measured instead of
+        functions.
         """
         started = time.monotonic()
         try:
             with temporary_folder() as folder:
                 self._compile(runner, Path(folder), dispatch)
                 end = time.monotonic() + budget
-                self._measure_in_turn(runner, [row for row in self.series if row.program], end)
-                changed = {row.function for row in self.series if _is_change(row.comparison)}
-                if again := [row for row in self.series if row.program and row.function in changed]:
+                self._measure_in_turn(
+                    runner, [row for row in self.series if row.program], end
+                )
+                changed = {
+                    row.function for row in self.series if _is_change(row.comparison)
+                }
+                again = [
+                    row
+                    for row in self.series
+                    if row.program and row.function in changed
+                ]
+                if again:
                     self._confirm(runner, again, end)
         finally:
             self.seconds = time.monotonic() - started
         return self
 
     def _compile(self, runner: Engine, folder: Path, dispatch: str | None) -> None:
-        """Compile everything. Paths of all have one length: that of the command line moves the stack, and some times."""
+        """Compile everything. Paths of all have one length: that of the command line
+        moves the stack, and some times.
+        """
         task = runner.progress.task("compile", total=len(self.configurations))
         for index, configuration in enumerate(self.configurations):
             task.describe(f"compile  {configuration.name}")
             target = folder / f"{index:04}.out"
-            rows = _functions(runner, configuration, target) if dispatch is None else _kernels(runner, configuration, target)
-            self.series += [Series(configuration, "", reason=rows)] if isinstance(rows, str) else rows
+            if dispatch is None:
+                rows = _functions(runner, configuration, target)
+            else:
+                rows = _kernels(runner, configuration, target)
+            if isinstance(rows, str):
+                self.series += [Series(configuration, "", reason=rows)]
+            else:
+                self.series += rows
             for row in self.rows(configuration):
                 row.toolchain = runner.registry.revision(configuration.ref)
             task.advance()
@@ -205,21 +264,29 @@ class Benchmark:
             self._choose(dispatch)
 
     def _choose(self, text: str) -> None:
-        """Keep the dispatches with this text in their names. Programs with other numbers of dispatches than the baseline have
-        columns of their own, because their dispatches of one number are not the same kernel.
+        """Keep the dispatches with this text in their names. Programs with other
+        numbers of dispatches than the baseline have columns of their own, because their
+        dispatches of one number are not the same kernel.
         """
         counts = Counter(row.configuration.name for row in self.series)
-        self.series = [row for row in self.series if text in row.function or row.reason is not None]
+        self.series = [
+            row for row in self.series if text in row.function or row.reason is not None
+        ]
         for row in self.series:
             count = counts[row.configuration.name]
             if row.function and count != counts[self.baseline.name]:
                 row.function += f" of {count}"
         if not self.series:
             names = f"no dispatch has {text!r} in its name"
-            self.series = [Series(configuration, "", reason=names) for configuration in self.configurations]
+            self.series = [
+                Series(configuration, "", reason=names)
+                for configuration in self.configurations
+            ]
 
     def _confirm(self, runner: Engine, rows: Sequence[Series], end: float) -> None:
-        """Measure again what changed, from the start: a change counts when both measurements say so."""
+        """Measure again what changed, from the start: a change counts when both
+        measurements say so.
+        """
         first = [(row.comparison, row.samples) for row in rows]
         for row in rows:
             row.samples, row.comparison = [], None
@@ -230,7 +297,9 @@ class Benchmark:
                 row.comparison = _agreed(comparison, row.comparison)
                 row.samples = row.samples or samples  # the time was up
 
-    def _measure_in_turn(self, runner: Engine, rows: Sequence[Series], end: float) -> None:
+    def _measure_in_turn(
+        self, runner: Engine, rows: Sequence[Series], end: float
+    ) -> None:
         base = {row.function: row for row in rows if row.configuration == self.baseline}
         task = runner.progress.task("measure")
         undecided = [row for row in rows if row.reason is None]
@@ -243,15 +312,30 @@ class Benchmark:
             for row in undecided:
                 other = base.get(row.function)
                 if other is not None and other is not row:
-                    row.comparison = compare_times(other.samples, row.samples, self.threshold)
-            # All configurations of a function go on together: the baseline's samples must be of the same minutes.
-            functions = {row.function for row in undecided if _is_open(row, base.get(row.function))}
-            undecided[:] = [row for row in undecided if row.function in functions and row.reason is None]
+                    row.comparison = compare_times(
+                        other.samples, row.samples, self.threshold
+                    )
+            # All configurations of a function go on together: the baseline's samples
+            # must be of the same minutes.
+            functions = {
+                row.function
+                for row in undecided
+                if _is_open(row, base.get(row.function))
+            }
+            undecided[:] = [
+                row
+                for row in undecided
+                if row.function in functions and row.reason is None
+            ]
         task.finish()
 
 
-def _kernels(runner: Engine, configuration: Configuration, target: Path) -> list[Series] | str:
-    """Compile a configuration and each of its kernels; the reason when that is not possible."""
+def _kernels(
+    runner: Engine, configuration: Configuration, target: Path
+) -> list[Series] | str:
+    """Compile a configuration and each of its kernels; the reason when that is not
+    possible.
+    """
     kernels = dispatch_programs(runner, configuration.case, configuration.ref, target)
     if isinstance(kernels, str):
         return kernels
@@ -263,12 +347,18 @@ def _kernels(runner: Engine, configuration: Configuration, target: Path) -> list
     ]
 
 
-def _functions(runner: Engine, configuration: Configuration, target: Path) -> list[Series] | str:
-    """Compile a configuration for each of its functions; the reason when that is not possible."""
+def _functions(
+    runner: Engine, configuration: Configuration, target: Path
+) -> list[Series] | str:
+    """Compile a configuration for each of its functions; the reason when that is not
+    possible.
+    """
     program = compile_program(runner, configuration.case, configuration.ref, target)
-    specs = program if isinstance(program, str) else functions_of(runner, configuration.case, configuration.ref)
-    if isinstance(program, str) or isinstance(specs, str):
-        return str(specs)
+    if isinstance(program, str):
+        return program
+    specs = functions_of(runner, configuration.case, configuration.ref)
+    if isinstance(specs, str):
+        return specs
     return [Series(configuration, spec.label, program, spec) for spec in specs]
 
 
@@ -284,8 +374,12 @@ def _is_change(comparison: Comparison | None) -> bool:
 
 
 def _agreed(first: Comparison | None, second: Comparison | None) -> Comparison | None:
-    """Return the second comparison; too noisy where a change is seen in one of them only."""
+    """Return the second comparison; too noisy where a change is seen in one of them
+    only.
+    """
     last = second or first
     if last is None or not (_is_change(first) or _is_change(second)):
         return last
-    return last if first and second and first.pace is second.pace else replace(last, pace=Pace.NOISY)
+    if first and second and first.pace is second.pace:
+        return last
+    return replace(last, pace=Pace.NOISY)

@@ -1,6 +1,8 @@
-"""The result cache: the facts of every task by its key, in one SQLite file that several processes share.
+"""The result cache: the facts of every task by its key, in one SQLite file that several
+processes share.
 
-A damaged row is a miss, and a file that SQLite calls corrupt is set aside and started anew: whatever is lost is computed again.
+A damaged row is a miss, and a file that SQLite calls corrupt is set aside and started
+anew: whatever is lost is computed again.
 """
 
 from __future__ import annotations
@@ -37,7 +39,16 @@ SCHEMA_VERSION = 1
 _DAMAGED = ".damaged-"
 _LARGEST_RECORD = 256 << 20  # bytes of JSON
 _LARGEST_NUMBER = 1 << 53  # of a record; floats and ints up to it are exact
-_AMOUNTS = ("exit_code", "signal", "seconds", "cpu_seconds", "peak_rss_mb", "output_bytes", "disk_free", "waited")
+_AMOUNTS = (
+    "exit_code",
+    "signal",
+    "seconds",
+    "cpu_seconds",
+    "peak_rss_mb",
+    "output_bytes",
+    "disk_free",
+    "waited",
+)
 _PATIENCE = 60.0  # seconds to wait for another process that writes
 
 _SCHEMA = """
@@ -54,19 +65,33 @@ CREATE TABLE IF NOT EXISTS probes (
 CREATE INDEX IF NOT EXISTS probes_key ON probes (key, id);
 CREATE INDEX IF NOT EXISTS probes_case ON probes (case_name, id);
 """
-# Numbers always grow, also from a cache that was set aside to the one that follows it: the first one is a time.
+# Numbers always grow, also from a cache that was set aside to the one that follows it:
+# the first one is a time.
 _INSERT = (
-    "INSERT OR REPLACE INTO probes (id, digest, key, case_name, toolchain, at, peak_rss_mb, facts) VALUES"
+    "INSERT OR REPLACE INTO probes (id, digest, key, case_name, toolchain, at, "
+    "peak_rss_mb, facts) VALUES"
     " ((SELECT coalesce(max(id) + 1, ?) FROM probes), ?, ?, ?, ?, ?, ?, ?)"
 )
-_NEWEST = "case_name = ? AND id IN (SELECT max(id) FROM probes WHERE case_name = ? GROUP BY toolchain)"
-# SQLITE_ERROR is "no such column" and the like: a damaged schema, because the statements themselves are known to be right.
-_CORRUPT = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_FORMAT)
+_NEWEST = (
+    "case_name = ? AND id IN (SELECT max(id) FROM probes WHERE case_name = ? GROUP BY "
+    "toolchain)"
+)
+# SQLITE_ERROR is "no such column" and the like: a damaged schema, because the
+# statements themselves are known to be right.
+_CORRUPT = (
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_MISMATCH,
+    sqlite3.SQLITE_FORMAT,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The facts of one task. They are judged on every reading, so that better rules apply to old facts."""
+    """The facts of one task. They are judged on every reading, so that better rules
+    apply to old facts.
+    """
 
     key: str
     case_name: str
@@ -76,18 +101,24 @@ class Record:
     """The pass that a second run named."""
     disagreements: int = 0
     """How many executions ended differently."""
-    at: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    at: str = field(
+        default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds")
+    )
     origin: str = ""
     """The shared store that it was read from; empty for a result of this machine."""
 
     @property
     def metrics(self) -> Mapping[str, float]:
         size = self.execution.output_bytes
-        return {**self.execution.metrics, **({} if size is None else {"artifact_bytes": size})}
+        return {
+            **self.execution.metrics,
+            **({} if size is None else {"artifact_bytes": size}),
+        }
 
 
 class ResultCache:
-    """The cache. Every call is one transaction; a kill at any moment loses at most the one in progress.
+    """The cache. Every call is one transaction; a kill at any moment loses at most the
+    one in progress.
 
     Results of a shared store are used only while that store is in use.
     """
@@ -101,10 +132,12 @@ class ResultCache:
         fresh: bool = False,
         trusted: bool = False,
     ) -> None:
-        """Open or create the file. EnvironmentFailure if it cannot be written, or a newer version of the program wrote it.
+        """Open or create the file. EnvironmentFailure if it cannot be written, or a
+        newer version of the program wrote it.
 
-        `shared` is asked for what is unknown here, and sent what is new. If `fresh`, only what is added from now on is found.
-        If `trusted`, results of other machines count as own ones.
+        `shared` is asked for what is unknown here, and sent what is new. If `fresh`,
+        only what is added from now on is found. If `trusted`, results of other machines
+        count as own ones.
         """
         self._path, self._warn = path.resolve(), warn
         self._shared, self._trusted = shared, trusted
@@ -114,35 +147,78 @@ class ResultCache:
         self._opened: tuple[int, int] | None = None  # the file that is open
         self._is_fresh = fresh
         newest = self._rows("SELECT coalesce(max(id), 0) FROM probes")[0][0]
-        self._after = int(newest) if fresh else 0  # the number of the last record to ignore; unlike a date it always grows
+        # the number of the last record to ignore; unlike a date it always grows
+        if fresh:
+            self._after = int(newest)
+        else:
+            self._after = 0
 
     def find(self, key: str) -> Record | None:
-        """Return the newest intact record of a key. One that only the shared store has is kept."""
-        known = next((known for known in self._records("key = ? AND id > ?", key, self._after) if known.key == key), None)
-        if known is None and not self._is_fresh and self._shared and (known := self._shared.find(key)):
-            self.add(known)
-        return replace(known, origin="") if known and self._trusted else known
+        """Return the newest intact record of a key. One that only the shared store has
+        is kept.
+        """
+        known = next(
+            (
+                known
+                for known in self._records("key = ? AND id > ?", key, self._after)
+                if known.key == key
+            ),
+            None,
+        )
+        if known is None and not self._is_fresh and self._shared:
+            known = self._shared.find(key)
+            if known:
+                self.add(known)
+        if known and self._trusted:
+            return replace(known, origin="")
+        return known
 
     def all(self, key: str) -> list[Record]:
-        """Return the intact records of a key that this machine made, the newest first."""
-        return [record for record in self._records("key = ?", key) if self._trusted or not record.origin]
+        """Return the intact records of a key that this machine made, the newest
+        first.
+        """
+        return [
+            record
+            for record in self._records("key = ?", key)
+            if self._trusted or not record.origin
+        ]
 
     def newest_of(self, case_name: str) -> tuple[Record, ...]:
-        """Return the newest record of a case of this name on each toolchain, the latest first."""
+        """Return the newest record of a case of this name on each toolchain, the latest
+        first.
+        """
         return tuple(self._records(_NEWEST, utf8(case_name), utf8(case_name)))
 
     def add(self, *records: Record) -> None:
-        """Append records. One that could not be read back is not added, with a warning."""
+        """Append records. One that could not be read back is not added, with a
+        warning.
+        """
         rows: list[tuple[object, ...]] = []
         for record in records:
             try:
                 data = record_json(record).encode()
                 parse_record(data)
             except ValueError as error:
-                self._warn(f"the result of {record.case_name} on {record.toolchain} is not cached: {error}")
+                self._warn(
+                    f"the result of {record.case_name} on {record.toolchain} is not "
+                    f"cached: {error}"
+                )
                 continue
-            about = (record.key, utf8(record.case_name), utf8(record.toolchain), record.at, record.execution.peak_rss_mb)
-            rows.append((int(time.time() * 1e6), sha256(data).hexdigest(), *about, zlib.compress(data, 6)))
+            about = (
+                record.key,
+                utf8(record.case_name),
+                utf8(record.toolchain),
+                record.at,
+                record.execution.peak_rss_mb,
+            )
+            rows.append(
+                (
+                    int(time.time() * 1e6),
+                    sha256(data).hexdigest(),
+                    *about,
+                    zlib.compress(data, 6),
+                )
+            )
 
         def insert(db: sqlite3.Connection) -> None:
             with db:
@@ -155,10 +231,23 @@ class ResultCache:
                 self._shared.publish(record)
 
     def last_peak_mb(self, case_name: str) -> float | None:
-        """Return the memory that a case used when it last ran, on any toolchain, in MiB."""
-        rows = self._rows("SELECT peak_rss_mb FROM probes WHERE case_name = ? ORDER BY id DESC LIMIT 1", utf8(case_name))
-        peak = rows[0][0] if rows else None
-        return peak if isinstance(peak, float) and peak >= 0 else None
+        """Return the memory that a case used when it last ran, on any toolchain, in
+        MiB.
+        """
+        rows = self._rows(
+            (
+                "SELECT peak_rss_mb FROM probes WHERE case_name = ? ORDER BY id DESC "
+                "LIMIT 1"
+            ),
+            utf8(case_name),
+        )
+        if rows:
+            peak = rows[0][0]
+        else:
+            peak = None
+        if isinstance(peak, float) and peak >= 0:
+            return peak
+        return None
 
     def count(self) -> int:
         return int(self._rows("SELECT count(*) FROM probes")[0][0])
@@ -172,8 +261,12 @@ class ResultCache:
             self._is_damaged = False
 
     def _records(self, condition: str, *values: object) -> Iterator[Record]:
-        """Yield the intact records that meet a condition and come from this machine or the shared store in use."""
-        usable = ("", self._shared.url) if self._shared else ("",)
+        """Yield the intact records that meet a condition and come from this machine or
+        the shared store in use.
+        """
+        usable = {""}
+        if self._shared:
+            usable.add(self._shared.url)
         query = f"SELECT digest, facts FROM probes WHERE {condition} ORDER BY id DESC"  # noqa: S608 - no user text
         for digest, facts in self._rows(query, *values):
             try:
@@ -188,37 +281,52 @@ class ResultCache:
         return self._run(lambda db: db.execute(query, values).fetchall())
 
     def _run(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        """Return the result of an action. A corrupt file is set aside, and the action runs on a new one."""
+        """Return the result of an action. A corrupt file is set aside, and the action
+        runs on a new one.
+        """
         with self._lock, disk_errors(f"open the result cache {self._path}"):
             try:
                 try:
                     return action(self._db or self._connect())
                 except sqlite3.DatabaseError as error:
                     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-                    is_read_only = code == sqlite3.SQLITE_READONLY and os.access(self._path, os.W_OK)  # by its header
+                    # by its header
+                    is_read_only = code == sqlite3.SQLITE_READONLY and os.access(
+                        self._path, os.W_OK
+                    )
                     if code not in _CORRUPT and not is_read_only:
                         raise
                 self._set_aside()
                 return action(self._connect())
             except sqlite3.Error as error:
-                raise EnvironmentFailure(f"the result cache {self._path} cannot be used: {error}") from error
+                raise EnvironmentFailure(
+                    f"the result cache {self._path} cannot be used: {error}"
+                ) from error
 
     def _connect(self) -> sqlite3.Connection:
-        self._db = db = sqlite3.connect(self._path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None)
+        self._db = db = sqlite3.connect(
+            self._path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None
+        )
         self._opened = _identity(self._path)
-        db.text_factory = lambda data: data.decode("utf-8", "replace")  # a damaged row must not hide the others
+        # a damaged row must not hide the others
+        db.text_factory = lambda data: data.decode("utf-8", "replace")
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
-        if version > SCHEMA_VERSION and _has_own_tables(db):  # the number is damaged, and other bytes may be
-            error = sqlite3.DatabaseError(f"its tables are not those of schema {version}")
+        # the number is damaged, and other bytes may be
+        if version > SCHEMA_VERSION and _has_own_tables(db):
+            error = sqlite3.DatabaseError(
+                f"its tables are not those of schema {version}"
+            )
             error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise error
         if version > SCHEMA_VERSION:
             raise EnvironmentFailure(
-                f"a newer version of triage wrote {self._path} (schema {version}; this version supports {SCHEMA_VERSION}): "
-                "update triage, or use another TRIAGE_HOME"
+                f"a newer version of triage wrote {self._path} (schema {version}; "
+                f"this version supports {SCHEMA_VERSION}): update triage, or use "
+                "another TRIAGE_HOME"
             )
         if version != SCHEMA_VERSION:
-            with self._alone():  # SQLite does not wait for others that change the journal mode
+            # SQLite does not wait for others that change the journal mode
+            with self._alone():
                 db.execute("PRAGMA journal_mode=WAL")
                 db.executescript(f"{_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION};")
         db.execute("PRAGMA synchronous=NORMAL")
@@ -240,11 +348,18 @@ class ResultCache:
     def _set_aside(self) -> None:
         with self._alone():
             if _identity(self._path) == self._opened:
-                target = self._path.with_name(f"{self._path.name}{_DAMAGED}{datetime.now():%Y-%m-%dT%H%M%S.%f}")
+                target = self._path.with_name(
+                    f"{self._path.name}{_DAMAGED}{datetime.now():%Y-%m-%dT%H%M%S.%f}"
+                )
                 self._path.replace(target)
                 for suffix in ("-wal", "-shm"):
-                    self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-                self._warn(f"the result cache is damaged; it is now {target}, and a new one is used: cases are compiled again")
+                    self._path.with_name(self._path.name + suffix).unlink(
+                        missing_ok=True
+                    )
+                self._warn(
+                    f"the result cache is damaged; it is now {target}, and a new one "
+                    "is used: cases are compiled again"
+                )
         self._close()  # only now: SQLite does not write to a file that was renamed
 
 
@@ -252,7 +367,10 @@ def _has_own_tables(db: sqlite3.Connection) -> bool:
     """Return whether a file has the tables of this version's schema, or none."""
     with closing(sqlite3.connect(":memory:")) as own:
         own.executescript(_SCHEMA)
-        tables, expected = (each.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall() for each in (db, own))
+        tables, expected = (
+            each.execute("SELECT sql FROM sqlite_master ORDER BY name").fetchall()
+            for each in (db, own)
+        )
     return tables in ([], expected)
 
 
@@ -270,7 +388,9 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def verified(digest: object, facts: object, key: str | None = None) -> Record:
-    """Return the record of a row. Raises ValueError when it is damaged, or has another key than this one."""
+    """Return the record of a row. Raises ValueError when it is damaged, or has another
+    key than this one.
+    """
     try:
         data = zlib.decompressobj().decompress(facts, _LARGEST_RECORD)  # type: ignore[arg-type]
     except (TypeError, zlib.error) as error:
@@ -284,27 +404,44 @@ def verified(digest: object, facts: object, key: str | None = None) -> Record:
 
 
 def record_json(record: Record) -> str:
-    """Return the record as JSON. Lone surrogates, which UTF-8 cannot hold, become `?`. ValueError for NaN and infinity."""
-    return utf8(json.dumps(asdict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False))
+    """Return the record as JSON. Lone surrogates, which UTF-8 cannot hold, become `?`.
+    ValueError for NaN and infinity.
+    """
+    return utf8(
+        json.dumps(
+            asdict(record), separators=(",", ":"), ensure_ascii=False, allow_nan=False
+        )
+    )
 
 
 def parse_record(text: str | bytes) -> Record:
-    """Read a record from JSON. Missing fields have their defaults, unknown ones are ignored.
+    """Read a record from JSON. Missing fields have their defaults, unknown ones are
+    ignored.
 
     Raises:
-        ValueError: the text is not JSON, or a field is missing, has another type, or is a number that cannot be stored.
+        ValueError: the text is not JSON, or a field is missing, has another type, or is
+            a number that cannot be stored.
     """
     from pydantic import ValidationError  # slow to import
 
     try:
         record = _reader().validate_json(text, strict=True)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]  # the input may be hostile
-        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        # the input may be hostile
+        first = error.errors(include_url=False, include_input=False)[0]
+        raise ValueError(
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        ) from None
     execution = record.execution
     amounts = [getattr(execution, name) for name in _AMOUNTS]
-    amounts += [record.disagreements, execution.stdout.dropped, execution.stderr.dropped]
-    are_amounts = all(amount is None or 0 <= amount < _LARGEST_NUMBER for amount in amounts)
+    amounts += [
+        record.disagreements,
+        execution.stdout.dropped,
+        execution.stderr.dropped,
+    ]
+    are_amounts = all(
+        amount is None or 0 <= amount < _LARGEST_NUMBER for amount in amounts
+    )
     if not (are_amounts and all(map(is_number, execution.metrics.values()))):
         raise ValueError("a number of it cannot be stored")
     return record

@@ -1,8 +1,9 @@
-"""Start programs with chosen variables, so that all their processes are found and ended: no other module starts processes.
+"""Start programs with chosen variables, so that all their processes are found and
+ended: no other module starts processes.
 
-A process may leave its group and session, lose its parent or clear its environment, and this program may be killed. Three
-things find it all the same: a mark that it cannot lose, this program as the parent of orphans, and a watchdog that outlives
-this program.
+A process may leave its group and session, lose its parent or clear its environment, and
+this program may be killed. Three things find it all the same: a mark that it cannot
+lose, this program as the parent of orphans, and a watchdog that outlives this program.
 """
 
 from __future__ import annotations
@@ -31,13 +32,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 _ADDR_NO_RANDOMIZE = 0x0040000
 PIPE, NULL = subprocess.PIPE, subprocess.DEVNULL
 _KILLED = 5.0  # seconds that killed processes have to disappear
-# A 4, 8 random digits for this program, and 10 digits to count with: 19 digits, below the largest limit.
+# A 4, 8 random digits for this program, and 10 digits to count with: 19 digits, below
+# the largest limit.
 _FIRST = 4 * 10**18 + int.from_bytes(os.urandom(4)) % 10**8 * 10**10
 _NUMBERS = itertools.count(_FIRST)
 _STARTING = threading.Lock()
 
-# The input of the watchdog ends when this program ends, however it ends. Then it kills every process with the mark of a run and
-# the groups of runs that had begun (`123`) and not ended (`123 ended`), because some kernels hide the mark.
+# The input of the watchdog ends when this program ends, however it ends. Then it kills
+# every process with the mark of a run and the groups of runs that had begun (`123`) and
+# not ended (`123 ended`), because some kernels hide the mark.
 _WATCHDOG = """
 groups=" "
 while read -r group ended; do
@@ -57,32 +60,104 @@ done
 """
 
 _EVERY = (
-    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TZDIR", "LANG", "LANGUAGE", "LC_*", "LOCALE_ARCHIVE"),
+    *(
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "TMPDIR",
+        "TZ",
+        "TZDIR",
+        "LANG",
+        "LANGUAGE",
+        "LC_*",
+        "LOCALE_ARCHIVE",
+    ),
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "NIX_LD", "NIX_LD_LIBRARY_PATH"),
     *("CUDA_HOME", "CUDA_PATH", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"),
     *("ROCM_PATH", "HIP_PATH", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
     *("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LAYER_PATH"),
 )
 _NETWORK = (
-    *("http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+    *(
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+    ),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
 )
 _INSTALL = (*_NETWORK, "UV_*", "PIP_*", "NETRC", "XDG_*", "DBUS_SESSION_BUS_ADDRESS")
 _BUILD = (
-    *(*_NETWORK, "TRIAGE_HOME", "VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "CARGO_HOME", "RUSTUP_HOME"),
-    *("CC", "CXX", "CPP", "LD", "AR", "AS", "NM", "RANLIB", "STRIP", "OBJCOPY", "CUDACXX", "CUDAHOSTCXX", "HIPCXX"),
-    *("CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH"),
-    *("CMAKE_*", "CCACHE_*", "SCCACHE_DIR", "PKG_CONFIG*", "MAKEFLAGS", "NINJA_STATUS", "SOURCE_DATE_EPOCH"),
+    *(
+        *_NETWORK,
+        "TRIAGE_HOME",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "JAVA_HOME",
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+    ),
+    *(
+        "CC",
+        "CXX",
+        "CPP",
+        "LD",
+        "AR",
+        "AS",
+        "NM",
+        "RANLIB",
+        "STRIP",
+        "OBJCOPY",
+        "CUDACXX",
+        "CUDAHOSTCXX",
+        "HIPCXX",
+    ),
+    *(
+        "CFLAGS",
+        "CXXFLAGS",
+        "CPPFLAGS",
+        "LDFLAGS",
+        "CPATH",
+        "C_INCLUDE_PATH",
+        "CPLUS_INCLUDE_PATH",
+        "LIBRARY_PATH",
+    ),
+    *(
+        "CMAKE_*",
+        "CCACHE_*",
+        "SCCACHE_DIR",
+        "PKG_CONFIG*",
+        "MAKEFLAGS",
+        "NINJA_STATUS",
+        "SOURCE_DATE_EPOCH",
+    ),
 )
 _GIT = (*_BUILD, "XDG_CONFIG_HOME", "GIT_*", "SSH_*")
-# If a git hook started this program, these variables would lead git to another repository.
+# If a git hook started this program, these variables would lead git to another
+# repository.
 _ANOTHER_REPOSITORY = (
-    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_NAMESPACE"),
+    *(
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_PREFIX",
+        "GIT_COMMON_DIR",
+        "GIT_NAMESPACE",
+    ),
 )
 
 
 class Purpose(Enum):
-    """What a program is started for. The value lists the variables that it gets, as patterns."""
+    """What a program is started for. The value lists the variables that it gets, as
+    patterns.
+    """
 
     COMPILE = _EVERY  # compilers, generators, importers, and questions to them
     INSTALL = (*_EVERY, *_INSTALL)  # uv
@@ -91,19 +166,31 @@ class Purpose(Enum):
 
 
 def environment(purpose: Purpose, named: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the environment for a program. named: further variables and their values; None passes this program's on."""
+    """Return the environment for a program. named: further variables and their values;
+    None passes this program's on.
+    """
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if (name in named or _allowed(purpose).match(name)) and name not in _ANOTHER_REPOSITORY
+        if (name in named or _allowed(purpose).match(name))
+        and name not in _ANOTHER_REPOSITORY
     }
-    return inherited | {name: value for name, value in named.items() if value is not None}
+    return inherited | {
+        name: value for name, value in named.items() if value is not None
+    }
 
 
 def settings(named: Mapping[str, str | None]) -> list[str]:
-    """Return `NAME=value` for each of these variables that a program gets, in order of the names."""
-    values = {name: os.environ.get(name) if value is None else value for name, value in named.items()}
-    return [f"{name}={value}" for name, value in sorted(values.items()) if value is not None]
+    """Return `NAME=value` for each of these variables that a program gets, in order of
+    the names.
+    """
+    values = {
+        name: os.environ.get(name) if value is None else value
+        for name, value in named.items()
+    }
+    return [
+        f"{name}={value}" for name, value in sorted(values.items()) if value is not None
+    ]
 
 
 @cache
@@ -112,40 +199,60 @@ def _allowed(purpose: Purpose) -> re.Pattern[str]:
 
 
 class Contained:
-    """The processes of one run: its leader, and all that the leader and its descendants start.
+    """The processes of one run: its leader, and all that the leader and its descendants
+    start.
 
-    The number of the run marks them, as a limit of real-time scheduling. That limit affects no compiler, is inherited, and
-    stays when a process clears its environment. As a subreaper, this program becomes the parent of marked processes whose
-    parent ended, which keeps their ids from being reused.
+    The number of the run marks them, as a limit of real-time scheduling. That limit
+    affects no compiler, is inherited, and stays when a process clears its environment.
+    As a subreaper, this program becomes the parent of marked processes whose parent
+    ended, which keeps their ids from being reused.
     """
 
-    def __init__(self, argv: Sequence[str], largest_file: int = UNLIMITED, **options: Any) -> None:
-        """Start the leader. `largest_file` limits the bytes of each file that the run writes; `options` are those of `Popen`.
+    def __init__(
+        self, argv: Sequence[str], largest_file: int = UNLIMITED, **options: Any
+    ) -> None:
+        """Start the leader. `largest_file` limits the bytes of each file that the run
+        writes; `options` are those of `Popen`.
 
         Raises OSError if the program cannot be started.
         """
         _become_subreaper()
         _start_watchdog()
-        self._has_reaped = False  # `_others` met one that has ended, and may have started another
+        # `_others` met one that has ended, and may have started another
+        self._has_reaped = False
         with _marking() as self._number:
-            self.process: subprocess.Popen[bytes] = subprocess.Popen(argv, start_new_session=True, **options)
+            self.process: subprocess.Popen[bytes] = subprocess.Popen(
+                argv, start_new_session=True, **options
+            )
         self.leader = self.process.pid
         _tell_watchdog(f"{self.leader}\n")
         if largest_file != UNLIMITED:
             with suppress(OSError, ValueError):  # it has ended, or has a lower limit
-                resource.prlimit(self.leader, resource.RLIMIT_FSIZE, (largest_file, largest_file))
+                resource.prlimit(
+                    self.leader, resource.RLIMIT_FSIZE, (largest_file, largest_file)
+                )
 
     def has_ended(self) -> bool:
-        """Return whether the leader has ended. It stays a zombie, so that its process id is not reused."""
-        return os.waitid(os.P_PID, self.leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        """Return whether the leader has ended. It stays a zombie, so that its process
+        id is not reused.
+        """
+        return (
+            os.waitid(os.P_PID, self.leader, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            is not None
+        )
 
     def resident(self) -> int:
         """Return the resident bytes of all processes."""
-        sizes = [_content(f"/proc/{pid}/statm").split() for pid in (self.leader, *self._others())]
+        sizes = [
+            _content(f"/proc/{pid}/statm").split()
+            for pid in (self.leader, *self._others())
+        ]
         return sum(int(size[1]) for size in sizes if size) * os.sysconf("SC_PAGE_SIZE")
 
     def end(self, grace: float) -> None:
-        """Send SIGTERM to all processes, then SIGKILL to what is left of them after `grace` seconds."""
+        """Send SIGTERM to all processes, then SIGKILL to what is left of them after
+        `grace` seconds.
+        """
         self._signal(signal.SIGTERM)
         deadline = time.monotonic() + grace
         while time.monotonic() < deadline and not self.has_ended():
@@ -153,17 +260,22 @@ class Contained:
         self._signal(signal.SIGKILL)
 
     def reap(self) -> tuple[int, resource.struct_rusage]:
-        """Kill all processes, wait until they have disappeared, and return the exit code and the usage of the leader."""
+        """Kill all processes, wait until they have disappeared, and return the exit
+        code and the usage of the leader.
+        """
         deadline = time.monotonic() + _KILLED
         while self._signal(signal.SIGKILL) and time.monotonic() < deadline:
             time.sleep(0.001)
-        _tell_watchdog(f"{self.leader} ended\n")  # before another process can get its number
+        # before another process can get its number
+        _tell_watchdog(f"{self.leader} ended\n")
         _, status, usage = os.wait4(self.leader, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)
         return self.process.returncode, usage
 
     def _signal(self, number: signal.Signals) -> bool:
-        """Send a signal to the leader's group and to all other processes. Returns whether there were others, or just were."""
+        """Send a signal to the leader's group and to all other processes. Returns
+        whether there were others, or just were.
+        """
         with suppress(OSError):
             os.killpg(self.leader, number)
         self._has_reaped = False
@@ -174,11 +286,17 @@ class Contained:
         return bool(others) or self._has_reaped
 
     def _others(self) -> list[int]:
-        """Return the living processes except the leader. Ended ones that this program has inherited are reaped.
+        """Return the living processes except the leader. Ended ones that this program
+        has inherited are reaped.
 
-        psutil would read every process of the machine for it, which takes 45 times as long, 20 times a second for each run.
+        psutil would read every process of the machine for it, which takes 45 times as
+        long, 20 times a second for each run.
         """
-        own = (pid for pid in _children(os.getpid()) if pid != self.leader and _is_marked(pid, self._number))
+        own = (
+            pid
+            for pid in _children(os.getpid())
+            if pid != self.leader and _is_marked(pid, self._number)
+        )
         family = [self.leader, *(pid for pid in own if not self._reap_orphan(pid))]
         for pid in family:
             family += _children(pid)
@@ -195,7 +313,9 @@ class Contained:
 
 @contextmanager
 def _marking() -> Iterator[int]:
-    """Mark the processes that this program starts in this block, from their first moment, with the number of a new run."""
+    """Mark the processes that this program starts in this block, from their first
+    moment, with the number of a new run.
+    """
     number = next(_NUMBERS)
     with _STARTING:
         before = resource.getrlimit(resource.RLIMIT_RTTIME)
@@ -210,8 +330,9 @@ def _marking() -> Iterator[int]:
 def _is_marked(pid: int, number: int) -> bool:
     """Return whether a process has the mark of a run.
 
-    Another thread may start a process of its own, such as git, while the mark is set. It stays in the session of this
-    program, which no process of a run is in and none can enter.
+    Another thread may start a process of its own, such as git, while the mark is set.
+    It stays in the session of this program, which no process of a run is in and none
+    can enter.
     """
     try:
         is_marked = resource.prlimit(pid, resource.RLIMIT_RTTIME)[0] == number
@@ -222,23 +343,37 @@ def _is_marked(pid: int, number: int) -> bool:
 
 @cache
 def _become_subreaper() -> bool:
-    """Become the parent of descendants whose own parent ends. Returns whether the system allows it.
+    """Become the parent of descendants whose own parent ends. Returns whether the
+    system allows it.
 
-    Also keep processes of the same user from reading the environment and the memory of this program, tokens included, and
-    keep crashes from writing core files.
+    Also keep processes of the same user from reading the environment and the memory of
+    this program, tokens included, and keep crashes from writing core files.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    resource.setrlimit(
+        resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1])
+    )
     return bool(libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 @cache
 def _start_watchdog() -> subprocess.Popen[bytes]:
-    """Start a process that outlives this program, `kill -9` included, and then kills every process of a run left running."""
-    path = os.environ.get("PATH", os.defpath)  # other processes can read its environment
+    """Start a process that outlives this program, `kill -9` included, and then kills
+    every process of a run left running.
+    """
+    # other processes can read its environment
+    path = os.environ.get("PATH", os.defpath)
     argv = ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(_FIRST)[:9]]
-    return subprocess.Popen(argv, stdin=PIPE, stdout=NULL, stderr=NULL, cwd="/", env={"PATH": path}, start_new_session=True)
+    return subprocess.Popen(
+        argv,
+        stdin=PIPE,
+        stdout=NULL,
+        stderr=NULL,
+        cwd="/",
+        env={"PATH": path},
+        start_new_session=True,
+    )
 
 
 def _tell_watchdog(line: str) -> None:
@@ -249,9 +384,11 @@ def _tell_watchdog(line: str) -> None:
 
 
 def fix_addresses() -> bool:
-    """Disable address randomisation for the processes that this thread starts. Returns whether the system allows it.
+    """Disable address randomisation for the processes that this thread starts. Returns
+    whether the system allows it.
 
-    A compiler that iterates over pointers in hash order can give different answers for different address layouts.
+    A compiler that iterates over pointers in hash order can give different answers for
+    different address layouts.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     current = libc.personality(0xFFFFFFFF)
@@ -264,7 +401,9 @@ def missing_containment() -> list[str]:
         found = {
             "subreapers (PR_SET_CHILD_SUBREAPER)": _become_subreaper(),
             "marks (prlimit of RLIMIT_RTTIME)": _is_marked(os.getpid(), number),
-            "lists of children in /proc": Path(f"/proc/self/task/{os.getpid()}/children").exists(),
+            "lists of children in /proc": Path(
+                f"/proc/self/task/{os.getpid()}/children"
+            ).exists(),
         }
     return [name for name, is_there in found.items() if not is_there]
 
@@ -274,11 +413,17 @@ def _children(pid: int) -> list[int]:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - three times as fast as `Path`
     except OSError:
         return []
-    return [int(child) for task in tasks for child in _content(f"/proc/{pid}/task/{task}/children").split()]
+    return [
+        int(child)
+        for task in tasks
+        for child in _content(f"/proc/{pid}/task/{task}/children").split()
+    ]
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file in /proc, faster than `open`; nothing when its process or thread has ended."""
+    """Return the content of a file in /proc, faster than `open`; nothing when its
+    process or thread has ended.
+    """
     content = b""
     with suppress(OSError):
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

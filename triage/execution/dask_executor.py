@@ -1,7 +1,8 @@
 """Make tasks on the workers of a Dask cluster.
 
-The client plans tasks, keeps their records and judges them. A worker gets a case and the bytes of its files, obtains the same
-toolchain, makes the task and returns facts. Dask sends the task of a lost worker to another one.
+The client plans tasks, keeps their records and judges them. A worker gets a case and
+the bytes of its files, obtains the same toolchain, makes the task and returns facts.
+Dask sends the task of a lost worker to another one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ from typing import Any
 from uuid import uuid4
 
 from dask import config
-from distributed import Client, Future, KilledWorker, Scheduler, SpecCluster, Worker, WorkerPlugin, get_worker
+from distributed import (
+    Client,
+    Future,
+    KilledWorker,
+    Scheduler,
+    SpecCluster,
+    Worker,
+    WorkerPlugin,
+    get_worker,
+)
 
 from triage.execution.cache import Record, parse_record, record_json
 from triage.execution.engine import Engine, open_engine
@@ -42,20 +52,31 @@ _TICK = 0.2  # seconds between looks at the stop signal
 _CONNECT = 30.0  # seconds to find the scheduler
 _FILE_VALUE = re.compile(r"@(/\S+)")
 _FILE_FLAG = re.compile(r"(?:^|=|@)/")
-_GONE = "the Dask scheduler is gone; run the command again when it is back: finished work is cached"
-_LOOPBACK = {"protocol": "inproc://", "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+_GONE = (
+    "the Dask scheduler is gone; run the command again when it is back: finished work "
+    "is cached"
+)
+_LOOPBACK = {
+    "protocol": "inproc://",
+    "dashboard": False,
+    "dashboard_address": "127.0.0.1:0",
+}
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": _ATTEMPTS - 1,
     "distributed.scheduler.http.routes": [],
     "distributed.worker.http.routes": [],
-    "distributed.worker.profile.enabled": False,  # it looks at the stack 100 times a second, and nobody sees the result
+    # it looks at the stack 100 times a second, and nobody sees the result
+    "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "500ms",
 }
 
 
 def versions() -> str:
     """Return the versions that a client and its workers must have in common."""
-    return f"triage {version('iree-triage')} on Python {sys.version_info[0]}.{sys.version_info[1]}"
+    return (
+        f"triage {version('iree-triage')} on Python "
+        f"{sys.version_info[0]}.{sys.version_info[1]}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,59 +97,93 @@ class Parcel:
 
 
 class NotMade(Exception):
-    """A worker cannot make a task. The arguments are the worker, empty if it is not known, and the reason."""
+    """A worker cannot make a task. The arguments are the worker, empty if it is not
+    known, and the reason.
+    """
 
 
 class DaskCluster:
-    """A scheduler whose workers make the tasks of an engine. The first task connects to it. Safe for several threads."""
+    """A scheduler whose workers make the tasks of an engine. The first task connects to
+    it. Safe for several threads.
+    """
 
     def __init__(
-        self, engine: Engine, address: str | None, jobs: int | None, closing: ExitStack, warn: Callable[[str], None]
+        self,
+        engine: Engine,
+        address: str | None,
+        jobs: int | None,
+        closing: ExitStack,
+        warn: Callable[[str], None],
     ) -> None:
         """Take the place of the engine's own threads until `closing` is closed.
 
-        Without an address, a scheduler with a worker of `jobs` threads runs in this process, which no other program can reach.
+        Without an address, a scheduler with a worker of `jobs` threads runs in this
+        process, which no other program can reach.
         """
-        self._engine, self._address, self._jobs, self._closing, self._warn = engine, address, jobs, closing, warn
+        self._engine = engine
+        self._address = address
+        self._jobs = jobs
+        self._closing = closing
+        self._warn = warn
         self._plugin = TaskPlugin()
         self._lock = threading.Lock()
         self._client: Client | None = None
-        self._resources: dict[str, float] = {}  # the largest amount that a worker has of each
+        # the largest amount that a worker has of each
+        self._resources: dict[str, float] = {}
         engine.slots = lambda: sum(self.client.nthreads().values())
         engine.maker.elsewhere = self.make
 
     @property
     def client(self) -> Client:
-        """The connection. EnvironmentFailure when there is no scheduler, or no worker that can run this program."""
+        """The connection. EnvironmentFailure when there is no scheduler, or no worker
+        that can run this program.
+        """
         with self._lock:
             if self._client is None:
                 self._client = self._connected()
             return self._client
 
     def _connected(self) -> Client:
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what concerns the user is reported here
+        # what concerns the user is reported here
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
         place: Any = self._address
         if place is None:
             self._closing.enter_context(config.set(_SETTINGS))
             resources = {"memory": self._engine.maker.capacity.memory_mb}
-            worker = {**_LOOPBACK, "nthreads": self._jobs or os.cpu_count() or 1, "memory_limit": 0, "resources": resources}
-            scheduler, workers = {"cls": Scheduler, "options": _LOOPBACK}, {0: {"cls": Worker, "options": worker}}
-            place = self._closing.enter_context(SpecCluster(workers, scheduler, silence_logs=logging.CRITICAL))
+            worker = {
+                **_LOOPBACK,
+                "nthreads": self._jobs or os.cpu_count() or 1,
+                "memory_limit": 0,
+                "resources": resources,
+            }
+            scheduler = {"cls": Scheduler, "options": _LOOPBACK}
+            workers = {0: {"cls": Worker, "options": worker}}
+            place = self._closing.enter_context(
+                SpecCluster(workers, scheduler, silence_logs=logging.CRITICAL)
+            )
         elif not place.startswith("tls://"):
             self._warn(
-                f"{place} is not protected: whoever reaches it can run programs on its workers; "
-                "use tls://, or a network that is closed to others"
+                f"{place} is not protected: whoever reaches it can run programs on "
+                "its workers; use tls://, or a network that is closed to others"
             )
         try:
-            client = self._closing.enter_context(Client(place, timeout=_CONNECT, set_as_default=False))
+            client = self._closing.enter_context(
+                Client(place, timeout=_CONNECT, set_as_default=False)
+            )
         except (OSError, ValueError) as error:
-            raise EnvironmentFailure(f"cannot reach the Dask scheduler {place}: {error}") from error
+            raise EnvironmentFailure(
+                f"cannot reach the Dask scheduler {place}: {error}"
+            ) from error
         if not client.nthreads():
-            raise EnvironmentFailure("the scheduler has no workers; start some with `dask worker ADDRESS`")
+            raise EnvironmentFailure(
+                "the scheduler has no workers; start some with `dask worker ADDRESS`"
+            )
         try:
             client.register_plugin(self._plugin)
         except Exception as error:  # whatever a worker without this program raises
-            raise EnvironmentFailure(f"a worker cannot run {versions()}: {error}") from error
+            raise EnvironmentFailure(
+                f"a worker cannot run {versions()}: {error}"
+            ) from error
         self._closing.callback(self._leave, client)
         return client
 
@@ -137,33 +192,56 @@ class DaskCluster:
             client.unregister_worker_plugin(self._plugin.name)
 
     def make(self, task: Task, stop: StopSignal) -> list[Record] | Untestable | None:
-        """Make a task on a worker, on another one if it fails there. Return None if only the client can make it.
+        """Make a task on a worker, on another one if it fails there. Return None if
+        only the client can make it.
 
-        Raises EnvironmentFailure if the scheduler is gone, and Interrupted when `stop` is set.
+        Raises EnvironmentFailure if the scheduler is gone, and Interrupted when `stop`
+        is set.
         """
         parcel = self._packed(task)
         if parcel is None:
             return None
         runner, run = task.compiler.run, task.case.run
-        device = runner.device(task.case, run) if run and runner else None
+        if run and runner:
+            device = runner.device(task.case, run)
+        else:
+            device = None
         if not self._resources or (device and device not in self._resources):
             for worker in self.client.scheduler_info(n_workers=-1)["workers"].values():
                 for name, amount in worker["resources"].items():
                     self._resources[name] = max(amount, self._resources.get(name, 0.0))
         if device and device not in self._resources:
-            reason = f"no worker offers the device {device}; start one with --resources {device}=1"
+            reason = (
+                f"no worker offers the device {device}; start one with --resources "
+                f"{device}=1"
+            )
             return Untestable(Cause.TARGET, reason)
-        needs = {"memory": self._engine.maker.reservation(task.case), "cores": 1.0} | ({device: 1.0} if device else {})
-        needs = {name: min(amount, self._resources[name]) for name, amount in needs.items() if name in self._resources}
+        needs = {"memory": self._engine.maker.reservation(task.case), "cores": 1.0} | (
+            {device: 1.0} if device else {}
+        )
+        needs = {
+            name: min(amount, self._resources[name])
+            for name, amount in needs.items()
+            if name in self._resources
+        }
         problems: dict[str, str] = {}  # by worker
         try:
             contents = [self._content(path) for path in parcel.files]
             while len(problems) < _ATTEMPTS:
-                others = [worker for worker in self.client.nthreads() if worker not in problems] if problems else None
+                if problems:
+                    others = [
+                        worker
+                        for worker in self.client.nthreads()
+                        if worker not in problems
+                    ]
+                else:
+                    others = None
                 if others == []:
                     break
                 options = {"pure": False, "resources": needs or None, "workers": others}
-                future = self.client.submit(_make_here, self._plugin.name, parcel, *contents, **options)
+                future = self.client.submit(
+                    _make_here, self._plugin.name, parcel, *contents, **options
+                )
                 try:
                     return self._received(future, task, stop)
                 except NotMade as problem:
@@ -176,11 +254,15 @@ class DaskCluster:
             if self.client.status == "running" or isinstance(error, Interrupted):
                 raise
             raise EnvironmentFailure(_GONE) from error
-        reasons = "; ".join(f"{worker}: {reason}" for worker, reason in problems.items())
+        reasons = "; ".join(
+            f"{worker}: {reason}" for worker, reason in problems.items()
+        )
         return Untestable(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
 
     def _received(self, future: Future, task: Task, stop: StopSignal) -> list[Record]:
-        """Wait for the records of a task. Raises NotMade when another worker has to make it."""
+        """Wait for the records of a task. Raises NotMade when another worker has to
+        make it.
+        """
         ended = threading.Event()
         future.add_done_callback(lambda _: ended.set())
         while not ended.wait(_TICK):
@@ -196,31 +278,50 @@ class DaskCluster:
         except Exception as error:  # whatever a worker raises, and what is not a record
             raise NotMade("", f"{type(error).__name__}: {str(error)[:300]}") from None
         keys = [record.key for record in records]
-        if not keys or keys != [task.key, task.run_key][: len(keys)] or task.probe(*records, cached=False) is None:
+        if (
+            not keys
+            or keys != [task.key, task.run_key][: len(keys)]
+            or task.probe(*records, cached=False) is None
+        ):
             raise NotMade("", "it returned no result of the task that it was sent")
         return records
 
     def _content(self, path: Path) -> Future | bytes:
-        """Return the bytes of a small file. Those of others are a task of their own: Dask sends them once to a worker, and
-        computes them again when it is lost.
+        """Return the bytes of a small file. Those of others are a task of their own:
+        Dask sends them once to a worker, and computes them again when it is lost.
         """
         content = path.read_bytes()
         if len(content) <= _SMALL:
             return content
-        return self.client.submit(bytes, content, key=f"triage-file-{file_sha256(path)}")
+        return self.client.submit(
+            bytes, content, key=f"triage-file-{file_sha256(path)}"
+        )
 
     def _packed(self, task: Task) -> Parcel | None:
         """Return a task as data, unless only this machine can make it."""
-        case, run, ref = task.case, task.case.run, self._engine.registry.ref_of(task.toolchain)
+        case = task.case
+        run = task.case.run
+        ref = self._engine.registry.ref_of(task.toolchain)
         if ref is None or not (ref.release or ref.path):
             return None
         if run and (run.measured or run.reference or run.libraries):
             return None  # it is measured, or needs the result of another compile
-        if any(map(_FILE_FLAG.search, [*(flag.text for flag in case.flags), *(run.flags if run else ())])):
+        if any(
+            map(
+                _FILE_FLAG.search,
+                [*(flag.text for flag in case.flags), *(run.flags if run else ())],
+            )
+        ):
             return None  # a flag names a file
         generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
-        source = Input(task.prepared.path, InputKind.MLIR) if generated else case.input
-        run = task.run.spec if isinstance(task.run, RunTask) else run
+        if generated:
+            source = Input(task.prepared.path, InputKind.MLIR)
+        else:
+            source = case.input
+        if isinstance(task.run, RunTask):
+            run = task.run.spec
+        else:
+            run = run
         files: list[Path] = []
 
         def noted(path: Path) -> Path:
@@ -228,26 +329,60 @@ class DaskCluster:
             return path.absolute()
 
         try:
-            case = _with_paths(replace(case, input=source, run=run, artifacts=()), noted)
-            small = tuple(path for path in dict.fromkeys(files) if path.stat().st_size <= _LARGEST)
+            case = _with_paths(
+                replace(case, input=source, run=run, artifacts=()), noted
+            )
+            small = tuple(
+                path for path in dict.fromkeys(files) if path.stat().st_size <= _LARGEST
+            )
         except OSError:
             return None
-        rev = ref.release.version if ref.release else f"path:{ref.path}"
-        return Parcel(case, rev, task.toolchain.identity, task.key, {"variant": task.variant, "naming": task.naming}, small)
+        if ref.release:
+            rev = ref.release.version
+        else:
+            rev = f"path:{ref.path}"
+        return Parcel(
+            case,
+            rev,
+            task.toolchain.identity,
+            task.key,
+            {"variant": task.variant, "naming": task.naming},
+            small,
+        )
 
 
 def _with_paths(case: Case, change: Callable[[Path], Path]) -> Case:
-    """Return a case with the paths of all files that a compile or a run reads changed."""
+    """Return a case with the paths of all files that a compile or a run reads
+    changed.
+    """
     run = case.run
     if run is not None:
         parameters = tuple((scope, change(path)) for scope, path in run.parameters)
         inputs, expected = (
-            tuple(_FILE_VALUE.sub(lambda match: f"@{change(Path(match[1]))}", value) for value in values)
+            tuple(
+                _FILE_VALUE.sub(lambda match: f"@{change(Path(match[1]))}", value)
+                for value in values
+            )
             for values in (run.inputs, run.expected)
         )
-        run = replace(run, parameters=parameters, inputs=inputs, expected=expected, artifacts=(), arguments=None)
-    rules = change(case.rules) if case.rules else None
-    return replace(case, input=replace(case.input, path=change(case.input.path)), run=run, rules=rules)
+        run = replace(
+            run,
+            parameters=parameters,
+            inputs=inputs,
+            expected=expected,
+            artifacts=(),
+            arguments=None,
+        )
+    if case.rules:
+        rules = change(case.rules)
+    else:
+        rules = None
+    return replace(
+        case,
+        input=replace(case.input, path=change(case.input.path)),
+        run=run,
+        rules=rules,
+    )
 
 
 def _make_here(plugin: str, parcel: Parcel, *contents: bytes) -> list[str]:
@@ -256,7 +391,9 @@ def _make_here(plugin: str, parcel: Parcel, *contents: bytes) -> list[str]:
 
 
 class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
-    """Makes the tasks of one client on one worker. Removing the plugin ends its compilers."""
+    """Makes the tasks of one client on one worker. Removing the plugin ends its
+    compilers.
+    """
 
     def __init__(self) -> None:
         self.name = f"triage-{uuid4().hex}"
@@ -264,7 +401,9 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
 
     def setup(self, worker: Any) -> None:
         """Start on a worker. Nothing is opened before the first job."""
-        self._address, self._closing, self._lock = str(worker.address), ExitStack(), threading.Lock()
+        self._address = str(worker.address)
+        self._closing = ExitStack()
+        self._lock = threading.Lock()
         self._opened: dict[str, Engine] = {}
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002 - the signature of dask
@@ -276,10 +415,14 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
             self._closing.close()
 
     def make(self, parcel: Parcel, contents: Sequence[bytes]) -> list[str]:
-        """Make a task; return its records as JSON. Raises NotMade for a problem of this machine."""
+        """Make a task; return its records as JSON. Raises NotMade for a problem of this
+        machine.
+        """
         try:
             if versions() != self.client:
-                raise EnvironmentFailure(f"it has {versions()}, the client {self.client}")
+                raise EnvironmentFailure(
+                    f"it has {versions()}, the client {self.client}"
+                )
             engine = self._engine(parcel.case)
             with engine.maker.scratch.folder() as folder:
                 return _records(engine, parcel, contents, folder)
@@ -287,32 +430,46 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
             raise NotMade(self._address, str(error) or "stopped") from None
 
     def _engine(self, case: Case) -> Engine:
-        """Return the engine for a case's family; families that recipes describe have one each."""
-        key = f"{case.compiler}\0{case.spec!r}" if ":" in case.compiler or "@" in case.compiler else ""
+        """Return the engine for a case's family; families that recipes describe have
+        one each.
+        """
+        if ":" in case.compiler or "@" in case.compiler:
+            key = f"{case.compiler}\0{case.spec!r}"
+        else:
+            key = ""
         with self._lock:
             if key not in self._opened:
                 self._opened[key] = self._closing.enter_context(open_engine([case]))
             return self._opened[key]
 
 
-def _records(engine: Engine, parcel: Parcel, contents: Sequence[bytes], folder: Path) -> list[str]:
-    """Make a task with files in a folder; return its records as JSON, with the client's paths."""
+def _records(
+    engine: Engine, parcel: Parcel, contents: Sequence[bytes], folder: Path
+) -> list[str]:
+    """Make a task with files in a folder; return its records as JSON, with the client's
+    paths.
+    """
     places: dict[Path, Path] = {}
     with disk_errors("keep the input of a job"):
-        for number, (path, content) in enumerate(zip(parcel.files, contents, strict=True)):
+        for number, (path, content) in enumerate(
+            zip(parcel.files, contents, strict=True)
+        ):
             places[path] = folder / str(number) / path.name
             write_whole(places[path], content)
 
     def placed(path: Path) -> Path:
         if path not in places and not path.is_file():
             raise EnvironmentFailure(
-                f"{path} has more than {_LARGEST >> 20} MiB, so it is not sent, and this worker does not have it; "
-                "put it into a folder that all machines see under the same path"
+                f"{path} has more than {_LARGEST >> 20} MiB, so it is not sent, and "
+                "this worker does not have it; put it into a folder that all "
+                "machines see under the same path"
             )
         return places.get(path, path)
 
     case = _with_paths(parcel.case, placed)
-    toolchain = engine.registry.obtain(engine.registry.resolve(parcel.rev, case.compiler))
+    toolchain = engine.registry.obtain(
+        engine.registry.resolve(parcel.rev, case.compiler)
+    )
     if toolchain.identity != parcel.identity:
         other = f"{toolchain.identity[:12]}, the client {parcel.identity[:12]}"
         raise EnvironmentFailure(f"its {parcel.rev} has other bytes: {other}")
@@ -321,7 +478,10 @@ def _records(engine: Engine, parcel: Parcel, contents: Sequence[bytes], folder: 
         raise EnvironmentFailure(str(task.outcome.reason))
     task = replace(task, **parcel.options)
     if task.key != parcel.key:
-        raise EnvironmentFailure("its task is another one: the files or the environment of this worker differ")
+        raise EnvironmentFailure(
+            "its task is another one: the files or the environment of this worker "
+            "differ"
+        )
     records = engine.maker.make(task, _Released(get_worker()))
     probe = task.probe(*records, cached=False)
     if probe and probe.outcome.cause in OF_MACHINE:

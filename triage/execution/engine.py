@@ -1,4 +1,6 @@
-"""The engine: plan the task of a case, look it up once in the cache, make it here or on a cluster, record it and judge it."""
+"""The engine: plan the task of a case, look it up once in the cache, make it here or on
+a cluster, record it and judge it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    closing,
+    contextmanager,
+    suppress,
+)
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +32,15 @@ from triage.execution.inputs import Inputs, OnnxImporters
 from triage.execution.judge import MetricThreshold
 from triage.execution.plan import Planner, without_task
 from triage.execution.process import StopSignal
-from triage.execution.task import Capacity, Maker, Naming, ProbeJob, Task, state_of, unmade
+from triage.execution.task import (
+    Capacity,
+    Maker,
+    Naming,
+    ProbeJob,
+    Task,
+    state_of,
+    unmade,
+)
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Execution
@@ -35,18 +51,22 @@ from triage.toolchains.home import Workspace, lock_file, open_home
 from triage.toolchains.install import provide_onnx
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
-_RESOURCES = "resource metrics 1"  # increase the number when the IR is read in another way
+# increase the number when the IR is read in another way
+_RESOURCES = "resource metrics 1"
 _DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth
 _QUEUED = 256  # jobs that are sent to a cluster at once
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
-_LARGEST_DOWNLOAD = 32 << 30  # bytes of a file of weights: those of a model with 8 billion parameters take 16 GiB
+# bytes of a file of weights: those of a model with 8 billion parameters take 16 GiB
+_LARGEST_DOWNLOAD = 32 << 30
 
 RunJudge = Callable[[Probe, ToolchainRef], Probe]
 """Judges the program that a compile wrote, which is run anew for each probe."""
 
 
 class Engine:
-    """Everything that a search needs: toolchains, tasks, and how much of the machine it may use. Safe for several threads."""
+    """Everything that a search needs: toolchains, tasks, and how much of the machine it
+    may use. Safe for several threads.
+    """
 
     def __init__(
         self,
@@ -62,11 +82,15 @@ class Engine:
     ) -> None:
         """Open the scratch folder of the registry's home.
 
-        `jobs` compiles run at once (default: one for each core, or for each slot of a cluster). `warn` receives what the user
-        must know about a compiler's own output.
+        `jobs` compiles run at once (default: one for each core, or for each slot of a
+        cluster). `warn` receives what the user must know about a compiler's own output.
         """
         home = registry.home
-        self.registry, self.compilers, self.cache, self.inputs, self.stop = registry, compilers, cache, inputs, stop
+        self.registry = registry
+        self.compilers = compilers
+        self.cache = cache
+        self.inputs = inputs
+        self.stop = stop
         self.local_jobs = jobs or os.cpu_count() or 1
         scratch, capacity = Scratch(home / "scratch", warn), Capacity(self.local_jobs)
         self.maker = Maker(cache, scratch, stop, warn, home / "measured.lock", capacity)
@@ -86,15 +110,29 @@ class Engine:
         return self.given_jobs or (self.slots() if self.slots else self.local_jobs)
 
     def with_threshold(self, threshold: MetricThreshold | RunJudge) -> Engine:
-        """Return an engine here for which a number above the threshold is a failure. Programs are measured one at a time."""
+        """Return an engine here for which a number above the threshold is a failure.
+        Programs are measured one at a time.
+        """
         engine = copy.copy(self)
         engine.threshold, engine.slots, engine.compiles = threshold, None, 0
-        engine.local_jobs = engine.given_jobs = self.local_jobs if isinstance(threshold, MetricThreshold) else 1
+        if isinstance(threshold, MetricThreshold):
+            engine.local_jobs = engine.given_jobs = self.local_jobs
+        else:
+            engine.local_jobs = engine.given_jobs = 1
         return engine
 
-    def probe_on(self, case: Case, toolchain: Toolchain, *, fresh: bool = False, here: bool = False) -> Probe:
+    def probe_on(
+        self,
+        case: Case,
+        toolchain: Toolchain,
+        *,
+        fresh: bool = False,
+        here: bool = False,
+    ) -> Probe:
         """Return the outcome of a case on a toolchain; see `Maker.run`."""
-        return self.maker.run(self.planner.plan(case, toolchain), fresh=fresh, here=here)
+        return self.maker.run(
+            self.planner.plan(case, toolchain), fresh=fresh, here=here
+        )
 
     def known_on(self, case: Case, toolchain: Toolchain) -> Probe | None:
         """Return what the cache knows of a case on a toolchain. Compiles nothing."""
@@ -110,10 +148,13 @@ class Engine:
         cancelled: StopSignal | None = None,
         here: bool = False,
     ) -> Probe:
-        """Compile a case once, without repeating doubtful endings, run it where it is run, and record it apart from probes.
+        """Compile a case once, without repeating doubtful endings, run it where it is
+        run, and record it apart from probes.
 
-        This is for a search that tries many programs and probes only its result in full. Each `attempt` is cached by itself.
-        `cancelled` ends the compile early, with Interrupted. With `here`, no cluster is used.
+        This is for a search that tries many programs and probes only its result in
+        full. Each `attempt` is cached by itself.
+        `cancelled` ends the compile early, with Interrupted. With `here`, no cluster is
+        used.
         """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Task):
@@ -129,60 +170,95 @@ class Engine:
         on_stderr: Callable[[bytes], None] | None = None,
         on_output: Callable[[Path], object] | None = None,
     ) -> Execution | Untestable:
-        """Run the case's invocation as `alter` changes it; nothing is looked up or recorded.
+        """Run the case's invocation as `alter` changes it; nothing is looked up or
+        recorded.
 
-        `on_stderr` receives standard error as it arrives. `on_output` receives the path of what a successful run wrote, before
-        it is removed.
+        `on_stderr` receives standard error as it arrives. `on_output` receives the path
+        of what a successful run wrote, before it is removed.
         """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
             return without_task(task.outcome)
-        return self.maker.compile(replace(task, invocation=alter(task.invocation)), on_stderr=on_stderr, on_output=on_output)
+        return self.maker.compile(
+            replace(task, invocation=alter(task.invocation)),
+            on_stderr=on_stderr,
+            on_output=on_output,
+        )
 
     def resource_metrics(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
-        """Return the resource metrics of a compiled case on its target, such as shared memory, as the IR of one more compile
-        shows them. Empty when the family's IR does not show them or that compile fails.
+        """Return the resource metrics of a compiled case on its target, such as shared
+        memory, as the IR of one more compile shows them. Empty when the family's IR
+        does not show them or that compile fails.
         """
         task, ir = self.planner.plan(case, toolchain), self.compilers[case.compiler].ir
-        phase = ir.metrics_phase(toolchain, case.phase) if ir else None
+        if ir:
+            phase = ir.metrics_phase(toolchain, case.phase)
+        else:
+            phase = None
         if isinstance(task, Probe) or ir is None or phase is None:
             return {}
         task = replace(task, variant=_RESOURCES)
-        if known := self.cache.find(task.key):
+        known = self.cache.find(task.key)
+        if known:
             return known.metrics
         numbers: dict[str, float] = {}
         execution = self.maker.compile(
             replace(task, invocation=ir.up_to(task.invocation, phase)),
-            on_output=lambda printed: numbers.update(ir.resource_metrics(printed, case.target.backend)),
+            on_output=lambda printed: numbers.update(
+                ir.resource_metrics(printed, case.target.backend)
+            ),
         )
         if numbers:
-            self.cache.add(task.record(task.key, replace(execution, metrics=numbers, output_bytes=None)))
+            self.cache.add(
+                task.record(
+                    task.key, replace(execution, metrics=numbers, output_bytes=None)
+                )
+            )
         return numbers
 
     # What is known of a case
 
-    def last_execution(self, case: Case, toolchain: Toolchain) -> tuple[Task, Execution] | None:
-        """Return the task of a probed case, and the execution of its last stage, if it is recorded."""
+    def last_execution(
+        self, case: Case, toolchain: Toolchain
+    ) -> tuple[Task, Execution] | None:
+        """Return the task of a probed case, and the execution of its last stage, if it
+        is recorded.
+        """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe) or (known := self.cache.find(task.key)) is None:
             return None
-        ran = self.cache.find(task.run_key) if task.run_key and known.execution.ok else None
+        if task.run_key and known.execution.ok:
+            ran = self.cache.find(task.run_key)
+        else:
+            ran = None
         return task, (ran or known).execution
 
     def is_unsteady(self, job: ProbeJob) -> bool:
-        """Return whether the same compile, or the same run of its program, ended in different ways at different times."""
+        """Return whether the same compile, or the same run of its program, ended in
+        different ways at different times.
+        """
         task = self.planner.plan(job.case, self.registry.obtain(job.ref))
         if isinstance(task, Probe):
             return False
         compiled = self.cache.all(task.key)
-        ran = self.cache.all(task.run_key) if compiled and task.run_key else []
+        if compiled and task.run_key:
+            ran = self.cache.all(task.run_key)
+        else:
+            ran = []
         probes = [task.probe(record, cached=True) for record in compiled]
         probes += [task.probe(compiled[0], record, cached=True) for record in ran]
-        outcomes = [probe.outcome for probe in probes if probe and not isinstance(probe.outcome, Untestable)]
-        return len(set(map(state_of, outcomes))) > 1 or any(isinstance(each, Failed) and each.flaky for each in outcomes)
+        outcomes = [
+            probe.outcome
+            for probe in probes
+            if probe and not isinstance(probe.outcome, Untestable)
+        ]
+        return len(set(map(state_of, outcomes))) > 1 or any(
+            isinstance(each, Failed) and each.flaky for each in outcomes
+        )
 
     def command_lines(self, jobs: Sequence[ProbeJob]) -> Iterator[str]:
-        """Yield what would be run, a shell line each; a comment with the reason where nothing would.
+        """Yield what would be run, a shell line each; a comment with the reason where
+        nothing would.
 
         Installs toolchains and prepares inputs; compiles nothing.
         """
@@ -193,15 +269,24 @@ class Engine:
                 yield f"# {job.case.name} on {job.ref.revision.name}: {error}"
                 continue
             if isinstance(task, Probe):
-                yield f"# {job.case.name} on {task.revision.name}: {without_task(task.outcome).reason}"
+                yield (
+                    f"# {job.case.name} on {task.revision.name}: "
+                    f"{without_task(task.outcome).reason}"
+                )
             else:
-                variables = [f"{name}={value}" for name, value in task.env.items() if value is not None]
+                variables = [
+                    f"{name}={value}"
+                    for name, value in task.env.items()
+                    if value is not None
+                ]
                 yield shlex.join([*variables, *task.argv(Path(os.devnull))])
 
     def recall(self, job: ProbeJob) -> Probe | None:
         """Return what the cache knows of a job. Installs and compiles nothing."""
         key = _key_of(job.ref)
-        if job.fresh or not (key in self._installed or self.registry.is_installed(job.ref)):
+        if job.fresh or not (
+            key in self._installed or self.registry.is_installed(job.ref)
+        ):
             return None
         self._installed.add(key)  # checking every file of an install takes milliseconds
         try:
@@ -216,65 +301,121 @@ class Engine:
         [probe] = self.probe_all([ProbeJob(case, ref, fresh, here=True)])
         return probe
 
-    def probe_all(self, jobs: Sequence[ProbeJob], what: str = "compile") -> Iterator[Probe]:
-        """Yield probes as they are ready, in any order. `what`: names the work next to the progress bar.
+    def probe_all(
+        self, jobs: Sequence[ProbeJob], what: str = "compile"
+    ) -> Iterator[Probe]:
+        """Yield probes as they are ready, in any order. `what`: names the work next to
+        the progress bar.
 
-        A toolchain that cannot be obtained makes its probes untestable: TOOLCHAIN when there is none, ENVIRONMENT when it
-        may be obtained another time. An error, Ctrl-C and closing the iterator set `stop` and wait for what runs.
+        A toolchain that cannot be obtained makes its probes untestable: TOOLCHAIN when
+        there is none, ENVIRONMENT when it may be obtained another time. An error,
+        Ctrl-C and closing the iterator set `stop` and wait for what runs.
         """
         if not jobs:
             return
         refs = {_key_of(job.ref): job.ref for job in jobs}
         on_cluster = self.slots is not None and not all(job.here for job in jobs)
-        threads, progress = self.registry.workspace.threads, self.progress.task(what, total=len(jobs))
+        threads = self.registry.workspace.threads
+        progress = self.progress.task(what, total=len(jobs))
         try:
             with (
                 threads(min(_DOWNLOADS, len(refs))) as fetchers,
                 threads(_QUEUED if on_cluster else self.local_jobs) as workers,
             ):
-                fetched = {key: fetchers.submit(self.registry.obtain, ref) for key, ref in refs.items()}
-                probes = [workers.submit(self._probe, job, fetched[_key_of(job.ref)]) for job in jobs]
+                fetched = {
+                    key: fetchers.submit(self.registry.obtain, ref)
+                    for key, ref in refs.items()
+                }
+                probes = [
+                    workers.submit(self._probe, job, fetched[_key_of(job.ref)])
+                    for job in jobs
+                ]
                 for probe in (future.result() for future in as_completed(probes)):
                     progress.advance()
-                    progress.describe(f"{what}  {probe.case.name} on {probe.revision.name}")
+                    progress.describe(
+                        f"{what}  {probe.case.name} on {probe.revision.name}"
+                    )
                     self.compiles += not probe.cached and probe.measured.seconds > 0
                     yield probe
         finally:
             progress.finish()
 
     def _probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
-        """Make one probe. A defect of this program that a case brings out makes that case untestable, not the others."""
+        """Make one probe. A defect of this program that a case brings out makes that
+        case untestable, not the others.
+        """
         threshold, case = self.threshold, job.case
         try:
             toolchain = fetched.result()
         except EnvironmentFailure as error:
-            cause = Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT
-            version = job.ref.release.version if job.ref.release else None
-            return Probe(case, job.ref.revision, version, Untestable(cause, str(error)), Measured(), cached=False)
-        is_run_again = threshold is not None and not isinstance(threshold, MetricThreshold)
+            if isinstance(error, Unobtainable):
+                cause = Cause.TOOLCHAIN
+            else:
+                cause = Cause.ENVIRONMENT
+            if job.ref.release:
+                version = job.ref.release.version
+            else:
+                version = None
+            return Probe(
+                case,
+                job.ref.revision,
+                version,
+                Untestable(cause, str(error)),
+                Measured(),
+                cached=False,
+            )
+        is_run_again = threshold is not None and not isinstance(
+            threshold, MetricThreshold
+        )
         try:
-            task = self.planner.plan(replace(case, run=None) if is_run_again else case, toolchain)
-            probe = self.maker.run(task, fresh=job.fresh, here=job.here or threshold is not None)
+            task = self.planner.plan(
+                replace(case, run=None) if is_run_again else case, toolchain
+            )
+            probe = self.maker.run(
+                task, fresh=job.fresh, here=job.here or threshold is not None
+            )
             if job.resources and isinstance(probe.outcome, Compiled):
-                metrics = {**probe.measured.metrics, **self.resource_metrics(case, toolchain)}
-                probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
+                metrics = {
+                    **probe.measured.metrics,
+                    **self.resource_metrics(case, toolchain),
+                }
+                probe = replace(
+                    probe, measured=replace(probe.measured, metrics=metrics)
+                )
             if isinstance(threshold, MetricThreshold):
-                return threshold.read(probe, lambda: self.probe_on(case, toolchain, fresh=True, here=True))
-            return threshold(replace(probe, case=case), job.ref) if threshold else probe
+                probe = threshold.read(
+                    probe, lambda: self.probe_on(case, toolchain, fresh=True, here=True)
+                )
+            elif threshold:
+                probe = threshold(replace(probe, case=case), job.ref)
         except (TriageError, OSError):
             raise
         except Exception as error:
-            return unmade(case, toolchain, self.internal_error(f"{case.name} on {job.ref.revision.name}", error))
+            return unmade(
+                case,
+                toolchain,
+                self.internal_error(f"{case.name} on {job.ref.revision.name}", error),
+            )
+        return probe
 
     def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
-        """Open a pool of at most `jobs` threads that wait for compilers. An error or Ctrl-C ends the compilers first."""
+        """Open a pool of at most `jobs` threads that wait for compilers. An error or
+        Ctrl-C ends the compilers first.
+        """
         return self.registry.workspace.threads(min(count, self.local_jobs))
 
     def internal_error(self, name: str, error: Exception) -> Untestable:
-        """Print the traceback of a defect that a case brings out; return why the case is untestable."""
+        """Print the traceback of a defect that a case brings out; return why the case
+        is untestable.
+        """
         trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
-        self.progress.error(f"internal error on {name}; this is a bug in triage:\n{trace}")
-        return Untestable(Cause.INTERNAL, f"internal error of triage: {type(error).__name__}: {str(error)[:200]}")
+        self.progress.error(
+            f"internal error on {name}; this is a bug in triage:\n{trace}"
+        )
+        return Untestable(
+            Cause.INTERNAL,
+            f"internal error of triage: {type(error).__name__}: {str(error)[:200]}",
+        )
 
 
 def _key_of(ref: ToolchainRef) -> tuple[str, str]:
@@ -283,7 +424,9 @@ def _key_of(ref: ToolchainRef) -> tuple[str, str]:
 
 @contextmanager
 def time_limit(stop: threading.Event, seconds: float) -> Iterator[threading.Event]:
-    """Set `stop`, which ends an engine's work with Interrupted, after so many seconds. Yields an event that is set by then."""
+    """Set `stop`, which ends an engine's work with Interrupted, after so many seconds.
+    Yields an event that is set by then.
+    """
     over = threading.Event()
 
     def end() -> None:
@@ -312,27 +455,54 @@ def open_engine(
     shared: str | None = None,
     trusted: bool = False,
 ) -> Iterator[Engine]:
-    """Open TRIAGE_HOME and yield an engine. On exit, compilers are stopped and the result cache is closed.
+    """Open TRIAGE_HOME and yield an engine. On exit, compilers are stopped and the
+    result cache is closed.
 
-    `cases` are those to compile: their recipes may describe further compiler families. `shared` is the URL of results that
-    machines share. The other options are those of `Engine` and `ResultCache`.
+    `cases` are those to compile: their recipes may describe further compiler families.
+    `shared` is the URL of results that machines share. The other options are those of
+    `Engine` and `ResultCache`.
     """
     stop, home, families, store = threading.Event(), open_home(), Families(cases), None
     if shared:
-        from triage.execution.shared_cache import SharedCache  # slow to import, and rarely needed
+        # slow to import, and rarely needed
+        from triage.execution.shared_cache import SharedCache
 
         store = SharedCache(shared, warn, stop)
-    cache, in_use = ResultCache(home / "evidence.db", warn, shared=store, fresh=fresh, trusted=trusted), ExitStack()
+    cache = ResultCache(
+        home / "evidence.db", warn, shared=store, fresh=fresh, trusted=trusted
+    )
+    in_use = ExitStack()
     try:
-        with suppress(OSError):  # a file system without locks, or a home that cannot be written
+        # a file system without locks, or a home that cannot be written
+        with suppress(OSError):
             in_use.enter_context(lock_file(home / KEPT_LOCK, fcntl.LOCK_SH, stop))
-        registry, onnx = ToolchainRegistry(home, families, progress, stop), onnx_family()
+        registry = ToolchainRegistry(home, families, progress, stop)
+        onnx = onnx_family()
         assert onnx.onnx_importer
-        roots, packages = partial(registry.python_roots, onnx.name), partial(provide_onnx, registry.workspace)
+        roots = partial(registry.python_roots, onnx.name)
+        packages = partial(provide_onnx, registry.workspace)
         importers = OnnxImporters(onnx.onnx_importer, roots, stop, packages)
         download = partial(_download, registry.workspace)
-        with closing(Inputs(home / "inputs", cache, stop, fresh=fresh, onnx=importers, download=download)) as inputs:
-            yield Engine(registry, families, cache, inputs, stop, jobs=jobs, progress=progress, warn=warn)
+        with closing(
+            Inputs(
+                home / "inputs",
+                cache,
+                stop,
+                fresh=fresh,
+                onnx=importers,
+                download=download,
+            )
+        ) as inputs:
+            yield Engine(
+                registry,
+                families,
+                cache,
+                inputs,
+                stop,
+                jobs=jobs,
+                progress=progress,
+                warn=warn,
+            )
     except BaseException:
         stop.set()
         raise

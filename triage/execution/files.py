@@ -1,4 +1,6 @@
-"""The folders in which processes work, and files that are made once for each content, with a checksum next to each."""
+"""The folders in which processes work, and files that are made once for each content,
+with a checksum next to each.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from triage.model.content import file_sha256
-from triage.toolchains.home import disk_errors, lock_file, remove_tree, temporary_folder, write_whole
+from triage.toolchains.home import (
+    disk_errors,
+    lock_file,
+    remove_tree,
+    temporary_folder,
+    write_whole,
+)
 
 KEPT = ("downloads", "inputs", "modules", "reductions", "remedies", "results", "values")
 """Folders of the home with files that are made again when they are missing."""
@@ -26,12 +34,16 @@ _CHECKSUM = ".sha256"  # suffix of the file with the checksum
 
 
 class Scratch:
-    """A folder of folders that exist while a process works in them. Each is locked by its process: other containers that share
-    the folder see locks, and no processes.
+    """A folder of folders that exist while a process works in them. Each is locked by
+    its process: other containers that share the folder see locks, and no processes.
     """
 
-    def __init__(self, root: Path, warn: Callable[[str], None] = lambda _: None) -> None:
-        """Create the folder, and remove what killed processes left in it. `warn` receives what could not be removed."""
+    def __init__(
+        self, root: Path, warn: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """Create the folder, and remove what killed processes left in it. `warn`
+        receives what could not be removed.
+        """
         self._root, self._warn = root, warn
         with disk_errors("make room for compiles"):
             root.mkdir(parents=True, exist_ok=True)
@@ -51,12 +63,17 @@ class Scratch:
             os.close(lock)
 
     def _remove(self, folder: Path) -> None:
-        """Remove a folder. One that cannot be removed gets a name that no later command tries again."""
+        """Remove a folder. One that cannot be removed gets a name that no later command
+        tries again.
+        """
         if not remove_tree(folder):
             aside = folder.with_name(f"{LEFT}{folder.name}")
             with suppress(OSError):
                 folder.rename(aside)
-            self._warn(f"a compile left files that cannot be removed in {aside if aside.exists() else folder}")
+            self._warn(
+                "a compile left files that cannot be removed in "
+                f"{aside if aside.exists() else folder}"
+            )
 
     def _remove_unlocked(self, folder: Path) -> None:
         with suppress(OSError):
@@ -70,7 +87,8 @@ class Scratch:
     def _locked_folder(self) -> tuple[Path, int]:
         while True:
             folder = Path(mkdtemp(dir=self._root))
-            with suppress(FileNotFoundError):  # another process removed it before it was locked
+            # another process removed it before it was locked
+            with suppress(FileNotFoundError):
                 lock = os.open(folder, os.O_RDONLY)
                 with suppress(OSError):  # a file system without locks
                     fcntl.flock(lock, fcntl.LOCK_SH)
@@ -89,19 +107,28 @@ class Prepared:
 
 @dataclass
 class KeptFiles:
-    """Makes files that are missing or damaged. Safe for several threads and processes."""
+    """Makes files that are missing or damaged. Safe for several threads and
+    processes.
+    """
 
-    _locks: defaultdict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+    _locks: defaultdict[str, threading.Lock] = field(
+        default_factory=lambda: defaultdict(threading.Lock)
+    )
 
-    def get(self, target: Path, make: Callable[[Path], Path], *, fresh: bool = False) -> Prepared:
+    def get(
+        self, target: Path, make: Callable[[Path], Path], *, fresh: bool = False
+    ) -> Prepared:
         """Return the file or folder at `target`. If need be, or if `fresh`, make it.
 
-        `make` gets an empty folder and returns what it made there; what it raises is raised here.
+        `make` gets an empty folder and returns what it made there; what it raises is
+        raised here.
         """
         with self._locks[str(target)]:
-            if not fresh and (digest := _verified(target)) is not None:
-                note_use(target)
-                return Prepared(target, digest)
+            if not fresh:
+                digest = _verified(target)
+                if digest is not None:
+                    note_use(target)
+                    return Prepared(target, digest)
             with disk_errors("keep a file"):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with temporary_folder(target.parent, prefix=".making-") as scratch:
@@ -121,7 +148,9 @@ class KeptEntry:
 
 
 def kept_entries(home: Path) -> list[KeptEntry]:
-    """Return what is kept in a home, in the order in which it is pruned: reductions, which can be resumed, come last."""
+    """Return what is kept in a home, in the order in which it is pruned: reductions,
+    which can be resumed, come last.
+    """
     entries = []
     for kind in KEPT:
         groups = defaultdict(list)
@@ -129,26 +158,46 @@ def kept_entries(home: Path) -> list[KeptEntry]:
             groups[path.stem].append(path)
         for name, paths in groups.items():
             with suppress(OSError):  # another command is just replacing it
-                stats = [place.lstat() for path in paths for place in (path, *path.rglob("*"))]
-                used = 0.0 if name.startswith(".") else max(stat.st_mtime for stat in stats)
-                entries.append(KeptEntry(kind, tuple(paths), sum(stat.st_size for stat in stats), used))
-    return sorted(entries, key=lambda entry: (entry.kind == "reductions", entry.used, entry.paths))
+                stats = [
+                    place.lstat()
+                    for path in paths
+                    for place in (path, *path.rglob("*"))
+                ]
+                if name.startswith("."):
+                    used = 0.0
+                else:
+                    used = max(stat.st_mtime for stat in stats)
+                entries.append(
+                    KeptEntry(
+                        kind, tuple(paths), sum(stat.st_size for stat in stats), used
+                    )
+                )
+    return sorted(
+        entries, key=lambda entry: (entry.kind == "reductions", entry.used, entry.paths)
+    )
 
 
 def prune_kept(home: Path, keep: int, *, dry_run: bool = False) -> list[KeptEntry]:
-    """Remove what was not used for 90 days, then the least recently used until at most `keep` bytes are left.
+    """Remove what was not used for 90 days, then the least recently used until at most
+    `keep` bytes are left.
 
-    Returns what was removed, or would be. Raises BlockingIOError while another command uses the home.
+    Returns what was removed, or would be. Raises BlockingIOError while another command
+    uses the home.
     """
     removed = []
-    with disk_errors("prune kept files"), lock_file(home / KEPT_LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB, threading.Event()):
+    with (
+        disk_errors("prune kept files"),
+        lock_file(home / KEPT_LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB, threading.Event()),
+    ):
         entries = kept_entries(home)
         total, oldest = sum(entry.bytes for entry in entries), time.time() - _OLDEST
         for entry in entries:
             if total <= keep and entry.used > oldest:
                 continue
             for path in entry.paths if not dry_run else ():
-                remove_tree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+                remove_tree(
+                    path
+                ) if path.is_dir() and not path.is_symlink() else path.unlink()
             total -= entry.bytes
             removed.append(entry)
     return removed
@@ -161,8 +210,12 @@ def note_use(target: Path) -> None:
 
 
 def digest_of(file: Path, *, is_kept: bool) -> str:
-    """Return the digest of a file. That of a kept one, which may be large, is in its checksum."""
-    return file.with_suffix(_CHECKSUM).read_text("ascii").strip() if is_kept else file_sha256(file)
+    """Return the digest of a file. That of a kept one, which may be large, is in its
+    checksum.
+    """
+    if is_kept:
+        return file.with_suffix(_CHECKSUM).read_text("ascii").strip()
+    return file_sha256(file)
 
 
 def _verified(target: Path) -> str | None:

@@ -1,4 +1,6 @@
-"""Prepare the files that a task reads, once for each content: generators, ONNX imports, and the files that suites refer to."""
+"""Prepare the files that a task reads, once for each content: generators, ONNX imports,
+and the files that suites refer to.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +32,21 @@ from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Cause, Failed, Untestable
 from triage.model.revision import Toolchain
 
-Download = Callable[[str, Path], None]  # a URL and the file to write; EnvironmentFailure when it cannot be downloaded
+# a URL and the file to write; EnvironmentFailure when it cannot be downloaded
+Download = Callable[[str, Path], None]
 
 _PROCESSES = 2  # that import models, at most: for the two toolchains of a comparison
-_PATIENCE = 20.0  # seconds for a model, and to start; what takes longer is imported under the limits of its case
-_LARGEST = 16 << 20  # bytes of a model that such a process imports; others get a process with limits of their own
+# seconds for a model, and to start; what takes longer is imported under the limits of
+# its case
+_PATIENCE = 20.0
+# bytes of a model that such a process imports; others get a process with limits of
+# their own
+_LARGEST = 16 << 20
 _IMPORTED = Execution((), Ending.EXITED, 0, None, 0.0, 0.0, 0.0, Captured(), Captured())
 # The importer's own OnnxImportError is about the model.
-_IS_MISSING = re.compile(r"No module named|^ImportError\b|AttributeError: module 'onnx", re.MULTILINE)
+_IS_MISSING = re.compile(
+    r"No module named|^ImportError\b|AttributeError: module 'onnx", re.MULTILINE
+)
 
 
 class NoTask(Exception):
@@ -54,16 +63,28 @@ def no_recipe(reason: str) -> NoTask:
 
 
 class Inputs:
-    """Prepares inputs below `folder`, again when they are damaged. Safe for several threads and processes."""
+    """Prepares inputs below `folder`, again when they are damaged. Safe for several
+    threads and processes.
+    """
 
     def __init__(
-        self, folder: Path, cache: ResultCache, stop: threading.Event, *, fresh: bool, onnx: OnnxImporters, download: Download
+        self,
+        folder: Path,
+        cache: ResultCache,
+        stop: threading.Event,
+        *,
+        fresh: bool,
+        onnx: OnnxImporters,
+        download: Download,
     ) -> None:
-        """Prepare nothing yet. If `fresh`, every input is prepared again, once. `cache` keeps failed imports."""
+        """Prepare nothing yet. If `fresh`, every input is prepared again, once. `cache`
+        keeps failed imports.
+        """
         self._folder, self._cache, self._stop, self._fresh = folder, cache, stop, fresh
         self._onnx, self._download, self._kept = onnx, download, KeptFiles()
         self._prepared: dict[str, Prepared | NoTask] = {}
-        self._unreachable: dict[str, str] = {}  # host -> reason, so that a suite waits for a dead host once
+        # host -> reason, so that a suite waits for a dead host once
+        self._unreachable: dict[str, str] = {}
 
     def close(self) -> None:
         """End what imports models."""
@@ -76,15 +97,23 @@ class Inputs:
         importer: Path | None = None,
         generator: tuple[str, ...] = (sys.executable,),
     ) -> Prepared:
-        """Return the file for a case. `toolchain` imports an ONNX model, with the Python modules in the folder `importer`;
+        """Return the file for a case. `toolchain` imports an ONNX model, with the
+        Python modules in the folder `importer`;
         `generator` is the command that runs a generator.
 
         Raises NoTask if there is no such file.
         """
         self.obtain(case.artifacts)
-        own = f"{toolchain.identity if toolchain else ''}\0{case.rules}" if case.input.kind is InputKind.ONNX else ""
-        memo = f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{own}\0{generator}"
-        if (known := self._prepared.get(memo)) is None:
+        if case.input.kind is InputKind.ONNX:
+            own = f"{toolchain.identity if toolchain else ''}\0{case.rules}"
+        else:
+            own = ""
+        memo = (
+            f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{own}"
+            f"\0{generator}"
+        )
+        known = self._prepared.get(memo)
+        if known is None:
             try:
                 known = self._made(case, toolchain, importer, generator)
             except NoTask as error:
@@ -96,69 +125,124 @@ class Inputs:
             raise NoTask(known.outcome, cached=known.cached)
         return known
 
-    def _made(self, case: Case, toolchain: Toolchain | None, importer: Path | None, generator: tuple[str, ...]) -> Prepared:
+    def _made(
+        self,
+        case: Case,
+        toolchain: Toolchain | None,
+        importer: Path | None,
+        generator: tuple[str, ...],
+    ) -> Prepared:
         source, kind = case.input.path, case.input.kind
-        content = sha256(f"{kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode())
-        content.update("".join(f"env {setting}\0" for setting in settings(dict(case.env))).encode("utf-8", "surrogateescape"))
+        content = sha256(
+            f"{kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode()
+        )
+        content.update(
+            "".join(f"env {setting}\0" for setting in settings(dict(case.env))).encode(
+                "utf-8", "surrogateescape"
+            )
+        )
         make: Callable[[Path], Path]
         if kind is InputKind.GENERATOR:
-            content.update("".join(generator[1:]).encode() + generator[0].encode() * (len(generator) > 1))
+            content.update(
+                "".join(generator[1:]).encode()
+                + generator[0].encode() * (len(generator) > 1)
+            )
             for path in (*_scripts(generator), *_modules(source)):
                 content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
             make = partial(self._generated, case, generator)
         elif kind is InputKind.ONNX:
-            root = toolchain.identity if toolchain else ""
-            parts = (*self._onnx.versions(), file_sha256(source), root, self._onnx.identity(importer))
+            if toolchain:
+                root = toolchain.identity
+            else:
+                root = ""
+            parts = (
+                *self._onnx.versions(),
+                file_sha256(source),
+                root,
+                self._onnx.identity(importer),
+            )
             content.update("\0".join(parts).encode())
-            make = partial(self._imported, case, content.hexdigest(), importer, toolchain.revision.name if toolchain else "")
+            make = partial(
+                self._imported,
+                case,
+                content.hexdigest(),
+                importer,
+                toolchain.revision.name if toolchain else "",
+            )
         else:
             return Prepared(source, file_sha256(source))
-        return self._kept.get(self._folder / f"{content.hexdigest()}.mlir", make, fresh=self._fresh)
+        return self._kept.get(
+            self._folder / f"{content.hexdigest()}.mlir", make, fresh=self._fresh
+        )
 
     def _generated(self, case: Case, generator: tuple[str, ...], scratch: Path) -> Path:
         target = scratch / "made.mlir"
-        words = [word for name, value in case.input.args for word in (f"--{name}", value)]
+        words = [
+            word for name, value in case.input.args for word in (f"--{name}", value)
+        ]
         # The same program prints the same input.
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **dict(case.env)}
         argv = [*generator, str(case.input.path), *words]
-        execution = run(argv, case.limits, scratch, env=env, stdout_to=target, stop=self._stop)
+        execution = run(
+            argv, case.limits, scratch, env=env, stdout_to=target, stop=self._stop
+        )
         if execution.ok and target.is_file() and target.stat().st_size:
             return target
         machine = machine_problem(execution)
         if machine and machine.cause is Cause.ENVIRONMENT:
             raise NoTask(machine)
-        how = "it printed nothing" if execution.ok else execution.ending_text(case.limits)
+        if execution.ok:
+            how = "it printed nothing"
+        else:
+            how = execution.ending_text(case.limits)
         last = execution.stderr.last_line[:300]
-        raise no_recipe(f"the generator {case.input.path.name} failed: {how}{f': {last}' if last else ''}")
+        raise no_recipe(
+            f"the generator {case.input.path.name} failed: "
+            f"{how}{f': {last}' if last else ''}"
+        )
 
-    def _imported(self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path) -> Path:
+    def _imported(
+        self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path
+    ) -> Path:
         target = scratch / "made.mlir"
-        if known := self._cache.find(key):
+        known = self._cache.find(key)
+        if known:
             raise NoTask(judge_import(known.execution, rules_of(case)), cached=True)
         execution = self._onnx.run(case, importer, target)
         if execution.ok and target.is_file() and target.stat().st_size:
             return target
-        if machine := machine_problem(execution):
+        machine = machine_problem(execution)
+        if machine:
             raise NoTask(machine)
         if _is_broken(execution):
-            raise no_recipe(f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}")
+            raise no_recipe(
+                f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}"
+            )
         portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
         self._cache.add(Record(key, case.name, toolchain, portable))
         raise NoTask(judge_import(execution, rules_of(case)))
 
     def obtain(self, artifacts: Iterable[Artifact]) -> None:
-        """Download or generate the missing files of a suite. Raises NoTask for the first one that cannot be obtained."""
+        """Download or generate the missing files of a suite. Raises NoTask for the
+        first one that cannot be obtained.
+        """
         for artifact in artifacts:
-            if not artifact.path.is_file():  # its digest, which takes long, is not verified
+            # its digest, which takes long, is not verified
+            if not artifact.path.is_file():
                 self._kept.get(artifact.path, partial(self._obtained, artifact))
             elif isinstance(artifact.source, str):
                 note_use(artifact.path)
 
     def _obtained(self, artifact: Artifact, scratch: Path) -> Path:
         target, source = scratch / artifact.path.name, artifact.source
-        host = urlsplit(source).netloc if isinstance(source, str) else ""
+        if isinstance(source, str):
+            host = urlsplit(source).netloc
+        else:
+            host = ""
         if host in self._unreachable:
-            raise NoTask(Untestable(Cause.ENVIRONMENT, f"{source}: {self._unreachable[host]}"))
+            raise NoTask(
+                Untestable(Cause.ENVIRONMENT, f"{source}: {self._unreachable[host]}")
+            )
         try:
             if isinstance(source, str):
                 self._download(source, target)
@@ -182,9 +266,15 @@ def _modules(script: Path) -> Iterator[Path]:
     """Yield a script and the modules next to it whose names it mentions."""
     yield script
     with os.scandir(script.parent) as entries:
-        names = sorted(entry.name for entry in entries if entry.name.endswith(".py") and entry.name != script.name)
+        names = sorted(
+            entry.name
+            for entry in entries
+            if entry.name.endswith(".py") and entry.name != script.name
+        )
     text = script.read_text("utf-8", "replace")
-    yield from (script.parent / name for name in names if name.removesuffix(".py") in text)
+    yield from (
+        script.parent / name for name in names if name.removesuffix(".py") in text
+    )
 
 
 class OnnxImporters:
@@ -199,10 +289,14 @@ class OnnxImporters:
     ) -> None:
         """Start nothing yet.
 
-        `others` returns where to look for an importer when that of a toolchain does not run, best first. `packages` installs
-        what importers need and returns its folder, or None if it is installed next to this program.
+        `others` returns where to look for an importer when that of a toolchain does not
+        run, best first. `packages` installs what importers need and returns its folder,
+        or None if it is installed next to this program.
         """
-        self._importer, self._others, self._stop, self._provide = importer, others, stop, packages
+        self._importer = importer
+        self._others = others
+        self._stop = stop
+        self._provide = packages
         self._running: dict[Path | None, AnsweringProcess] = {}
         self._broken: set[Path | None] = set()  # None: the one next to this program
         self._identities: dict[Path, str] = {}
@@ -219,13 +313,19 @@ class OnnxImporters:
             return ""
         if root not in self._identities:
             content = sha256()
-            for path in sorted(chain.from_iterable(root.glob(pattern) for pattern in self._importer.files)):
+            for path in sorted(
+                chain.from_iterable(
+                    root.glob(pattern) for pattern in self._importer.files
+                )
+            ):
                 content.update(f"{path.name}\0".encode() + path.read_bytes())
             self._identities[root] = content.hexdigest()
         return self._identities[root]
 
     def run(self, case: Case, root: Path | None, target: Path) -> Execution:
-        """Import a case's model with the importer below `root`, else with the first one that runs."""
+        """Import a case's model with the importer below `root`, else with the first one
+        that runs.
+        """
         first: Execution | None = None
         for place in chain([root] if root else [], [None], self._others()):
             if place in self._broken:
@@ -250,27 +350,43 @@ class OnnxImporters:
 
     def _alone(self, case: Case, root: Path | None, target: Path) -> Execution:
         """Import in a process of its own, whose execution has all facts."""
-        argv = [sys.executable, "-m", self._importer.module, str(case.input.path), "-o", str(target)]
+        argv = [
+            sys.executable,
+            "-m",
+            self._importer.module,
+            str(case.input.path),
+            "-o",
+            str(target),
+        ]
         path = os.pathsep.join(map(str, self._path(root)))
         env = {**dict(case.env), **({"PYTHONPATH": path} if path else {})}
         return run(argv, case.limits, target.parent, env=env, stop=self._stop)
 
     def _is_imported(self, case: Case, root: Path | None, target: Path) -> bool:
-        """Import a small model in a process that imports many, since its start takes longer than an import."""
+        """Import a small model in a process that imports many, since its start takes
+        longer than an import.
+        """
         if case.env or case.input.path.stat().st_size > _LARGEST:
             return False
         request = json.dumps([str(case.input.path), str(target)]).encode()
         with self._lock:
             python = self._running.pop(root, None)
-            python = python or toolchain_python("import", self._importer.module, self._path(root), self._stop)
+            python = python or toolchain_python(
+                "import", self._importer.module, self._path(root), self._stop
+            )
             self._running[root] = python  # the last one used is the last one to end
             while len(self._running) > _PROCESSES:
                 self._running.pop(next(iter(self._running))).close()
-            return python.ask(request, min(case.limits.timeout, _PATIENCE)) == b"+" and target.is_file()
+            return (
+                python.ask(request, min(case.limits.timeout, _PATIENCE)) == b"+"
+                and target.is_file()
+            )
 
 
 def _is_broken(execution: Execution) -> bool:
-    """Return whether the importer does not run here, whatever the model: it, or a package of its version, is not there."""
+    """Return whether the importer does not run here, whatever the model: it, or a
+    package of its version, is not there.
+    """
     return not execution.ok and _IS_MISSING.search(execution.stderr.text) is not None
 
 

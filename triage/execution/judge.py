@@ -1,4 +1,6 @@
-"""Judge executions: facts become an outcome, a number that is too large a failure, an outcome a verdict on one failure."""
+"""Judge executions: facts become an outcome, a number that is too large a failure, an
+outcome a verdict on one failure.
+"""
 
 from __future__ import annotations
 
@@ -39,28 +41,40 @@ _SUGGESTION = re.compile(r"[Dd]id you mean '?(-{1,2}[^\s'?]+)")
 
 _NO_SPACE = "No space left on device"
 _FULL = 1 << 20  # bytes; with less free space, any write may have failed
-_NEARLY_FULL = 1 << 30  # bytes; a file that did not fit may have been that large, and be removed again
-_WAITED = 0.1  # share of the time that a run may wait for a core until its time limit shows nothing
-_NOT_RUN = (126, 127)  # exit codes of the loader and of shells for a program that they cannot run
+# bytes; a file that did not fit may have been that large, and be removed again
+_NEARLY_FULL = 1 << 30
+# share of the time that a run may wait for a core until its time limit shows nothing
+_WAITED = 0.1
+# exit codes of the loader and of shells for a program that they cannot run
+_NOT_RUN = (126, 127)
 _NOT_LOADED = re.compile(
     r"(?P<program>[^:]+): (?:error while loading shared libraries: [^:]+: "
-    r"|[^:]+: version `(?P<symbol>[^']+)' not found \(required by |.*(?:not found|cannot execute|Exec format error))"
+    r"|[^:]+: version `(?P<symbol>[^']+)' not found \(required by |.*(?:not "
+    r"found|cannot execute|Exec format error))"
 )
-_PYTHON_NOT_LOADED = re.compile(  # what follows, if anything, describes where it was searched
+# what follows, if anything, describes where it was searched
+_PYTHON_NOT_LOADED = re.compile(
     r"^(?:OSError|ImportError): (?:[^\s:]+\.so[.\d]*: cannot open shared object file|"
-    r"[^\s:]+: version `[^']+' not found|Could not (?:find/)?load shared (?:object|library))[^\n]*",
+    r"[^\s:]+: version `[^']+' not found|Could not (?:find/)?load shared "
+    r"(?:object|library))[^\n]*",
     re.MULTILINE,
 )
 
 
 def rules_of(case: Case) -> RuleSet:
-    """Return the rules to judge a case by: its recipe's own rules before the packaged ones.
+    """Return the rules to judge a case by: its recipe's own rules before the packaged
+    ones.
 
     Raises:
         BadFiles: the recipe's rule file has mistakes.
     """
-    rules = packaged_rules() if case.rules is None else _rules_in(case.rules, case.rules.stat().st_mtime_ns)
-    return _with_parse_errors(rules) if case.spec is not None and case.spec.parse_errors_fail else rules
+    if case.rules is None:
+        rules = packaged_rules()
+    else:
+        rules = _rules_in(case.rules, case.rules.stat().st_mtime_ns)
+    if case.spec is not None and case.spec.parse_errors_fail:
+        return _with_parse_errors(rules)
+    return rules
 
 
 @cache
@@ -70,41 +84,78 @@ def _rules_in(path: Path, _modified: int) -> RuleSet:
 
 @cache
 def _with_parse_errors(rules: RuleSet) -> RuleSet:
-    return RuleSet(tuple(replace(rule, says_nothing=None) if rule.says_nothing is Cause.INPUT else rule for rule in rules))
+    return RuleSet(
+        tuple(
+            replace(rule, says_nothing=None)
+            if rule.says_nothing is Cause.INPUT
+            else rule
+            for rule in rules
+        )
+    )
 
 
-def judge(execution: Execution, rules: RuleSet, failing_pass: FailingPass | None = None, *, flaky: bool = False) -> Outcome:
-    """Turn an execution into an outcome. A failure that no rule matches has the class `unknown`.
+def judge(
+    execution: Execution,
+    rules: RuleSet,
+    failing_pass: FailingPass | None = None,
+    *,
+    flaky: bool = False,
+) -> Outcome:
+    """Turn an execution into an outcome. A failure that no rule matches has the class
+    `unknown`.
 
-    A second run named `failing_pass`. It is `flaky` if another run of the same case ended differently.
+    A second run named `failing_pass`. It is `flaky` if another run of the same case
+    ended differently.
     """
-    if (unusable := machine_problem(execution)) is not None:
+    unusable = machine_problem(execution)
+    if unusable is not None:
         return unusable
     rules = _without_machine(rules)
     diagnosis = diagnose(execution, rules, failing_pass)
     if execution.ok:
         return Compiled(warnings=diagnosis.warnings)
-    # The phase that the compiler itself reported is more reliable than that of the pass or class.
+    # The phase that the compiler itself reported is more reliable than that of the pass
+    # or class.
     phase = execution.phase
-    first, *others = (replace(failure, phase=phase) if phase is not None else failure for failure in diagnosis.failures)
-    if first.failure_class == "run-failure" and "status" in first.details:  # the message is the same when a program runs
+    first, *others = (
+        replace(failure, phase=phase) if phase is not None else failure
+        for failure in diagnosis.failures
+    )
+    # the message is the same when a program runs
+    if first.failure_class == "run-failure" and "status" in first.details:
         signature = first.signature.replace(first.failure_class, "compiler-status", 1)
         first = in_class(first, rules.by_name["compiler-status"], signature)
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
-        flag = first.details.get("flag") if rule.says_nothing is Cause.FLAG else None
-        suggestion = _SUGGESTION.search(execution.stderr.text) if flag else None
-        instead = f"; the compiler asks: did you mean {suggestion[1]}?" if suggestion else ""
-        reason = f"does not know the flag {flag}{instead}" if flag else first.headline
+        if rule.says_nothing is Cause.FLAG:
+            flag = first.details.get("flag")
+        else:
+            flag = None
+        if flag:
+            suggestion = _SUGGESTION.search(execution.stderr.text)
+        else:
+            suggestion = None
+        if suggestion:
+            instead = f"; the compiler asks: did you mean {suggestion[1]}?"
+        else:
+            instead = ""
+        if flag:
+            reason = f"does not know the flag {flag}{instead}"
+        else:
+            reason = first.headline
         return Untestable(rule.says_nothing, reason, first)
     return Failed(first, tuple(others), flaky)
 
 
 def judge_import(execution: Execution, rules: RuleSet) -> Failed:
-    """Turn a failed import of a model into an outcome. An error that no rule names has the class `import-error`."""
+    """Turn a failed import of a model into an outcome. An error that no rule names has
+    the class `import-error`.
+    """
     first, *_ = diagnose(execution, _without_machine(rules)).failures
     if execution.ending is Ending.EXITED and first.failure_class != "import-error":
-        first = in_class(first, rules.by_name["import-error"], f"import-error:{first.signature}")
+        first = in_class(
+            first, rules.by_name["import-error"], f"import-error:{first.signature}"
+        )
     return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
 
 
@@ -112,55 +163,104 @@ _RUN_CLASSES = {"timeout": "run-timeout", "out-of-memory": "run-out-of-memory"}
 
 
 def judge_run(
-    execution: Execution, rules: RuleSet, runner: Runner, metrics: Mapping[str, float], *, flaky: bool = False
+    execution: Execution,
+    rules: RuleSet,
+    runner: Runner,
+    metrics: Mapping[str, float],
+    *,
+    flaky: bool = False,
 ) -> Outcome:
-    """Turn the run of a compiled program into an outcome. metrics: numbers on a wrong result, if there is one."""
-    if (unusable := machine_problem(execution)) is not None:
+    """Turn the run of a compiled program into an outcome. metrics: numbers on a wrong
+    result, if there is one.
+    """
+    unusable = machine_problem(execution)
+    if unusable is not None:
         return unusable
-    numbers: dict[str, Detail] = {name: int(metrics[name]) for name in _WRONG_COUNTS if name in metrics}
-    numbers |= {name: f"{metrics[name]:.3g}" for name in ("max_abs_error", "max_rel_error") if name in metrics}
+    numbers: dict[str, Detail] = {
+        name: int(metrics[name]) for name in _WRONG_COUNTS if name in metrics
+    }
+    numbers |= {
+        name: f"{metrics[name]:.3g}"
+        for name in ("max_abs_error", "max_rel_error")
+        if name in metrics
+    }
     if execution.ok:
         return Compiled()
-    if (unusable := runner.unusable(execution.stderr.text)) is not None:
+    unusable = runner.unusable(execution.stderr.text)
+    if unusable is not None:
         return unusable
     first, *_ = diagnose(execution, _without_machine(rules)).failures
     if first.failure_class == "wrong-result":
         details = {**first.details, **numbers}
         headline = first.headline
         if "actual" in details and "expected" in details:
-            place = f", element {details['element']}" if "element" in details else ""
-            share = f"; {details['mismatches']} of {details['elements']} elements differ" if details.get("mismatches") else ""
-            headline = f"result {details['output']}{place} is {details['actual']}, expected {details['expected']}{share}"
-        return Failed(replace(first, stage=Stage.COMPARE, headline=headline, details=details), flaky=flaky)
+            if "element" in details:
+                place = f", element {details['element']}"
+            else:
+                place = ""
+            if details.get("mismatches"):
+                share = (
+                    f"; {details['mismatches']} of {details['elements']} elements "
+                    "differ"
+                )
+            else:
+                share = ""
+            headline = (
+                f"result {details['output']}{place} is {details['actual']}, expected "
+                f"{details['expected']}{share}"
+            )
+        return Failed(
+            replace(first, stage=Stage.COMPARE, headline=headline, details=details),
+            flaky=flaky,
+        )
     if first.family == "run":
         return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
     crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
-    name = _RUN_CLASSES.get(first.failure_class, "run-crash" if crashed else "run-failure")
-    failure = in_class(
-        first, rules.by_name[name], f"{name}:{first.signature}" if name in ("run-crash", "run-failure") else name
+    name = _RUN_CLASSES.get(
+        first.failure_class, "run-crash" if crashed else "run-failure"
     )
-    return Failed(replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky)
+    failure = in_class(
+        first,
+        rules.by_name[name],
+        f"{name}:{first.signature}" if name in ("run-crash", "run-failure") else name,
+    )
+    return Failed(
+        replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky
+    )
 
 
 def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
-    """Add to the signature of a wrong result whether it is a number, and the operation that computes this result.
+    """Add to the signature of a wrong result whether it is a number, and the operation
+    that computes this result.
 
-    Both are the same on each release that has the defect; elements and values need not be.
+    Both are the same on each release that has the defect; elements and values need not
+    be.
     """
-    if not isinstance(outcome, Failed) or outcome.failure.failure_class != "wrong-result":
+    if (
+        not isinstance(outcome, Failed)
+        or outcome.failure.failure_class != "wrong-result"
+    ):
         return outcome
     wrong, output = outcome.failure, int(outcome.failure.details.get("output", 0))
     sort, name = _sort_of_result(wrong)[0], operator(output)
-    signature = " ".join(filter(None, (wrong.signature, sort if sort in _NOT_NUMBERS else "", name)))
+    signature = " ".join(
+        filter(None, (wrong.signature, sort if sort in _NOT_NUMBERS else "", name))
+    )
     if name:
-        headline = wrong.headline.replace(f"result {output}", f"result {output} ({name})", 1)
+        headline = wrong.headline.replace(
+            f"result {output}", f"result {output} ({name})", 1
+        )
         wrong = replace(wrong, headline=headline, details={**wrong.details, "op": name})
     return replace(outcome, failure=replace(wrong, signature=signature))
 
 
 def is_recorded_as(signature: str, recorded: str) -> bool:
-    """Return whether a signature is a recorded one. That of a wrong result was shorter in older versions."""
-    return signature == recorded or (signature.startswith("wrong-result:") and signature.startswith(f"{recorded} "))
+    """Return whether a signature is a recorded one. That of a wrong result was shorter
+    in older versions.
+    """
+    return signature == recorded or (
+        signature.startswith("wrong-result:") and signature.startswith(f"{recorded} ")
+    )
 
 
 _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")
@@ -168,42 +268,85 @@ _WRONG_COUNTS = ("output", "element", "mismatches", "elements", "nan", "inf")
 
 @cache
 def _without_machine(rules: RuleSet) -> RuleSet:
-    """Return the rules without the packaged ones for problems of the machine, which `machine_problem` decides by facts.
+    """Return the rules without the packaged ones for problems of the machine, which
+    `machine_problem` decides by facts.
 
-    Only a log has no facts. In a run, any other message about a full disk or a missing library is the compiler's own.
+    Only a log has no facts. In a run, any other message about a full disk or a missing
+    library is the compiler's own.
     """
     packaged = packaged_rules().by_name
-    return RuleSet(tuple(rule for rule in rules if rule.says_nothing not in OF_MACHINE or rule is not packaged.get(rule.name)))
+    return RuleSet(
+        tuple(
+            rule
+            for rule in rules
+            if rule.says_nothing not in OF_MACHINE
+            or rule is not packaged.get(rule.name)
+        )
+    )
 
 
 def machine_problem(execution: Execution) -> Untestable | None:
-    """Return the problem of the machine that made a run fail, which says nothing about the compiler, if there is one."""
+    """Return the problem of the machine that made a run fail, which says nothing about
+    the compiler, if there is one.
+    """
     head = execution.stderr.head
     if execution.ending is Ending.NOT_STARTED:
-        return Untestable(Cause.TOOLCHAIN, head.strip() or "the compiler could not be started")
+        return Untestable(
+            Cause.TOOLCHAIN, head.strip() or "the compiler could not be started"
+        )
     if execution.ok or execution.ending is Ending.OVER_OUTPUT:
         return None
     if _is_not_loaded(execution):
         exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
-        return Untestable(Cause.TOOLCHAIN, exception[0].strip() if exception else execution.stderr.first_line)
-    full = _NEARLY_FULL if _NO_SPACE in execution.stderr.text or _NO_SPACE in execution.stdout.text else _FULL
+        return Untestable(
+            Cause.TOOLCHAIN,
+            exception[0].strip() if exception else execution.stderr.first_line,
+        )
+    if _NO_SPACE in execution.stderr.text or _NO_SPACE in execution.stdout.text:
+        full = _NEARLY_FULL
+    else:
+        full = _FULL
     if execution.disk_free is not None and execution.disk_free < full:
-        return Untestable(Cause.ENVIRONMENT, f"no space left on the disk: {execution.disk_free >> 10} KiB were free")
-    if execution.ending is Ending.TIMED_OUT and execution.waited > _WAITED * execution.seconds:
-        times = f"{execution.seconds:.0f} s, {execution.waited:.0f} s of them without a core of the busy machine"
-        return Untestable(Cause.ENVIRONMENT, f"stopped after {times}; use fewer --jobs, or a limit without waiting: `120s cpu`")
-    if execution.ending is Ending.SIGNALLED and execution.signal in (signal.SIGKILL, signal.SIGTERM, signal.SIGINT):
+        return Untestable(
+            Cause.ENVIRONMENT,
+            f"no space left on the disk: {execution.disk_free >> 10} KiB were free",
+        )
+    if (
+        execution.ending is Ending.TIMED_OUT
+        and execution.waited > _WAITED * execution.seconds
+    ):
+        times = (
+            f"{execution.seconds:.0f} s, {execution.waited:.0f} s of them without a "
+            "core of the busy machine"
+        )
+        return Untestable(
+            Cause.ENVIRONMENT,
+            (
+                f"stopped after {times}; use fewer --jobs, or a limit without "
+                "waiting: `120s cpu`"
+            ),
+        )
+    if execution.ending is Ending.SIGNALLED and execution.signal in (
+        signal.SIGKILL,
+        signal.SIGTERM,
+        signal.SIGINT,
+    ):
         name = signal.Signals(execution.signal).name
         return Untestable(
             Cause.ENVIRONMENT,
             f"killed from outside by {name} at {execution.peak_rss_mb:.0f} MiB"
-            + ("; the system may have run out of memory" if execution.signal == signal.SIGKILL else ""),
+            + (
+                "; the system may have run out of memory"
+                if execution.signal == signal.SIGKILL
+                else ""
+            ),
         )
     return None
 
 
 def _is_not_loaded(execution: Execution) -> bool:
-    """Return whether the system's loader or a shell, not the compiler, wrote the first line: it begins with the program.
+    """Return whether the system's loader or a shell, not the compiler, wrote the first
+    line: it begins with the program.
 
     The same where Python cannot load a library of a package.
     """
@@ -211,20 +354,33 @@ def _is_not_loaded(execution: Execution) -> bool:
     if match is None:
         return _PYTHON_NOT_LOADED.search(execution.stderr.text) is not None
     program = Path(match["program"])
-    is_program = program.name == Path(execution.argv[0]).name or (program.is_absolute() and os.access(program, os.X_OK))
-    return is_program and (match["symbol"] is not None or execution.exit_code in _NOT_RUN)
+    is_program = program.name == Path(execution.argv[0]).name or (
+        program.is_absolute() and os.access(program, os.X_OK)
+    )
+    return is_program and (
+        match["symbol"] is not None or execution.exit_code in _NOT_RUN
+    )
 
 
 def needs_pass(execution: Execution, rules: RuleSet) -> bool:
-    """Whether only a second run that prints the failing pass can identify the failure."""
-    return machine_problem(execution) is None and diagnose(execution, _without_machine(rules)).needs_pass
+    """Whether only a second run that prints the failing pass can identify the
+    failure.
+    """
+    return (
+        machine_problem(execution) is None
+        and diagnose(execution, _without_machine(rules)).needs_pass
+    )
 
 
 def status_of(probe: Probe) -> Status:
-    """Compare an outcome with what the recipe expects at this version: a known failure is xfail, its absence xpass."""
+    """Compare an outcome with what the recipe expects at this version: a known failure
+    is xfail, its absence xpass.
+    """
     failure = probe.outcome.failure
     if isinstance(probe.outcome, Compiled):
-        return Status.XPASS if expectation_for(probe.case, probe.version) else Status.PASSED
+        if expectation_for(probe.case, probe.version):
+            return Status.XPASS
+        return Status.PASSED
     if failure and expectation_for(probe.case, probe.version, failure):
         return Status.XFAIL
     return Status(probe.outcome.plain_status)
@@ -240,15 +396,21 @@ _CLEAR = 0.01  # a relative error that no rounding explains
 
 
 def same_wrong_result(reference: Failure) -> Match:
-    """Match wrong results of the same sort: another shape, NaN, infinity, or numbers that are off by about as much.
+    """Match wrong results of the same sort: another shape, NaN, infinity, or numbers
+    that are off by about as much.
 
-    Of numbers a tenth of the error is enough, at most a hundredth of the value. The index of the result may differ.
+    Of numbers a tenth of the error is enough, at most a hundredth of the value. The
+    index of the result may differ.
     """
     sort, error = _sort_of_result(reference)
 
     def matches(failure: Failure) -> bool:
         other, seen = _sort_of_result(failure)
-        return failure.failure_class == reference.failure_class and other == sort and seen >= min(_CLEAR, error / 10)
+        return (
+            failure.failure_class == reference.failure_class
+            and other == sort
+            and seen >= min(_CLEAR, error / 10)
+        )
 
     return matches
 
@@ -258,14 +420,19 @@ def _sort_of_result(failure: Failure) -> tuple[str, float]:
     details = failure.details
     if "kind" in details:
         return str(details["kind"]), 0.0
-    if sort := next((sort for sort in _NOT_NUMBERS if details.get(sort)), None):
+    sort = next((sort for sort in _NOT_NUMBERS if details.get(sort)), None)
+    if sort:
         return sort, 0.0
-    relative, absolute = (float(details.get(f"max_{name}_error", 0)) for name in ("rel", "abs"))
+    relative, absolute = (
+        float(details.get(f"max_{name}_error", 0)) for name in ("rel", "abs")
+    )
     return "numbers", relative or absolute
 
 
 def same_family(reference: Failure) -> Match:
-    """Match any class of the family: for a root cause whose class changes between releases."""
+    """Match any class of the family: for a root cause whose class changes between
+    releases.
+    """
     return lambda failure: failure.family == reference.family
 
 
@@ -280,17 +447,27 @@ def any_failure(_: Failure) -> bool:
 
 
 def verdict_of(outcome: Outcome, match: Match) -> Verdict:
-    """Return the verdict on the failure that `match` recognises; another failure and a flaky one are skipped."""
-    if isinstance(outcome, Failed) and not outcome.flaky and any(map(match, (outcome.failure, *outcome.others))):
+    """Return the verdict on the failure that `match` recognises; another failure and a
+    flaky one are skipped.
+    """
+    if (
+        isinstance(outcome, Failed)
+        and not outcome.flaky
+        and any(map(match, (outcome.failure, *outcome.others)))
+    ):
         return Verdict.BAD
-    return Verdict.GOOD if isinstance(outcome, Compiled) else Verdict.SKIP
+    if isinstance(outcome, Compiled):
+        return Verdict.GOOD
+    return Verdict.SKIP
 
 
 RUN_MS = "run_ms"  # the metric of a run that is measured
 DISPATCHES = "dispatches"
 
 
-def judge_thresholds(case: Case, metrics: Mapping[str, float], stage: Stage) -> Failed | Untestable | None:
+def judge_thresholds(
+    case: Case, metrics: Mapping[str, float], stage: Stage
+) -> Failed | Untestable | None:
     """Return the first number of a stage that is above its threshold or not known."""
     for name, largest in case.thresholds:
         if (name == RUN_MS) != (stage is Stage.BENCHMARK):
@@ -302,28 +479,43 @@ def judge_thresholds(case: Case, metrics: Mapping[str, float], stage: Stage) -> 
     return None
 
 
-def _above(name: str, value: float, largest: float, stage: Stage = Stage.COMPILE, *, lower_is_worse: bool = False) -> Failed:
+def _above(
+    name: str,
+    value: float,
+    largest: float,
+    stage: Stage = Stage.COMPILE,
+    *,
+    lower_is_worse: bool = False,
+) -> Failed:
     details = {"value": f"{value:.4g}", "threshold": f"{largest:.4g}"}
     if value == int(value) and largest == int(largest):
         details = {"value": f"{value:.0f}", "threshold": f"{largest:.0f}"}
-    headline = f"{name} is {details['value']}, {'below' if lower_is_worse else 'above'} {details['threshold']}"
-    return Failed(Failure("metric", "metric", f"metric:{name}", headline, details=details, stage=stage))
+    headline = (
+        f"{name} is {details['value']}, {'below' if lower_is_worse else 'above'} "
+        f"{details['threshold']}"
+    )
+    return Failed(
+        Failure(
+            "metric", "metric", f"metric:{name}", headline, details=details, stage=stage
+        )
+    )
 
 
 _NEAR = 1.3  # a value within this factor of the threshold is measured again
 TIMES = 3  # measurements at most; the smallest counts, since a busy machine only adds
 
 
-_OF_THE_MACHINE = re.compile(r"(?:^|_)(?:seconds|s|ms|us|ns|rss_mb)$")  # times and memory
+# times and memory
+_OF_THE_MACHINE = re.compile(r"(?:^|_)(?:seconds|s|ms|us|ns|rss_mb)$")
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number of a compile that succeeds, or the run time of what it wrote: one of this program, or any that a recipe's
-    compiler prints.
+    """A number of a compile that succeeds, or the run time of what it wrote: one of
+    this program, or any that a recipe's compiler prints.
 
-    lower_is_worse: it became worse when it shrank, such as a number of vectorized loops. Then its reciprocal is compared, which
-    grows.
+    lower_is_worse: it became worse when it shrank, such as a number of vectorized
+    loops. Then its reciprocal is compared, which grows.
     """
 
     name: str
@@ -332,7 +524,8 @@ class Metric:
     CPU_SECONDS: ClassVar[Metric]
     PEAK_RSS_MB: ClassVar[Metric]
     ARTIFACT_BYTES: ClassVar[Metric]
-    RUN_SECONDS: ClassVar[Metric]  # measured in turn with the good and the bad compiler of a bisect
+    # measured in turn with the good and the bad compiler of a bisect
+    RUN_SECONDS: ClassVar[Metric]
 
     def __str__(self) -> str:
         return self.name
@@ -343,45 +536,76 @@ class Metric:
         return _OF_THE_MACHINE.search(self.name) is None
 
     def compared(self, value: float) -> float:
-        """Return what is compared of a value; the other way round, the value of what is compared."""
+        """Return what is compared of a value; the other way round, the value of what is
+        compared.
+        """
         if not self.lower_is_worse:
             return value
-        return 1 / value if value > 0 else math.inf
+        if value > 0:
+            return 1 / value
+        return math.inf
 
 
 Metric.CPU_SECONDS, Metric.PEAK_RSS_MB = Metric("cpu_seconds"), Metric("peak_rss_mb")
-Metric.ARTIFACT_BYTES, Metric.RUN_SECONDS = Metric("artifact_bytes"), Metric("run_seconds")
+Metric.ARTIFACT_BYTES = Metric("artifact_bytes")
+Metric.RUN_SECONDS = Metric("run_seconds")
 
 
 @dataclass(frozen=True, slots=True)
 class MetricThreshold:
-    """Reads a compile whose number is above the threshold as a failure of its own class.
+    """Reads a compile whose number is above the threshold as a failure of its own
+    class.
 
-    Every search that looks for failures can then look for numbers. Other failures stay what they are. threshold: of what is
-    compared of the metric.
+    Every search that looks for failures can then look for numbers. Other failures stay
+    what they are. threshold: of what is compared of the metric.
     """
 
     metric: Metric
     threshold: float
 
     def read(self, probe: Probe, again: Callable[[], Probe]) -> Probe:
-        """Return the probe as the threshold judges it. `again` repeats the compile while the value is near the threshold."""
+        """Return the probe as the threshold judges it. `again` repeats the compile
+        while the value is near the threshold.
+        """
         value = value_of(probe, self.metric)
         for _ in range(TIMES - 1):
-            if value is None or self.metric.exact or not self.threshold / _NEAR < value < self.threshold * _NEAR:
+            if (
+                value is None
+                or self.metric.exact
+                or not self.threshold / _NEAR < value < self.threshold * _NEAR
+            ):
                 break
             repeated = value_of(again(), self.metric)
-            value = value if repeated is None else min(value, repeated)
+            if repeated is None:
+                value = value
+            else:
+                value = min(value, repeated)
         if value is None or value <= self.threshold:
             return probe
-        value, threshold = self.metric.compared(value), self.metric.compared(self.threshold)
-        return replace(probe, outcome=_above(self.metric.name, value, threshold, lower_is_worse=self.metric.lower_is_worse))
+        value = self.metric.compared(value)
+        threshold = self.metric.compared(self.threshold)
+        return replace(
+            probe,
+            outcome=_above(
+                self.metric.name,
+                value,
+                threshold,
+                lower_is_worse=self.metric.lower_is_worse,
+            ),
+        )
 
 
 def value_of(probe: Probe, metric: Metric) -> float | None:
-    """Return what is compared of the number, if the case compiled and it was measured."""
+    """Return what is compared of the number, if the case compiled and it was
+    measured.
+    """
     if not isinstance(probe.outcome, Compiled):
         return None
-    own = {Metric.CPU_SECONDS.name: probe.measured.cpu_seconds, Metric.PEAK_RSS_MB.name: probe.measured.peak_rss_mb}
+    own = {
+        Metric.CPU_SECONDS.name: probe.measured.cpu_seconds,
+        Metric.PEAK_RSS_MB.name: probe.measured.peak_rss_mb,
+    }
     value = own.get(metric.name, probe.measured.metrics.get(metric.name))
-    return None if value is None else metric.compared(value)
+    if value is None:
+        return None
+    return metric.compared(value)

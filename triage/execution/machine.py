@@ -55,23 +55,47 @@ def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
     try:
         home = open_home()
     except TriageError as error:
-        return [*checks, _broken("home", error, "set TRIAGE_HOME to a folder that you may write to")]
+        return [
+            *checks,
+            _broken("home", error, "set TRIAGE_HOME to a folder that you may write to"),
+        ]
     checks.insert(0, MachineCheck("home", Grade.GOOD, str(home)))
     registry = ToolchainRegistry(home, compilers, stop=threading.Event())
     for family in compilers:
         checks += _checks_of_releases(registry, family)
     installs = stored(home)
-    damaged = ", ".join(install.folder.name for install in installs if not install.intact)
-    found = f"{len(installs)} installed, {sum(install.bytes for install in installs) / _GIB:.1f} GiB"
-    checks.append(_checked("toolchains", found, f"damaged, will be installed again when used: {damaged}" if damaged else ""))
+    damaged = ", ".join(
+        install.folder.name for install in installs if not install.intact
+    )
+    found = (
+        f"{len(installs)} installed, "
+        f"{sum(install.bytes for install in installs) / _GIB:.1f} GiB"
+    )
+    checks.append(
+        _checked(
+            "toolchains",
+            found,
+            f"damaged, will be installed again when used: {damaged}" if damaged else "",
+        )
+    )
     checks.append(_check_of_results(home))
     left = [str(path) for path in sorted((home / "scratch").glob(f"{LEFT}*"))]
-    found = f"{len(left)} folders that could not be removed" if left else "no compile left files behind"
-    checks.append(_checked("scratch", found, f"remove {', '.join(left[:3])}" if left else ""))
-    for importer in filter(None, (family.onnx_importer for family in compilers.values())):
+    if left:
+        found = f"{len(left)} folders that could not be removed"
+    else:
+        found = "no compile left files behind"
+    checks.append(
+        _checked("scratch", found, f"remove {', '.join(left[:3])}" if left else "")
+    )
+    for importer in filter(
+        None, (family.onnx_importer for family in compilers.values())
+    ):
         answer = capture([sys.executable, "-m", importer.module, "--help"], timeout=120)
         reason = answer.stderr.last_line or "it printed no reason"
-        found, advice = ("works", "") if answer.ok else (reason, "`.onnx` inputs will be untestable")
+        if answer.ok:
+            found, advice = ("works", "")
+        else:
+            found, advice = (reason, "`.onnx` inputs will be untestable")
         checks.append(_checked("ONNX import", found, advice))
     return checks
 
@@ -90,32 +114,76 @@ def _checks_of_machine() -> Iterator[MachineCheck]:
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
-    advice = "" if free > _ROOM else "a toolchain takes about 450 MiB; `triage toolchains prune` frees some"
+    if free > _ROOM:
+        advice = ""
+    else:
+        advice = "a toolchain takes about 450 MiB; `triage toolchains prune` frees some"
     yield _checked("disk", f"{free / _GIB:.1f} GiB free", advice)
     total, available = memory()
-    advice = "" if available > _MEMORY else "large models will be untestable; give a recipe a lower memory limit"
-    yield _checked("machine", f"{os.cpu_count()} cores, {available / _GIB:.1f} of {total / _GIB:.1f} GiB available", advice)
+    if available > _MEMORY:
+        advice = ""
+    else:
+        advice = "large models will be untestable; give a recipe a lower memory limit"
+    yield _checked(
+        "machine",
+        (
+            f"{os.cpu_count()} cores, {available / _GIB:.1f} of {total / _GIB:.1f} "
+            "GiB available"
+        ),
+        advice,
+    )
     try:
-        answer = capture([find_uv_bin(), "--version"], timeout=30, purpose=Purpose.INSTALL)
-        problem = None if answer.ok else answer.stderr.last_line
-        yield _broken("uv", problem, "install this program again") if problem else _checked("uv", answer.stdout.text.strip())
+        answer = capture(
+            [find_uv_bin(), "--version"], timeout=30, purpose=Purpose.INSTALL
+        )
+        if answer.ok:
+            problem = None
+        else:
+            problem = answer.stderr.last_line
+        yield (
+            _broken("uv", problem, "install this program again")
+            if problem
+            else _checked("uv", answer.stdout.text.strip())
+        )
     except FileNotFoundError as error:
         yield _broken("uv", error, "install this program again")
     with temporary_folder() as scratch:
         randomised = run(["true"], Limits(timeout=10), scratch).randomised
-    found = "random: a few verdicts may differ from run to run" if randomised else "fixed for every compile"
-    yield _checked("address layout", found, "a container's seccomp profile often forbids fixed addresses" if randomised else "")
+    if randomised:
+        found = "random: a few verdicts may differ from run to run"
+    else:
+        found = "fixed for every compile"
+    yield _checked(
+        "address layout",
+        found,
+        "a container's seccomp profile often forbids fixed addresses"
+        if randomised
+        else "",
+    )
     missing = ", ".join(missing_containment())
-    advice = "a process that leaves its parent may survive its compile; another container runtime or kernel may allow this"
-    yield _checked("containment", f"missing: {missing}" if missing else "subreaper and marked processes", missing and advice)
+    advice = (
+        "a process that leaves its parent may survive its compile; another container "
+        "runtime or kernel may allow this"
+    )
+    yield _checked(
+        "containment",
+        f"missing: {missing}" if missing else "subreaper and marked processes",
+        missing and advice,
+    )
 
 
-def _checks_of_releases(registry: ToolchainRegistry, family: str) -> Iterator[MachineCheck]:
+def _checks_of_releases(
+    registry: ToolchainRegistry, family: str
+) -> Iterator[MachineCheck]:
     name = f"{family} releases"
     try:
         refs = [ref.revision.name for ref in registry.releases(family)]
         none = _broken(name, f"none for this platform at {registry.index.url}")
-        yield _checked(name, f"{len(refs)} on the index, {refs[0]} to {refs[-1]}") if refs else none
+        yield (
+            _checked(name, f"{len(refs)} on the index, {refs[0]} to {refs[-1]}")
+            if refs
+            else none
+        )
     except TriageError as error:
         yield _broken(name, error)
     name = f"{family} installed"
@@ -123,7 +191,10 @@ def _checks_of_releases(registry: ToolchainRegistry, family: str) -> Iterator[Ma
         ref = registry.resolve("installed", family)
     except EnvironmentFailure:
         installed = registry.installed_releases(family)
-        newest = f"{installed[-1].revision.name} the newest" if installed else "installed when first used"
+        if installed:
+            newest = f"{installed[-1].revision.name} the newest"
+        else:
+            newest = "installed when first used"
         yield _checked(name, f"{len(installed)} in the cache, {newest}")
         return
     except TriageError as error:
@@ -131,7 +202,13 @@ def _checks_of_releases(registry: ToolchainRegistry, family: str) -> Iterator[Ma
         return
     try:
         toolchain = registry.obtain(ref)
-        yield _checked(name, f"{toolchain.revision.name} with {', '.join(sorted(toolchain.capabilities.backends))}")
+        yield _checked(
+            name,
+            (
+                f"{toolchain.revision.name} with "
+                f"{', '.join(sorted(toolchain.capabilities.backends))}"
+            ),
+        )
     except TriageError as error:
         yield _broken(name, error)
 
@@ -144,4 +221,8 @@ def _check_of_results(home: Path) -> MachineCheck:
     except TriageError as error:
         return _broken("result cache", error)
     damaged = ", ".join(path.name for path in set_aside_files(home / "evidence.db"))
-    return _checked("result cache", f"{count} results", f"set aside as damaged, may be removed: {damaged}" if damaged else "")
+    return _checked(
+        "result cache",
+        f"{count} results",
+        f"set aside as damaged, may be removed: {damaged}" if damaged else "",
+    )

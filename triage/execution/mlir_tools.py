@@ -1,4 +1,6 @@
-"""Use a toolchain's own tools, which know every dialect of their version: its `opt` program and its Python modules."""
+"""Use a toolchain's own tools, which know every dialect of their version: its `opt`
+program and its Python modules.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +26,24 @@ _GENERIC = ("--mlir-print-op-generic",)
 
 
 class AnsweringProcess:
-    """A process that answers one request after another, each sent as its length, in 8 hexadecimal digits, and its bytes.
+    """A process that answers one request after another, each sent as its length, in 8
+    hexadecimal digits, and its bytes.
 
-    It is started for the first request, and again after it ended or hung. Safe for several threads.
+    It is started for the first request, and again after it ended or hung. Safe for
+    several threads.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], stop: StopSignal) -> None:
+    def __init__(
+        self, argv: Sequence[str], env: Mapping[str, str], stop: StopSignal
+    ) -> None:
         """Start nothing yet. `env` has variables in addition to those of a compiler."""
         self._argv, self._env, self._stop = argv, env, stop
         self._lock = threading.Lock()
         self._contained: Contained | None = None
 
     def ask(self, request: bytes, timeout: float) -> bytes | None:
-        """Return the answer, or None if the process cannot be started, ends, or gives none within `timeout` seconds.
+        """Return the answer, or None if the process cannot be started, ends, or gives
+        none within `timeout` seconds.
 
         Raises Interrupted when the stop signal is set.
         """
@@ -45,9 +52,14 @@ class AnsweringProcess:
             try:
                 if self._contained is None:
                     env = environment(Purpose.COMPILE, self._env)
-                    self._contained = Contained(self._argv, stdin=PIPE, stdout=PIPE, stderr=NULL, env=env)
-                answer = within(timeout, self._stop, partial(_exchange, self._contained, request))
-            except (OSError, ValueError):  # it is silent, or something else writes to its standard output
+                    self._contained = Contained(
+                        self._argv, stdin=PIPE, stdout=PIPE, stderr=NULL, env=env
+                    )
+                answer = within(
+                    timeout, self._stop, partial(_exchange, self._contained, request)
+                )
+            # it is silent, or something else writes to its standard output
+            except (OSError, ValueError):
                 pass
             finally:
                 if answer is None:
@@ -76,12 +88,20 @@ def _exchange(contained: Contained, request: bytes) -> bytes | None:
     sink.flush()
     length = int(source.read(8), 16)
     data = source.read(length)
-    return data if len(data) == length else None
+    if len(data) == length:
+        return data
+    return None
 
 
-def toolchain_python(work: str, name: str, path: Sequence[Path], stop: StopSignal) -> AnsweringProcess:
-    """Return a process that imports the Python modules of a toolchain, see `python_worker`."""
-    env = {"PYTHONDONTWRITEBYTECODE": "1"} | ({"PYTHONPATH": os.pathsep.join(map(str, path))} if path else {})
+def toolchain_python(
+    work: str, name: str, path: Sequence[Path], stop: StopSignal
+) -> AnsweringProcess:
+    """Return a process that imports the Python modules of a toolchain, see
+    `python_worker`.
+    """
+    env = {"PYTHONDONTWRITEBYTECODE": "1"} | (
+        {"PYTHONPATH": os.pathsep.join(map(str, path))} if path else {}
+    )
     # -P: modules next to the script must not hide those of the toolchain.
     return AnsweringProcess([sys.executable, "-P", str(WORKER), work, name], env, stop)
 
@@ -91,7 +111,9 @@ class Reader:
 
     def __init__(self, tools: MlirTools, stop: threading.Event) -> None:
         self._optimizer, self._stop = tools.optimizer, stop
-        self._python = toolchain_python("check", tools.package, [tools.python_root], stop)
+        self._python = toolchain_python(
+            "check", tools.package, [tools.python_root], stop
+        )
         self._lock = threading.Lock()
         self._bindings: bool | None = None
         """Whether the Python bindings work, once they were asked."""
@@ -99,37 +121,58 @@ class Reader:
     def generic(self, path: Path, *, elide: bool = False) -> str | None:
         """Return the generic form of a file with locations, if it parses.
 
-        With `elide`, large constants are left out. The result does not compile until other values replace them.
+        With `elide`, large constants are left out. The result does not compile until
+        other values replace them.
         """
         options = [*_GENERIC, "--mlir-print-debuginfo"]
         if elide:
-            options += [f"--mlir-elide-elementsattrs-if-larger={_LARGE}", "--mlir-elide-resource-strings-if-larger=64"]
+            options += [
+                f"--mlir-elide-elementsattrs-if-larger={_LARGE}",
+                "--mlir-elide-resource-strings-if-larger=64",
+            ]
         return self._printed([*options, str(path)])
 
     def parse_error(self, path: Path) -> str | None:
-        """Return the first error of the tools for a file, or how they ended, unless it parses."""
+        """Return the first error of the tools for a file, or how they ended, unless it
+        parses.
+        """
         with temporary_folder() as folder:
             execution = self._run([str(path), "-o", os.devnull], folder)
-        lines = [line.strip() for line in execution.stderr.text.splitlines() if line.strip()]
-        first = next((line for line in lines if "error:" in line), lines[0] if lines else "")
-        return None if execution.ok else first or f"the tools ended with {execution.ending} and printed nothing"
+        lines = [
+            line.strip() for line in execution.stderr.text.splitlines() if line.strip()
+        ]
+        first = next(
+            (line for line in lines if "error:" in line), lines[0] if lines else ""
+        )
+        if execution.ok:
+            return None
+        return first or f"the tools ended with {execution.ending} and printed nothing"
 
     def transformed(self, text: str, options: tuple[str, ...] = ()) -> str | None:
-        """Return the text in the custom syntax after the passes that `options` name, unless one fails."""
+        """Return the text in the custom syntax after the passes that `options` name,
+        unless one fails.
+        """
         with temporary_folder() as folder:
             source = folder / "source.mlir"
             source.write_text(text, "utf-8")
             return self._printed([*options, str(source)])
 
     def valid(self, text: str) -> str | None:
-        """Return the generic form of a module, as the toolchain prints it, if it is valid."""
+        """Return the generic form of a module, as the toolchain prints it, if it is
+        valid.
+        """
         with self._lock:
             if self._bindings is None:
-                self._bindings = (self._python.ask(b"module{}", _PATIENCE) or b"").startswith(b"+")
+                self._bindings = (
+                    self._python.ask(b"module{}", _PATIENCE) or b""
+                ).startswith(b"+")
         if not self._bindings:
             return self.transformed(text, _GENERIC)
-        answer = self._python.ask(text.encode(), _PATIENCE) or b"-"  # a text that ends the process is not valid
-        return answer[1:].decode("utf-8", "replace") if answer.startswith(b"+") else None
+        # a text that ends the process is not valid
+        answer = self._python.ask(text.encode(), _PATIENCE) or b"-"
+        if answer.startswith(b"+"):
+            return answer[1:].decode("utf-8", "replace")
+        return None
 
     def close(self) -> None:
         """End the process with the Python bindings."""
@@ -139,8 +182,16 @@ class Reader:
         with temporary_folder() as folder:
             target = folder / "printed"
             execution = self._run([*arguments, "-o", str(target)], folder)
-            return target.read_text("utf-8", "replace") if execution.ok else None
+            if execution.ok:
+                return target.read_text("utf-8", "replace")
+            return None
 
     def _run(self, arguments: list[str], folder: Path) -> Execution:
         argv = [str(self._optimizer), *arguments]
-        return run(argv, _LIMITS, folder, env={"LLVM_DISABLE_SYMBOLIZATION": "1"}, stop=self._stop)
+        return run(
+            argv,
+            _LIMITS,
+            folder,
+            env={"LLVM_DISABLE_SYMBOLIZATION": "1"},
+            stop=self._stop,
+        )

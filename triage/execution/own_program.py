@@ -1,4 +1,6 @@
-"""Look for a failure that a program lost: the newest release may make another program of a source than an old one."""
+"""Look for a failure that a program lost: the newest release may make another program
+of a source than an old one.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,12 @@ from triage.model.outcome import Compiled, Failed, Outcome, Probe
 from triage.toolchains.registry import ToolchainRef
 
 
-def newest_that_fails(runner: Engine, case: Case, refs: Sequence[ToolchainRef], what: str) -> Probe | None:
-    """Return the probe of the newest of several toolchains, oldest first, that fails; also if it alone does. what: progress."""
+def newest_that_fails(
+    runner: Engine, case: Case, refs: Sequence[ToolchainRef], what: str
+) -> Probe | None:
+    """Return the probe of the newest of several toolchains, oldest first, that fails;
+    also if it alone does. what: progress.
+    """
     for end in range(len(refs), 0, -runner.jobs):
         batch = [ProbeJob(case, ref) for ref in refs[max(0, end - runner.jobs) : end]]
         probes = {probe.revision.name: probe for probe in runner.probe_all(batch, what)}
@@ -24,10 +30,17 @@ def newest_that_fails(runner: Engine, case: Case, refs: Sequence[ToolchainRef], 
     return None
 
 
-def case_with_own_program(runner: Engine, case: Case, refs: Sequence[ToolchainRef], outcomes: Iterable[Outcome]) -> Case | None:
-    """Return the case with the program that a release itself makes of its source, if that release fails on it.
+def case_with_own_program(
+    runner: Engine,
+    case: Case,
+    refs: Sequence[ToolchainRef],
+    outcomes: Iterable[Outcome],
+) -> Case | None:
+    """Return the case with the program that a release itself makes of its source, if
+    that release fails on it.
 
-    Only for a case with outcomes that all passed: the program that the newest release makes may lack what fails.
+    Only for a case with outcomes that all passed: the program that the newest release
+    makes may lack what fails.
     """
     if not all(isinstance(outcome, Compiled) for outcome in outcomes):
         return None
@@ -40,6 +53,11 @@ def case_with_own_program(runner: Engine, case: Case, refs: Sequence[ToolchainRe
         return None
     maker, source = probe.revision.name, case.input.path.name
     runner.progress.note(
-        f"{case.name} passes with the program that the newest release makes of {source}, not with {maker}'s own"
+        f"{case.name} passes with the program that the newest release makes of "
+        f"{source}, not with {maker}'s own"
     )
-    return replace(case, name=f"{case.name} made by {maker}", input=replace(case.input, maker=maker))
+    return replace(
+        case,
+        name=f"{case.name} made by {maker}",
+        input=replace(case.input, maker=maker),
+    )

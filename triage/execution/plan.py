@@ -1,4 +1,6 @@
-"""Plan the task of a case on a toolchain: prepare its input, compile its libraries, compute what its reference expects."""
+"""Plan the task of a case on a toolchain: prepare its input, compile its libraries,
+compute what its reference expects.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,15 @@ from triage.model.case import OWN, Case, Flag, InputKind, Library, Reference
 from triage.model.content import file_sha256
 from triage.model.errors import TriageError
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.outcome import OF_MACHINE, Cause, Compiled, Failed, Probe, Untestable
+from triage.model.outcome import (
+    OF_MACHINE,
+    Cause,
+    Compiled,
+    Failed,
+    Outcome,
+    Probe,
+    Untestable,
+)
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -40,16 +50,22 @@ class Planner:
     _kept: KeptFiles = field(default_factory=KeptFiles)
 
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:
-        """Return the task of a case, or the probe that says why there is nothing to compile."""
+        """Return the task of a case, or the probe that says why there is nothing to
+        compile.
+        """
         try:
             return self._task(case, toolchain)
         except NoTask as error:
             return unmade(case, toolchain, error.outcome, cached=error.cached)
 
     def _task(self, case: Case, toolchain: Toolchain) -> Task:
-        prepared, compiler = self._prepared(case, toolchain), self.compilers[case.compiler]
+        prepared = self._prepared(case, toolchain)
+        compiler = self.compilers[case.compiler]
         try:
-            resolved = replace(case, run=case.run.with_arguments()) if case.run else case
+            if case.run:
+                resolved = replace(case, run=case.run.with_arguments())
+            else:
+                resolved = case
         except ValueError as error:
             raise no_recipe(str(error)) from None
         invocation = compiler.invocation(case, toolchain)
@@ -62,8 +78,12 @@ class Planner:
             run = error.outcome
         return Task(case, toolchain, compiler, prepared, invocation, run)
 
-    def input_of(self, case: Case, toolchain: Toolchain | None = None) -> Prepared | Untestable:
-        """Return the file that the compiler reads for a case, or why there is none. `toolchain` imports an ONNX model."""
+    def input_of(
+        self, case: Case, toolchain: Toolchain | None = None
+    ) -> Prepared | Untestable:
+        """Return the file that the compiler reads for a case, or why there is none.
+        `toolchain` imports an ONNX model.
+        """
         try:
             return self._prepared(case, toolchain)
         except NoTask as error:
@@ -74,39 +94,65 @@ class Planner:
         generator: tuple[str, ...] = (sys.executable,)
         if toolchain is not None and case.input.kind is InputKind.ONNX:
             tools = mlir_tools(self.compilers[toolchain.family], toolchain)
-        elif case.input.kind is InputKind.GENERATOR and (words := self.compilers[case.compiler].generator):
+        elif case.input.kind is InputKind.GENERATOR and (
+            words := self.compilers[case.compiler].generator
+        ):
             generator = (str(self._maker(case, toolchain).program), *words)
-        return self.inputs.prepare(case, toolchain, tools.python_root if tools else None, generator)
+        return self.inputs.prepare(
+            case, toolchain, tools.python_root if tools else None, generator
+        )
 
     def _maker(self, case: Case, toolchain: Toolchain | None) -> Toolchain:
-        """Return the toolchain that makes the program of a case: the newest for all, unless the case names one."""
+        """Return the toolchain that makes the program of a case: the newest for all,
+        unless the case names one.
+        """
         rev = case.input.maker
         if rev == OWN and toolchain is not None:
             return toolchain
         try:
-            return self.registry.obtain(self.registry.resolve("latest" if rev in (None, OWN) else rev, case.compiler))
+            return self.registry.obtain(
+                self.registry.resolve(
+                    "latest" if rev in (None, OWN) else rev, case.compiler
+                )
+            )
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
             raise NoTask(Untestable(Cause.TOOLCHAIN, problem)) from None
 
     def _run(self, case: Case, toolchain: Toolchain) -> RunTask | None:
-        """Return the run of a case with all its files. Raises NoTask if it cannot be run."""
-        if (spec := case.run) is None:
+        """Return the run of a case with all its files. Raises NoTask if it cannot be
+        run.
+        """
+        spec = case.run
+        if spec is None:
             return None
         self.inputs.obtain(spec.artifacts)
-        libraries = [self._library(case, library, toolchain) for library in spec.libraries]
+        libraries = [
+            self._library(case, library, toolchain) for library in spec.libraries
+        ]
         if spec.reference:
-            spec = replace(spec, expected=self.reference_results(case, toolchain, spec.reference))
-        if (runner := self.compilers[case.compiler].run) is None:
+            spec = replace(
+                spec, expected=self.reference_results(case, toolchain, spec.reference)
+            )
+        runner = self.compilers[case.compiler].run
+        if runner is None:
             problem = f"{case.compiler} has nothing that runs compiled programs here"
             raise NoTask(Untestable(Cause.TOOLCHAIN, problem))
         values = self.registry.home / "values"
-        return plan_run(case, spec, toolchain, runner, self.registry.runtime, values, libraries)
+        return plan_run(
+            case, spec, toolchain, runner, self.registry.runtime, values, libraries
+        )
 
     def _library(self, case: Case, library: Library, toolchain: Toolchain) -> Path:
         """Return the compiled file of a library, compiled once for each content."""
         plain = replace(
-            case, input=library.input, flags=library.flags, artifacts=library.artifacts, run=None, thresholds=(), benchmarks=()
+            case,
+            input=library.input,
+            flags=library.flags,
+            artifacts=library.artifacts,
+            run=None,
+            thresholds=(),
+            benchmarks=(),
         )
         task = self._task(plain, toolchain)
 
@@ -114,12 +160,16 @@ class Planner:
             target = scratch / "module"
             probe = self.maker.known(task)
             if probe is None or isinstance(probe.outcome, Compiled):
-                probe = self.maker.run(task, on_output=lambda module: module.replace(target), fresh=True)
+                probe = self.maker.run(
+                    task, on_output=lambda module: module.replace(target), fresh=True
+                )
             if not isinstance(probe.outcome, Compiled):
                 raise NoTask(probe.outcome)
             return target
 
-        return self._kept.get(self.registry.home / "modules" / f"{task.key}.module", make).path
+        return self._kept.get(
+            self.registry.home / "modules" / f"{task.key}.module", make
+        ).path
 
     def reference_results(
         self,
@@ -130,43 +180,77 @@ class Planner:
         made: Callable[[Probe], None] = lambda _: None,
         cancelled: StopSignal | None = None,
     ) -> tuple[str, ...]:
-        """Return the results of a reference, computed once for each content. Raises NoTask if there are none.
+        """Return the results of a reference, computed once for each content. Raises
+        NoTask if there are none.
 
-        With `folder`, they are kept there and must be defined. `made` receives the compile that was needed; `cancelled` ends it
-        early, with Interrupted.
+        With `folder`, they are kept there and must be defined. `made` receives the
+        compile that was needed; `cancelled` ends it early, with Interrupted.
         """
-        results, stop = folder or self.registry.home / "results", AnyOf(self.maker.stop, cancelled)
+        results = folder or self.registry.home / "results"
+        stop = AnyOf(self.maker.stop, cancelled)
         if reference.onnxruntime:
             place = results / _onnxruntime_key(case)
-            return _read_results(self._kept.get(place, lambda scratch: _onnxruntime_results(case, scratch, stop)).path)
+            return _read_results(
+                self._kept.get(
+                    place, lambda scratch: _onnxruntime_results(case, scratch, stop)
+                ).path
+            )
         task, strict = self._reference(case, toolchain, reference), folder is not None
         place = results / f"{task.run_key}{'-defined' if strict else ''}"
-        kept = self._kept.get(place, lambda scratch: _compiled_results(task, self.maker, scratch, stop, made, strict=strict))
+        kept = self._kept.get(
+            place,
+            lambda scratch: _compiled_results(
+                task, self.maker, scratch, stop, made, strict=strict
+            ),
+        )
         return _read_results(kept.path)
 
-    def _reference(self, case: Case, toolchain: Toolchain, reference: Reference) -> Task:
+    def _reference(
+        self, case: Case, toolchain: Toolchain, reference: Reference
+    ) -> Task:
         """Return the task that computes the results of a reference."""
         assert case.run is not None
-        flags = case.flags if reference.flags is None else tuple(map(Flag, reference.flags))
-        plain = replace(case, flags=flags, thresholds=(), run=replace(case.run, reference=None, expected=()))
+        if reference.flags is None:
+            flags = case.flags
+        else:
+            flags = tuple(map(Flag, reference.flags))
+        plain = replace(
+            case,
+            flags=flags,
+            thresholds=(),
+            run=replace(case.run, reference=None, expected=()),
+        )
         if reference.toolchain is not None:
             try:
-                toolchain = self.registry.obtain(self.registry.resolve(reference.toolchain, case.compiler))
+                toolchain = self.registry.obtain(
+                    self.registry.resolve(reference.toolchain, case.compiler)
+                )
             except TriageError as error:
                 problem = f"cannot obtain the toolchain of the reference: {error}"
                 raise NoTask(Untestable(Cause.TOOLCHAIN, problem)) from None
         task = self.plan(plain, toolchain)
-        run = task.run if isinstance(task, Task) else task.outcome
+        run: RunTask | Outcome | None
+        if isinstance(task, Task):
+            run = task.run
+        else:
+            run = task.outcome
         if isinstance(task, Task) and isinstance(run, RunTask):
             return task
-        reason = run.reason if isinstance(run, Untestable) else "there is nothing to run"
+        if isinstance(run, Untestable):
+            reason = run.reason
+        else:
+            reason = "there is nothing to run"
         raise no_recipe(f"the reference cannot be run: {reason}")
 
 
 def without_task(outcome: object) -> Untestable:
     """Return why there is nothing to compile."""
     if isinstance(outcome, Failed):
-        return Untestable(Cause.RECIPE, f"the model cannot be imported: {outcome.failure.headline}", outcome.failure)
+        return Untestable(
+            Cause.RECIPE,
+            f"the model cannot be imported: {outcome.failure.headline}",
+            outcome.failure,
+        )
     assert isinstance(outcome, Untestable)
     return outcome
 
@@ -175,16 +259,29 @@ def _read_results(folder: Path) -> tuple[str, ...]:
     """Return the results in a folder as values. Raises NoTask if there are none."""
     if (problem := folder / _PROBLEM).exists():
         raise no_recipe(problem.read_text("utf-8"))
-    return tuple(map(file_value, sorted(folder.iterdir(), key=lambda file: int(file.name.partition(".")[0]))))
+    return tuple(
+        map(
+            file_value,
+            sorted(folder.iterdir(), key=lambda file: int(file.name.partition(".")[0])),
+        )
+    )
 
 
 def _compiled_results(
-    task: Task, maker: Maker, scratch: Path, stop: StopSignal, made: Callable[[Probe], None], *, strict: bool
+    task: Task,
+    maker: Maker,
+    scratch: Path,
+    stop: StopSignal,
+    made: Callable[[Probe], None],
+    *,
+    strict: bool,
 ) -> Path:
-    """Compile and run a task; return a folder with its results, or with the reason why there are none.
+    """Compile and run a task; return a folder with its results, or with the reason why
+    there are none.
 
-    `made` receives the compile. If `strict`, results that depend on memory that was never written to do not count. Raises
-    NoTask if another attempt may end in another way.
+    `made` receives the compile. If `strict`, results that depend on memory that was
+    never written to do not count. Raises NoTask if another attempt may end in another
+    way.
     """
     (results := scratch / "results").mkdir()
     run_task, ran, is_defined = task.run, list[Execution](), True
@@ -194,21 +291,36 @@ def _compiled_results(
         nonlocal is_defined
         execution, files = run_task.results(module, results, stop)
         ran.append(execution)
-        is_defined = not (strict and execution.ok) or _is_defined(run_task, module, files, stop)
+        is_defined = not (strict and execution.ok) or _is_defined(
+            run_task, module, files, stop
+        )
 
     with maker.capacity.reserved(maker.reservation(task.case)):
-        [compiled] = maker.make(replace(task, run=None, naming=Naming.NEVER), stop, execute)
-    probe = task.probe(compiled, *(task.record("", execution) for execution in ran), cached=False)
+        [compiled] = maker.make(
+            replace(task, run=None, naming=Naming.NEVER), stop, execute
+        )
+    probe = task.probe(
+        compiled, *(task.record("", execution) for execution in ran), cached=False
+    )
     assert probe
     made(probe)
     match probe.outcome:
         case Untestable(reason=reason):
             problem = f"cannot be tested: {reason}"
         case Failed(failure=failure):
-            problem = f"does not {'compile' if failure.stage is Stage.COMPILE else 'run'}: {failure.headline}"
+            problem = (
+                f"does not {'compile' if failure.stage is Stage.COMPILE else 'run'}: "
+                f"{failure.headline}"
+            )
         case _:
-            problem = "" if any(results.iterdir()) else "returns nothing"
-            problem = problem if is_defined else "reads memory that was never written to"
+            if any(results.iterdir()):
+                problem = ""
+            else:
+                problem = "returns nothing"
+            if is_defined:
+                problem = problem
+            else:
+                problem = "reads memory that was never written to"
     if problem:
         problem = f"the reference on {task.toolchain.revision.name} {problem}"
         if probe.outcome.cause in OF_MACHINE or Ending.TIMED_OUT in (
@@ -222,34 +334,55 @@ def _compiled_results(
     return results
 
 
-def _is_defined(run_task: RunTask, module: Path, files: Sequence[Path], stop: StopSignal) -> bool:
-    """Return whether results stay the same when memory that was not written to has another content."""
+def _is_defined(
+    run_task: RunTask, module: Path, files: Sequence[Path], stop: StopSignal
+) -> bool:
+    """Return whether results stay the same when memory that was not written to has
+    another content.
+    """
     again = [module.parent / f"again-{file.name}" for file in files]
     for pattern in _UNWRITTEN:
         ran = run_task.start(module, stop, results=again, MALLOC_PERTURB_=pattern)
-        pairs = [(file_value(new), file_value(old)) for new, old in zip(again, files, strict=True)]
+        pairs = [
+            (file_value(new), file_value(old))
+            for new, old in zip(again, files, strict=True)
+        ]
         tolerances = dict(run_task.spec.tolerances)
-        if not ran.ok or any(differences(*pair, tolerances, run_task.spec.closeness).get("mismatches", 1) for pair in pairs):
+        if not ran.ok or any(
+            differences(*pair, tolerances, run_task.spec.closeness).get("mismatches", 1)
+            for pair in pairs
+        ):
             return False
     return True
 
 
 def _onnxruntime_key(case: Case) -> str:
-    """Return what decides the results of onnxruntime, as a name. Raises NoTask if it cannot compute them."""
+    """Return what decides the results of onnxruntime, as a name. Raises NoTask if it
+    cannot compute them.
+    """
     assert case.run is not None
-    if (runtime := version_of("onnxruntime")) == "none":
+    runtime = version_of("onnxruntime")
+    if runtime == "none":
         advice = "install it with `pip install 'iree-triage[onnxruntime]'`"
-        problem = f"onnxruntime, the reference of {case.name}, is not installed; {advice}"
+        problem = (
+            f"onnxruntime, the reference of {case.name}, is not installed; {advice}"
+        )
         raise NoTask(Untestable(Cause.ENVIRONMENT, problem))
     try:
-        parts = [runtime, file_sha256(case.input.path), *map(identity_of, case.run.inputs)]
+        parts = [
+            runtime,
+            file_sha256(case.input.path),
+            *map(identity_of, case.run.inputs),
+        ]
     except OSError as error:
         raise no_recipe(f"{error.filename}: {error.strerror}") from None
     return sha256("\0".join(["onnxruntime", *parts]).encode()).hexdigest()
 
 
 def _onnxruntime_results(case: Case, scratch: Path, stop: StopSignal) -> Path:
-    """Run a case's model on its inputs in a process, which may crash; return the folder with the results."""
+    """Run a case's model on its inputs in a process, which may crash; return the folder
+    with the results.
+    """
     import numpy as np  # slow to import, and only this reference needs it
 
     assert case.run is not None
@@ -261,8 +394,19 @@ def _onnxruntime_results(case: Case, scratch: Path, stop: StopSignal) -> Path:
         inputs.append(scratch / f"input-{index}.npy")
         np.save(inputs[-1], array, allow_pickle=False)
     results.mkdir()
-    argv = [sys.executable, "-P", str(WORKER), "compute", str(case.input.path), str(results), *map(str, inputs)]
+    argv = [
+        sys.executable,
+        "-P",
+        str(WORKER),
+        "compute",
+        str(case.input.path),
+        str(results),
+        *map(str, inputs),
+    ]
     execution = run(argv, case.run.limits, scratch, env=dict(case.env), stop=stop)
     if execution.ok and any(results.iterdir()):
         return results
-    raise no_recipe(f"onnxruntime does not run the model: {execution.stderr.last_line[:200] or execution.ending}")
+    raise no_recipe(
+        "onnxruntime does not run the model: "
+        f"{execution.stderr.last_line[:200] or execution.ending}"
+    )

@@ -1,4 +1,6 @@
-"""Run programs under limits of time, memory and output. `containment` starts and ends them."""
+"""Run programs under limits of time, memory and output. `containment` starts and ends
+them.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +16,32 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import IO, NamedTuple, Protocol, TypeVar
 
-from triage.execution.containment import NULL, PIPE, Contained, Purpose, environment, fix_addresses
+from triage.execution.containment import (
+    NULL,
+    PIPE,
+    Contained,
+    Purpose,
+    environment,
+    fix_addresses,
+)
 from triage.model.errors import Interrupted
 from triage.model.execution import UNLIMITED, Captured, Ending, Execution, Limits
 
 _TICK = 0.05  # seconds between checks of memory and time
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _STOP_GRACE = 0.5  # the same when the user waits for the program to end
-_DRAIN = 1.0  # seconds that descendants may keep a pipe open after the process has ended
-_MAX_STRETCH = 4.0  # a time limit that leaves out waiting for a core is extended to at most this many times itself
+# seconds that descendants may keep a pipe open after the process has ended
+_DRAIN = 1.0
+# a time limit that leaves out waiting for a core is extended to at most this many times
+# itself
+_MAX_STRETCH = 4.0
 _LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
 _BLOCK = 4096  # bytes that each file of a run counts at least
-_SHARE = 20  # the time between two measurements of a folder is at least so many times the duration of one
+# the time between two measurements of a folder is at least so many times the duration
+# of one
+_SHARE = 20
 _EMPTY: Mapping[str, str | None] = {}
 
 T = TypeVar("T")
@@ -45,13 +59,16 @@ _interruptions = 0
 
 
 def interrupt_all() -> None:
-    """End each process that a thread waits for at this moment, those without a stop signal included. Does not wait."""
+    """End each process that a thread waits for at this moment, those without a stop
+    signal included. Does not wait.
+    """
     global _interruptions
     _interruptions += 1
 
 
 def within(seconds: float, stop: StopSignal, action: Callable[[], T]) -> T:
-    """Return what an action returns in a thread of its own. A thread that hangs is left behind.
+    """Return what an action returns in a thread of its own. A thread that hangs is left
+    behind.
 
     Raises:
         TimeoutError: it takes longer than that.
@@ -83,12 +100,15 @@ class Capture:
         self.dropped = 0
 
     def write(self, data: bytes) -> bytes:
-        """Take the next bytes of the stream; return those of them that belong to the first ones."""
+        """Take the next bytes of the stream; return those of them that belong to the
+        first ones.
+        """
         first = data[: self._room]
         self._head += first
         self._room -= len(first)
         self._tail += data[len(first) :]
-        if len(self._tail) > 2 * self._limit:  # seldom, so that many small writes take linear time
+        # seldom, so that many small writes take linear time
+        if len(self._tail) > 2 * self._limit:
             self.tail()
         return first
 
@@ -102,7 +122,10 @@ class Capture:
     def captured(self) -> Captured:
         """Return what was kept as text, with invalid characters replaced."""
         parts = bytes(self._head), self.tail()
-        texts = parts if self.dropped else (b"".join(parts), b"")
+        if self.dropped:
+            texts = parts
+        else:
+            texts = (b"".join(parts), b"")
         head, tail = (text.decode("utf-8", "replace") for text in texts)
         return Captured(head, tail, self.dropped)
 
@@ -121,7 +144,9 @@ class Log:
     def __exit__(self, *_: object) -> None:
         tail = self._kept.tail()
         if self._kept.dropped:
-            self._sink.write(f"\n... {self._kept.dropped} bytes left out ...\n".encode())
+            self._sink.write(
+                f"\n... {self._kept.dropped} bytes left out ...\n".encode()
+            )
         self._sink.write(tail)
         self._sink.close()
 
@@ -145,26 +170,48 @@ def run(
 ) -> Execution:
     """Run a program under limits and wait until all its processes have ended.
 
-    If its output is limited, its folder is its TMPDIR too. `env` has variables in addition to those of its purpose; the file
-    `stdout_to`, which is in `cwd`, receives standard output instead of the execution; `log` receives all that it prints;
-    `on_tick` is called about 20 times a second. Raises Interrupted when `stop` is set. A program that cannot be started gives
-    an execution that ended as NOT_STARTED.
+    If its output is limited, its folder is its TMPDIR too. `env` has variables in
+    addition to those of its purpose; the file `stdout_to`, which is in `cwd`, receives
+    standard output instead of the execution; `log` receives all that it prints;
+    `on_tick` is called about 20 times a second. Raises Interrupted when `stop` is set.
+    A program that cannot be started gives an execution that ended as NOT_STARTED.
     """
-    folder = {} if limits.output == UNLIMITED else {"TMPDIR": str(cwd)}
+    if limits.output == UNLIMITED:
+        folder = {}
+    else:
+        folder = {"TMPDIR": str(cwd)}
     environ, sink = environment(purpose, {**env, **folder}), log.write if log else None
-    return _Run(tuple(argv), limits, cwd, environ, stop, stdout_to, sink, on_stderr or sink, on_tick).execute()
+    return _Run(
+        tuple(argv),
+        limits,
+        cwd,
+        environ,
+        stop,
+        stdout_to,
+        sink,
+        on_stderr or sink,
+        on_tick,
+    ).execute()
 
 
 def unlimited(timeout: float = math.inf, kept: int = 128 << 10) -> Limits:
-    """Return the limits of a build, an installer or a user's script, which may write and use what it wants."""
+    """Return the limits of a build, an installer or a user's script, which may write
+    and use what it wants.
+    """
     return Limits(timeout, UNLIMITED, UNLIMITED, kept)
 
 
 def capture(
-    argv: Sequence[str], timeout: float, *, purpose: Purpose = Purpose.COMPILE, env: Mapping[str, str | None] = _EMPTY
+    argv: Sequence[str],
+    timeout: float,
+    *,
+    purpose: Purpose = Purpose.COMPILE,
+    env: Mapping[str, str | None] = _EMPTY,
 ) -> Execution:
     """Ask a program for a short answer, such as its version."""
-    return run(argv, unlimited(timeout, _LARGEST_ANSWER), Path(), purpose=purpose, env=env)
+    return run(
+        argv, unlimited(timeout, _LARGEST_ANSWER), Path(), purpose=purpose, env=env
+    )
 
 
 @dataclass
@@ -194,23 +241,48 @@ class _Run:
         randomised = not fix_addresses()
         self.most_used, self.next_measurement = UNLIMITED, 0.0
         if self.limits.output != UNLIMITED:
-            self.most_used = _used(self.cwd, self.limits.output) + self.limits.output  # what is there before does not count
+            # what is there before does not count
+            self.most_used = _used(self.cwd, self.limits.output) + self.limits.output
         half = max(1, self.limits.kept // 2)
         stdout, stderr = Capture(half, half), Capture(half, half)
         self.started = time.monotonic()
         with ExitStack() as stack:
             try:
-                output = stack.enter_context(self.stdout_to.open("wb")) if self.stdout_to else PIPE
+                output: IO[bytes] | int = PIPE
+                if self.stdout_to:
+                    output = stack.enter_context(self.stdout_to.open("wb"))
                 streams = {"stdin": NULL, "stdout": output, "stderr": PIPE}
-                self.contained = Contained(self.argv, self.limits.output, cwd=self.cwd, env=self.env, **streams)
+                self.contained = Contained(
+                    self.argv, self.limits.output, cwd=self.cwd, env=self.env, **streams
+                )
             except OSError as error:
-                reason = Captured(head=f"{error.filename or self.argv[0]}: {error.strerror or error}\n")
-                return Execution(self.argv, Ending.NOT_STARTED, None, None, 0.0, 0.0, 0.0, Captured(), reason)
-            process, selector = self.contained.process, stack.enter_context(selectors.DefaultSelector())
-            for pipe, kept, sink in ((process.stdout, stdout, self.on_stdout), (process.stderr, stderr, self.on_stderr)):
+                reason = Captured(
+                    head=(
+                        f"{error.filename or self.argv[0]}: {error.strerror or error}\n"
+                    )
+                )
+                return Execution(
+                    self.argv,
+                    Ending.NOT_STARTED,
+                    None,
+                    None,
+                    0.0,
+                    0.0,
+                    0.0,
+                    Captured(),
+                    reason,
+                )
+            process = self.contained.process
+            selector = stack.enter_context(selectors.DefaultSelector())
+            for pipe, kept, sink in (
+                (process.stdout, stdout, self.on_stdout),
+                (process.stderr, stderr, self.on_stderr),
+            ):
                 if pipe:
                     os.set_blocking(pipe.fileno(), False)
-                    selector.register(stack.enter_context(pipe), selectors.EVENT_READ, (kept, sink))
+                    selector.register(
+                        stack.enter_context(pipe), selectors.EVENT_READ, (kept, sink)
+                    )
             try:
                 self._attend(selector)
             finally:
@@ -219,13 +291,22 @@ class _Run:
             give_up = time.monotonic() + _DRAIN
             while selector.get_map() and time.monotonic() < give_up:
                 _read(selector, _TICK)
-        by_signal = -code if code < 0 else None
+        if code < 0:
+            by_signal = -code
+        else:
+            by_signal = None
         self._note_free()
-        is_too_large = signal.SIGXFSZ in (by_signal, code - 128)  # a file; a shell makes the signal an exit code
-        if self.ending is None and self.limits.output != UNLIMITED and (is_too_large or self._has_written_too_much()):
+        # a file; a shell makes the signal an exit code
+        is_too_large = signal.SIGXFSZ in (by_signal, code - 128)
+        if (
+            self.ending is None
+            and self.limits.output != UNLIMITED
+            and (is_too_large or self._has_written_too_much())
+        ):
             self.ending = Ending.OVER_OUTPUT
-        # Between fork and exec the pages of this program count as the child's. A figure below this program's own peak
-        # therefore does not describe the child: use the largest sample instead.
+        # Between fork and exec the pages of this program count as the child's. A figure
+        # below this program's own peak therefore does not describe the child: use the
+        # largest sample instead.
         if usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
             self.peak = max(self.peak, usage.ru_maxrss << 10)
         return Execution(
@@ -247,8 +328,10 @@ class _Run:
         """Read and check the limits until the process has ended."""
         next_check = self.started + _TICK
         with ExitStack() as stack:
-            with suppress(OSError):  # a sandbox may forbid it; then the end is seen at the next check
-                notice = os.pidfd_open(self.contained.leader)  # readable when the process ends
+            # a sandbox may forbid it; then the end is seen at the next check
+            with suppress(OSError):
+                # readable when the process ends
+                notice = os.pidfd_open(self.contained.leader)
                 stack.callback(os.close, notice)
                 selector.register(notice, selectors.EVENT_READ)
                 stack.callback(selector.unregister, notice)
@@ -267,7 +350,10 @@ class _Run:
             self.on_tick()
         if self.ending:
             return
-        rss = 0 if self.limits.memory == UNLIMITED else self.contained.resident()
+        if self.limits.memory == UNLIMITED:
+            rss = 0
+        else:
+            rss = self.contained.resident()
         self.peak = max(self.peak, rss)
         self._note_free()
         elapsed, limit = time.monotonic() - self.started, self.limits.timeout
@@ -275,7 +361,11 @@ class _Run:
             self.ending = Ending.OVER_MEMORY
         elif elapsed > limit:
             used = elapsed - _seconds_without_core(self.contained.leader)
-            if not self.limits.without_waiting or used > limit or elapsed > _MAX_STRETCH * limit:
+            if (
+                not self.limits.without_waiting
+                or used > limit
+                or elapsed > _MAX_STRETCH * limit
+            ):
                 self.ending, self.waited = Ending.TIMED_OUT, max(0.0, limit - used)
         elif time.monotonic() >= self.next_measurement and self._has_written_too_much():
             self.ending = Ending.OVER_OUTPUT
@@ -283,9 +373,14 @@ class _Run:
             self.contained.end(_GRACE)
 
     def _has_written_too_much(self) -> bool:
-        """Measure the folder. One of many files, which takes long, is measured seldom until the run ends."""
+        """Measure the folder. One of many files, which takes long, is measured seldom
+        until the run ends.
+        """
         started = time.monotonic()
-        is_too_much = self.most_used != UNLIMITED and _used(self.cwd, self.most_used) >= self.most_used
+        is_too_much = (
+            self.most_used != UNLIMITED
+            and _used(self.cwd, self.most_used) >= self.most_used
+        )
         self.next_measurement = time.monotonic() + _SHARE * (time.monotonic() - started)
         return is_too_much
 
@@ -293,14 +388,22 @@ class _Run:
         """Note the free space of the disk; none where no file can be created."""
         with suppress(OSError):
             state = os.statvfs(self.cwd)
-            free = 0 if state.f_files and not state.f_favail else state.f_bavail * state.f_frsize
-            self.disk_free = free if self.disk_free is None else min(free, self.disk_free)
+            if state.f_files and not state.f_favail:
+                free = 0
+            else:
+                free = state.f_bavail * state.f_frsize
+            if self.disk_free is None:
+                self.disk_free = free
+            else:
+                self.disk_free = min(free, self.disk_free)
 
 
 def _used(folder: Path, enough: int) -> int:
-    """Return the bytes of all files below a folder, or the first sum above `enough`. Links are not followed.
+    """Return the bytes of all files below a folder, or the first sum above `enough`.
+    Links are not followed.
 
-    A sparse file counts with its length, and every entry as at least a block, so that the number of files is limited too.
+    A sparse file counts with its length, and every entry as at least a block, so that
+    the number of files is limited too.
     """
     total, folders = 0, [os.fspath(folder)]
     for path in folders:
@@ -321,7 +424,8 @@ def _read(selector: selectors.BaseSelector, timeout: float) -> None:
         if key.data is None:
             continue
         kept, sink = key.data
-        if data := os.read(key.fd, 1 << 20):
+        data = os.read(key.fd, 1 << 20)
+        if data:
             kept.write(data)
             if sink:
                 sink(data)
@@ -330,7 +434,9 @@ def _read(selector: selectors.BaseSelector, timeout: float) -> None:
 
 
 def _seconds_without_core(pid: int) -> float:
-    """Return how long a process was ready to run and had no core; 0 where the system does not report it."""
+    """Return how long a process was ready to run and had no core; 0 where the system
+    does not report it.
+    """
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
@@ -345,6 +451,12 @@ class Memory(NamedTuple):
 
 
 def memory() -> Memory:
-    """Return the size of main memory and how much of it programs can use without swapping."""
-    fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-    return Memory(*(int(fields[name].split()[0]) << 10 for name in ("MemTotal", "MemAvailable")))
+    """Return the size of main memory and how much of it programs can use without
+    swapping.
+    """
+    fields = dict(
+        line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines()
+    )
+    return Memory(
+        *(int(fields[name].split()[0]) << 10 for name in ("MemTotal", "MemAvailable"))
+    )

@@ -1,7 +1,9 @@
-"""Work with the Python modules of one toolchain, in a process of its own; imports nothing of triage.
+"""Work with the Python modules of one toolchain, in a process of its own; imports
+nothing of triage.
 
-`check PACKAGE` and `import MODULE` answer requests of a `toolchain_python`: check MLIR, import models. An answer begins with
-`+`, or with `-` for an error. `compute MODEL FOLDER INPUT...` runs a model with onnxruntime and writes `0.npy` and so on.
+`check PACKAGE` and `import MODULE` answer requests of a `toolchain_python`: check MLIR,
+import models. An answer begins with `+`, or with `-` for an error. `compute MODEL
+FOLDER INPUT...` runs a model with onnxruntime and writes `0.npy` and so on.
 """
 
 import importlib
@@ -27,7 +29,8 @@ def checker(package: str) -> Callable[[bytes], str]:
             context = ir.Context()
         count += 1
         try:
-            return f"+{ir.Module.parse(request.decode(), context).operation.get_asm(print_generic_op_form=True)}"
+            module = ir.Module.parse(request.decode(), context)
+            return f"+{module.operation.get_asm(print_generic_op_form=True)}"
         except Exception as error:  # whatever the bindings of this version raise
             return f"-{error}"
 
@@ -35,15 +38,21 @@ def checker(package: str) -> Callable[[bytes], str]:
 
 
 def importer(module: str) -> Callable[[bytes], str]:
-    """Return what imports a model. A request is a JSON list of the model's path and the path to write."""
+    """Return what imports a model. A request is a JSON list of the model's path and the
+    path to write.
+    """
     program: Any = importlib.import_module(f"{module}.__main__")
 
     def convert(request: bytes) -> str:
         model, target = json.loads(request)
         try:
-            return "-" if program.main(program.parse_arguments([model, "-o", target])) else "+"
-        except (Exception, SystemExit):  # it is imported again by itself, which prints why
+            failed = program.main(program.parse_arguments([model, "-o", target]))
+        # it is imported again by itself, which prints why
+        except (Exception, SystemExit):
             return "-"
+        if failed:
+            return "-"
+        return "+"
 
     return convert
 
@@ -54,7 +63,9 @@ def compute(model: str, folder: str, inputs: Sequence[str]) -> None:
     session = runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
     arrays = [np.load(path, allow_pickle=False) for path in inputs]
     names = [value.name for value in session.get_inputs()]
-    for index, result in enumerate(session.run(None, dict(zip(names, arrays, strict=True)))):
+    for index, result in enumerate(
+        session.run(None, dict(zip(names, arrays, strict=True)))
+    ):
         np.save(Path(folder, f"{index}.npy"), np.asarray(result), allow_pickle=False)
 
 
@@ -66,7 +77,10 @@ def main() -> None:
         return
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the modules print is not an answer
-    answer = checker(name) if work == "check" else importer(name)
+    if work == "check":
+        answer = checker(name)
+    else:
+        answer = importer(name)
     while len(header := source.read(8)) == 8:
         data = answer(source.read(int(header, 16))).encode()
         sink.write(f"{len(data):08x}".encode() + data)

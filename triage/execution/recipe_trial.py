@@ -1,4 +1,6 @@
-"""Try a new recipe, and correct the values that were guessed by the errors of the compiler."""
+"""Try a new recipe, and correct the values that were guessed by the errors of the
+compiler.
+"""
 
 from __future__ import annotations
 
@@ -28,39 +30,56 @@ class TrialResult:
     reason: str | None
 
 
-def try_recipe(engine: Engine, title: str, start: RecipeStart, revs: Sequence[str]) -> tuple[RecipeStart, list[TrialResult]]:
-    """Correct the guessed values on the newest installed toolchain, and compile the result on those that are named.
+def try_recipe(
+    engine: Engine, title: str, start: RecipeStart, revs: Sequence[str]
+) -> tuple[RecipeStart, list[TrialResult]]:
+    """Correct the guessed values on the newest installed toolchain, and compile the
+    result on those that are named.
 
     If nothing is installed, they are corrected on the first that is named.
 
-    If the newest release lacks what the program uses, the named ones and older installed ones follow until the program
-    compiles on one.
+    If the newest release lacks what the program uses, the named ones and older
+    installed ones follow until the program compiles on one.
     """
     installed = [*reversed(engine.registry.installed_releases(start.family))]
     named = [engine.registry.resolve(rev, start.family) for rev in revs]
-    refs = {ref.revision.name: ref for ref in (*installed[:1], *named, *installed[1:_OLDER])}
+    refs = {
+        ref.revision.name: ref for ref in (*installed[:1], *named, *installed[1:_OLDER])
+    }
     results: list[TrialResult] = []
     with temporary_folder() as folder:
         for name, ref in refs.items():
-            # A release that fails shows what is wrong with the values; one that lacks something shows nothing.
-            if any(result.status != "untestable" for result in results) and ref not in named:
+            # A release that fails shows what is wrong with the values; one that lacks
+            # something shows nothing.
+            if (
+                any(result.status != "untestable" for result in results)
+                and ref not in named
+            ):
                 continue
             toolchain = engine.registry.obtain(ref)
             if all(result.status != "passed" for result in results):
                 task = engine.progress.task(f"trying guesses  {title}  {name}")
-                start = recipe_starters()[start.family].improve(start, partial(_compile, engine, toolchain, folder, title))
+                start = recipe_starters()[start.family].improve(
+                    start, partial(_compile, engine, toolchain, folder, title)
+                )
                 task.finish()
             outcome = engine.probe_on(_case(folder, title, start), toolchain).outcome
-            reason = outcome.reason or (outcome.failure.headline if outcome.failure else None)
+            reason = outcome.reason or (
+                outcome.failure.headline if outcome.failure else None
+            )
             results.append(TrialResult(name, outcome.plain_status, reason))
     return start, results
 
 
-def _compile(engine: Engine, toolchain: Toolchain, folder: Path, title: str, start: RecipeStart) -> Execution | None:
+def _compile(
+    engine: Engine, toolchain: Toolchain, folder: Path, title: str, start: RecipeStart
+) -> Execution | None:
     case = _case(folder, title, start)
     quick = replace(case, limits=replace(case.limits, timeout=_SECONDS))
     execution = engine.observe(quick, toolchain, lambda invocation: invocation)
-    return execution if isinstance(execution, Execution) else None
+    if isinstance(execution, Execution):
+        return execution
+    return None
 
 
 def _case(folder: Path, title: str, start: RecipeStart) -> Case:

@@ -49,10 +49,25 @@ class RunResults:
 def run_result(probe: Probe) -> RunResult:
     """Return the result of a probe."""
     case, outcome, measured = probe.case, probe.outcome, probe.measured
-    numbers = (measured.seconds, measured.cpu_seconds, measured.peak_rss_mb, measured.metrics)
+    numbers = (
+        measured.seconds,
+        measured.cpu_seconds,
+        measured.peak_rss_mb,
+        measured.metrics,
+    )
     end = (outcome.warnings, outcome.flaky, probe.cached, probe.foreign)
     status = status_of(probe)
-    return RunResult(case, case.recipe, case.name, probe.revision, status, outcome.failure, outcome.reason, *numbers, *end)
+    return RunResult(
+        case,
+        case.recipe,
+        case.name,
+        probe.revision,
+        status,
+        outcome.failure,
+        outcome.reason,
+        *numbers,
+        *end,
+    )
 
 
 @dataclass(frozen=True)
@@ -83,11 +98,31 @@ class Forecast:
         return sum(probe.known is not None for probe in self.probes)
 
 
-def forecast(runner: Engine, jobs: Sequence[ProbeJob], *, more: int = 0, remark: str | None = None) -> Forecast:
-    """Look up what is known of each job; compile nothing. `more`: probes besides one for each job."""
+def forecast(
+    runner: Engine,
+    jobs: Sequence[ProbeJob],
+    *,
+    more: int = 0,
+    remark: str | None = None,
+) -> Forecast:
+    """Look up what is known of each job; compile nothing. `more`: probes besides one
+    for each job.
+    """
     planned = []
     for job in jobs:
         probe = runner.recall(job)
-        known = status_of(probe).value if probe else None
-        planned.append(PlannedProbe(job.case.name, job.ref.revision.name, known, runner.registry.is_installed(job.ref)))
-    return Forecast(planned, sum(probe.known is None for probe in planned) + more, remark)
+        if probe:
+            known = status_of(probe).value
+        else:
+            known = None
+        planned.append(
+            PlannedProbe(
+                job.case.name,
+                job.ref.revision.name,
+                known,
+                runner.registry.is_installed(job.ref),
+            )
+        )
+    return Forecast(
+        planned, sum(probe.known is None for probe in planned) + more, remark
+    )

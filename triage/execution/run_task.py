@@ -1,4 +1,6 @@
-"""The run of a compiled case: execute it with the values of its recipe, and measure how far its results are off."""
+"""The run of a compiled case: execute it with the values of its recipe, and measure how
+far its results are off.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.values import TOLERANCES, converted, element_type, file_value, identity_of, read_value, tensor_proto
+from triage.compilers.values import (
+    TOLERANCES,
+    converted,
+    element_type,
+    file_value,
+    identity_of,
+    read_value,
+    tensor_proto,
+)
 from triage.execution.files import KeptFiles, digest_of
 from triage.execution.inputs import NoTask, no_recipe
 from triage.execution.judge import RUN_MS
@@ -26,9 +36,12 @@ if TYPE_CHECKING:
 
 
 def agreeing_runs(
-    start: Callable[[], Execution], is_sure: Callable[[Execution], bool], result: Callable[[Execution], object]
+    start: Callable[[], Execution],
+    is_sure: Callable[[Execution], bool],
+    result: Callable[[Execution], object],
 ) -> tuple[list[Execution], int]:
-    """Run once, or up to three times if one run does not prove how it ends; return the majority and how many disagree.
+    """Run once, or up to three times if one run does not prove how it ends; return the
+    majority and how many disagree.
 
     `result` is equal for executions that agree.
     """
@@ -39,7 +52,11 @@ def agreeing_runs(
             runs.append(start())
     results = [result(execution) for execution in runs]
     agreeing = max(results, key=results.count)
-    same = [execution for execution, found in zip(runs, results, strict=True) if found == agreeing]
+    same = [
+        execution
+        for execution, found in zip(runs, results, strict=True)
+        if found == agreeing
+    ]
     return same, len(runs) - len(same)
 
 
@@ -61,24 +78,37 @@ class RunTask:
     overlooks_nan: bool = False
     """The program takes NaN for any number, so that results are compared here, too."""
 
-    def make(self, module: Path, stop: StopSignal, result: Callable[[Execution], object]) -> tuple[Execution, int]:
-        """Run a compiled file, one that fails again. `result` is equal for executions that agree.
+    def make(
+        self, module: Path, stop: StopSignal, result: Callable[[Execution], object]
+    ) -> tuple[Execution, int]:
+        """Run a compiled file, one that fails again. `result` is equal for executions
+        that agree.
 
         Returns:
-            The result that most runs have, with numbers on wrong results as its metrics, and how many runs disagree.
+            The result that most runs have, with numbers on wrong results as its
+                metrics, and how many runs disagree.
         """
         same, disagreements = agreeing_runs(
-            lambda: self._once(module, stop), lambda execution: execution.ok and not self._is_slow(execution), result
+            lambda: self._once(module, stop),
+            lambda execution: execution.ok and not self._is_slow(execution),
+            result,
         )
         metrics = {"run_seconds": min(execution.seconds for execution in same)}
-        if times := [time for execution in same for time in self._milliseconds(execution)]:
+        times = [time for execution in same for time in self._milliseconds(execution)]
+        if times:
             metrics[RUN_MS] = min(times)
         if self.expected and same[0].exit_code:
-            metrics |= self._first_wrong(self.results(module, module.parent, stop)[1])[1]
+            metrics |= self._first_wrong(self.results(module, module.parent, stop)[1])[
+                1
+            ]
         return replace(same[0], metrics=metrics), disagreements
 
-    def results(self, module: Path, folder: Path, stop: StopSignal) -> tuple[Execution, list[Path]]:
-        """Run a compiled file and write its results to files in a folder. There are none when it fails."""
+    def results(
+        self, module: Path, folder: Path, stop: StopSignal
+    ) -> tuple[Execution, list[Path]]:
+        """Run a compiled file and write its results to files in a folder. There are
+        none when it fails.
+        """
         printed = self.start(module, stop)
         if not printed.ok:
             return printed, []
@@ -87,9 +117,16 @@ class RunTask:
         return saved, files if saved.ok else []
 
     def start(
-        self, module: Path, stop: StopSignal, expected: Sequence[str] = (), results: Sequence[Path] = (), **env: str
+        self,
+        module: Path,
+        stop: StopSignal,
+        expected: Sequence[str] = (),
+        results: Sequence[Path] = (),
+        **env: str,
     ) -> Execution:
-        """Run a compiled file once. `expected` is compared by the program, which writes its results to `results`."""
+        """Run a compiled file once. `expected` is compared by the program, which writes
+        its results to `results`.
+        """
         argv = self.runner.argv(
             self.program,
             module,
@@ -100,10 +137,18 @@ class RunTask:
             results=results,
             measured=self.spec.measured,
         )
-        return run(argv, self.spec.limits, module.parent, env={**dict(self.case.env), **env}, stop=stop)
+        return run(
+            argv,
+            self.spec.limits,
+            module.parent,
+            env={**dict(self.case.env), **env},
+            stop=stop,
+        )
 
     def _once(self, module: Path, stop: StopSignal) -> Execution:
-        """Run and compare. A difference that is seen here is written as the program that runs it writes its own."""
+        """Run and compare. A difference that is seen here is written as the program
+        that runs it writes its own.
+        """
         is_close = self.spec.closeness is not None and bool(self.expected)
         if not is_close:
             execution = self.start(module, stop, self.expected)
@@ -112,32 +157,58 @@ class RunTask:
         saved, files = self.results(module, module.parent, stop)
         if is_close:
             execution = saved
-        message = self._first_wrong(files)[0] if saved.ok else ""
+        if saved.ok:
+            message = self._first_wrong(files)[0]
+        else:
+            message = ""
         if is_close and saved.ok and len(files) != len(self.expected):
             message = f"{len(files)} results; expected {len(self.expected)}"
-        return replace(execution, exit_code=1, stdout=Captured(message)) if message else execution
+        if message:
+            return replace(execution, exit_code=1, stdout=Captured(message))
+        return execution
 
     def _first_wrong(self, files: Sequence[Path]) -> tuple[str, dict[str, float]]:
-        """Return what a program prints about the first wrong result, and numbers on it."""
-        for index, (file, expected) in enumerate(zip(files, self.expected, strict=False)):
+        """Return what a program prints about the first wrong result, and numbers on
+        it.
+        """
+        for index, (file, expected) in enumerate(
+            zip(files, self.expected, strict=False)
+        ):
             actual = file_value(file)
-            numbers = differences(actual, expected, dict(self.spec.tolerances), self.spec.closeness)
+            numbers = differences(
+                actual, expected, dict(self.spec.tolerances), self.spec.closeness
+            )
             if numbers.get("mismatches"):
-                element, arrays = int(numbers["element"]), (read_value(actual), read_value(expected))
-                got, want = (f"{float(array.flat[element]):g}" for array in arrays if array is not None)
-                message = f"[FAILED] result[{index}]: element at index {element} ({got}) does not match the expected ({want})"
+                element = int(numbers["element"])
+                arrays = (read_value(actual), read_value(expected))
+                got, want = (
+                    f"{float(array.flat[element]):g}"
+                    for array in arrays
+                    if array is not None
+                )
+                message = (
+                    f"[FAILED] result[{index}]: element at index {element} ({got}) "
+                    f"does not match the expected ({want})"
+                )
                 return message, {"output": float(index), **numbers}
             if not numbers and self.spec.closeness:
                 return f"[FAILED] result[{index}]: {_unlike(actual, expected)}", {}
         return "", {}
 
     def _milliseconds(self, execution: Execution) -> list[float]:
-        return [1000 * time for time in self.runner.seconds(execution.stdout.text)] if self.spec.measured else []
+        if self.spec.measured:
+            return [1000 * time for time in self.runner.seconds(execution.stdout.text)]
+        return []
 
     def _is_slow(self, execution: Execution) -> bool:
-        """Return whether a measured run took longer than its threshold, perhaps because the machine is busy."""
+        """Return whether a measured run took longer than its threshold, perhaps because
+        the machine is busy.
+        """
         threshold = dict(self.case.thresholds).get(RUN_MS)
-        return threshold is not None and min(self._milliseconds(execution), default=0.0) > threshold
+        return (
+            threshold is not None
+            and min(self._milliseconds(execution), default=0.0) > threshold
+        )
 
 
 def differences(
@@ -146,11 +217,12 @@ def differences(
     tolerances: Mapping[str, float],
     closeness: tuple[float, float, bool] | None = None,
 ) -> dict[str, float]:
-    """Compare two results: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`, `max_rel_error`, and the index of the first
-    mismatch as `element`.
+    """Compare two results: `elements`, `mismatches`, `nan`, `inf`, `max_abs_error`,
+    `max_rel_error`, and the index of the first mismatch as `element`.
 
-    `nan` and `inf` count the elements that have become so. Results that cannot be read, or have different shapes, have no
-    numbers. `tolerances` has those that differ from the defaults, by element type. `closeness` replaces them, see `RunSpec`.
+    `nan` and `inf` count the elements that have become so. Results that cannot be read,
+    or have different shapes, have no numbers. `tolerances` has those that differ from
+    the defaults, by element type. `closeness` replaces them, see `RunSpec`.
     """
     import numpy as np
 
@@ -158,15 +230,27 @@ def differences(
     if read is None or wanted is None or read.shape != wanted.shape:
         return {}
     element, known = element_type(expected, wanted), {**TOLERANCES, **tolerances}
-    relative, absolute, equal_nan = closeness or (known["relative"] if element in known else 0.0, known.get(element, 0.0), True)
+    relative, absolute, equal_nan = closeness or (
+        known["relative"] if element in known else 0.0,
+        known.get(element, 0.0),
+        True,
+    )
     with np.errstate(all="ignore"):
-        got, want = read.astype(np.float64, copy=False), wanted.astype(np.float64, copy=False)
+        got = read.astype(np.float64, copy=False)
+        want = wanted.astype(np.float64, copy=False)
         same = (got == want) | (np.isnan(got) & np.isnan(want) & equal_nan)
         error = np.where(same, 0.0, np.abs(got - want))
-        wrong = ~same & ~(np.isfinite(want) & (error <= absolute + relative * np.abs(want)))
+        wrong = ~same & ~(
+            np.isfinite(want) & (error <= absolute + relative * np.abs(want))
+        )
         finite = error[np.isfinite(error)]
-        relative_error = (error / np.abs(want))[np.isfinite(error) & np.isfinite(want) & (want != 0)]
-    first = {"element": float(np.flatnonzero(wrong)[0])} if wrong.any() else {}
+        relative_error = (error / np.abs(want))[
+            np.isfinite(error) & np.isfinite(want) & (want != 0)
+        ]
+    if wrong.any():
+        first = {"element": float(np.flatnonzero(wrong)[0])}
+    else:
+        first = {}
     return {
         **first,
         "elements": float(got.size),
@@ -197,28 +281,43 @@ def plan_run(
 ) -> RunTask:
     """Return a run of a case on a toolchain. Raises NoTask if there is none.
 
-    `runtime` returns the folder of a package that belongs to a toolchain; `values` is the folder for values in another form;
+    `runtime` returns the folder of a package that belongs to a toolchain; `values` is
+    the folder for values in another form;
     `libraries` are compiled files, named for their content.
     """
     try:
         root = runtime(toolchain, runner.distribution)
     except EnvironmentFailure as error:
-        cause = Cause.TOOLCHAIN if isinstance(error, Unobtainable) else Cause.ENVIRONMENT
+        if isinstance(error, Unobtainable):
+            cause = Cause.TOOLCHAIN
+        else:
+            cause = Cause.ENVIRONMENT
         raise NoTask(Untestable(cause, str(error))) from None
     places = (root, toolchain.program.parent)
-    program = next(filter(None, (runner.program(place, measured=spec.measured) for place in places)), None)
+    program = next(
+        filter(
+            None, (runner.program(place, measured=spec.measured) for place in places)
+        ),
+        None,
+    )
     if program is None:
-        raise NoTask(Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution)))
+        raise NoTask(
+            Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
+        )
     limits, own = spec.limits, runner.options(case, replace(spec, parameters=()))
     try:
-        inputs, expected = readable(spec.inputs, values), readable(spec.expected, values)
+        inputs = readable(spec.inputs, values)
+        expected = readable(spec.expected, values)
         overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
         kept = {artifact.path for artifact in spec.artifacts}
         parts = [
             *(_digest(program, program.stat().st_mtime_ns), *own),
             *(path.name for path in libraries),
             *([] if spec.closeness is None else [f"close {spec.closeness}"]),
-            *(f"{scope}={digest_of(path, is_kept=path in kept)}" for scope, path in spec.parameters),
+            *(
+                f"{scope}={digest_of(path, is_kept=path in kept)}"
+                for scope, path in spec.parameters
+            ),
             *limits_key(limits),
             *(["compared here, too"] if overlooks_nan else []),
             *(*map(identity_of, inputs), "expected", *map(identity_of, expected)),
@@ -227,32 +326,56 @@ def plan_run(
         raise no_recipe(f"{error.filename}: {error.strerror}") from None
     except ValueError as error:
         raise no_recipe(str(error)) from None
-    identity, options = sha256("\0".join(parts).encode()).hexdigest(), tuple(runner.options(case, spec))
-    return RunTask(case, spec, runner, program, options, tuple(libraries), inputs, expected, identity, overlooks_nan)
+    identity = sha256("\0".join(parts).encode()).hexdigest()
+    options = tuple(runner.options(case, spec))
+    return RunTask(
+        case,
+        spec,
+        runner,
+        program,
+        options,
+        tuple(libraries),
+        inputs,
+        expected,
+        identity,
+        overlooks_nan,
+    )
 
 
 def limits_key(limits: Limits) -> list[str]:
     """Return the limits that are part of a content key."""
-    parts = [] if limits.output == Limits().output else [f"output {limits.output}"]
-    parts += [] if limits.without_waiting else ["wall time"]
+    if limits.output == Limits().output:
+        parts = []
+    else:
+        parts = [f"output {limits.output}"]
+    if limits.without_waiting:
+        parts += []
+    else:
+        parts += ["wall time"]
     return [*parts, f"{limits.timeout:g}", f"{limits.memory:g}"]
 
 
 def readable(values: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """Return values as the program can read them; a file in another form is converted once for each content.
+    """Return values as the program can read them; a file in another form is converted
+    once for each content.
 
     Raises OSError or ValueError if a file cannot be read or converted.
     """
     readable_values = []
     for value in values:
-        if file := tensor_proto(value):
+        file = tensor_proto(value)
+        if file:
             data = file.read_bytes()
 
             def convert(scratch: Path, file: Path = file, data: bytes = data) -> Path:
                 (made := scratch / "value.npy").write_bytes(converted(file, data))
                 return made
 
-            value = file_value(KeptFiles().get(folder / f"{sha256(data).hexdigest()}.npy", convert).path)
+            value = file_value(
+                KeptFiles()
+                .get(folder / f"{sha256(data).hexdigest()}.npy", convert)
+                .path
+            )
         readable_values.append(value)
     return tuple(readable_values)
 
@@ -264,4 +387,7 @@ def _digest(program: Path, _modified: int) -> str:
 
 def no_program(toolchain: Toolchain, package: str) -> str:
     """Say that a toolchain has no program of a package, and what to do."""
-    return f"{toolchain.revision.name} has no programs of {package} next to its compiler: build or install them there"
+    return (
+        f"{toolchain.revision.name} has no programs of {package} next to its "
+        "compiler: build or install them there"
+    )

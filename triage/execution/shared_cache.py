@@ -1,6 +1,8 @@
-"""Results that machines share: a folder, a bucket or a web server that `TRIAGE_EVIDENCE` names, one object for each key.
+"""Results that machines share: a folder, a bucket or a web server that
+`TRIAGE_EVIDENCE` names, one object for each key.
 
-Only facts are read from it, with their checksum and the types of all fields; nothing of it is ever run.
+Only facts are read from it, with their checksum and the types of all fields; nothing of
+it is ever run.
 """
 
 from __future__ import annotations
@@ -27,18 +29,31 @@ T = TypeVar("T")
 
 _FOLDER = "results-1"  # increase the number when the form of an object changes
 _READ_ONLY = ("http", "https")
-_EXTRAS = {"file": "shared", "s3": "s3", "gs": "gcs", "http": "shared", "https": "shared"}
+_EXTRAS = {
+    "file": "shared",
+    "s3": "s3",
+    "gs": "gcs",
+    "http": "shared",
+    "https": "shared",
+}
 _PATIENCE = 20.0  # seconds for one object
-_LARGEST = 16 << 20  # bytes of an object; a result with all that a compiler may print has less
+# bytes of an object; a result with all that a compiler may print has less
+_LARGEST = 16 << 20
 _PART = 1 << 16  # bytes that are read at once
 _FAILURES = 3  # in a row, after which the store is not asked again
 
 
 def is_portable(record: Record) -> bool:
-    """Return whether a result holds on another machine: no measured run, no timeout, no code for the processor at hand."""
+    """Return whether a result holds on another machine: no measured run, no timeout, no
+    code for the processor at hand.
+    """
     execution = record.execution
     on_this_processor = any(word.endswith("=host") for word in execution.argv)
-    return execution.ending is not Ending.TIMED_OUT and RUN_MS not in record.metrics and not on_this_processor
+    return (
+        execution.ending is not Ending.TIMED_OUT
+        and RUN_MS not in record.metrics
+        and not on_this_processor
+    )
 
 
 def packed(record: Record) -> bytes:
@@ -48,27 +63,48 @@ def packed(record: Record) -> bytes:
 
 
 class SharedCache:
-    """The shared results at a URL. After three problems in a row this process does not ask the store again."""
+    """The shared results at a URL. After three problems in a row this process does not
+    ask the store again.
+    """
 
-    def __init__(self, url: str, warn: Callable[[str], None] = lambda _: None, stop: threading.Event | None = None) -> None:
-        """Raises BadInput for a URL that cannot be used, or whose extra is not installed."""
+    def __init__(
+        self,
+        url: str,
+        warn: Callable[[str], None] = lambda _: None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Raises BadInput for a URL that cannot be used, or whose extra is not
+        installed.
+        """
         self.url, self._warn, self._stop = url, warn, stop or threading.Event()
         self._scheme, _, place = url.partition("://")
         if self._scheme not in _EXTRAS or not place.strip("/"):
-            raise BadInput(f"TRIAGE_EVIDENCE: {url!r}: write file:///FOLDER, s3://BUCKET/PREFIX, gs://... or https://...")
+            raise BadInput(
+                f"TRIAGE_EVIDENCE: {url!r}: write file:///FOLDER, s3://BUCKET/PREFIX, "
+                "gs://... or https://..."
+            )
         try:
             from fsspec import filesystem
 
-            self._files: AbstractFileSystem = filesystem(self._scheme, use_listings_cache=False, skip_instance_cache=True)
+            self._files: AbstractFileSystem = filesystem(
+                self._scheme, use_listings_cache=False, skip_instance_cache=True
+            )
         except ImportError as error:
             extra = _EXTRAS[self._scheme]
-            raise BadInput(f"{self._scheme}:// needs an extra: pip install 'iree-triage[{extra}]' ({error})") from error
-        self._root = (url if self._scheme in _READ_ONLY else place).rstrip("/") + f"/{_FOLDER}"
+            raise BadInput(
+                f"{self._scheme}:// needs an extra: pip install "
+                f"'iree-triage[{extra}]' ({error})"
+            ) from error
+        self._root = (url if self._scheme in _READ_ONLY else place).rstrip(
+            "/"
+        ) + f"/{_FOLDER}"
         self._failures = 0
         self._has_warned = False
 
     def find(self, key: str) -> Record | None:
-        """Return the result of a key, if there is an intact one and the store can be reached."""
+        """Return the result of a key, if there is an intact one and the store can be
+        reached.
+        """
         return self._asked(lambda: self._read(key))
 
     def publish(self, record: Record) -> None:
@@ -78,19 +114,26 @@ class SharedCache:
 
     def _read(self, key: str) -> Record | None:
         content = bytearray()
-        streaming = {"block_size": 0, "size": 1} if self._scheme in _READ_ONLY else {}
+        if self._scheme in _READ_ONLY:
+            streaming = {"block_size": 0, "size": 1}
+        else:
+            streaming = {}
         try:
             with self._files.open(self._path(key), **streaming) as source:
-                while len(content) <= _LARGEST and (part := source.read(_PART)):  # a server may go on for ever
+                # a server may go on for ever
+                while len(content) <= _LARGEST and (part := source.read(_PART)):
                     content += part
         except FileNotFoundError:
             return None
         digest, _, facts = bytes(content).partition(b"\n")
-        return replace(verified(digest.decode("ascii", "replace"), facts, key), origin=self.url)
+        return replace(
+            verified(digest.decode("ascii", "replace"), facts, key), origin=self.url
+        )
 
     def _write(self, path: str, content: bytes) -> None:
         if self._scheme != "file":
-            self._files.pipe_file(path, content)  # a bucket shows an object only when all of it is there
+            # a bucket shows an object only when all of it is there
+            self._files.pipe_file(path, content)
             return
         if not Path(self._root).parent.is_dir():  # perhaps a disk that is not mounted
             raise NotADirectoryError(f"there is no folder {Path(self._root).parent}")
@@ -100,7 +143,8 @@ class SharedCache:
         return f"{self._root}/{key[:2]}/{key}"
 
     def _asked(self, action: Callable[[], T]) -> T | None:
-        """Return the answer of the store, if there is one in time; a problem is a warning. A thread that hangs is left behind.
+        """Return the answer of the store, if there is one in time; a problem is a
+        warning. A thread that hangs is left behind.
 
         Raises Interrupted when `stop` is set.
         """
@@ -113,8 +157,14 @@ class SharedCache:
         except Exception as error:  # damage, or whatever the library of a store raises
             self._failures += 1
             if self._failures == _FAILURES or not self._has_warned:
-                last = "; this command does not ask for them again" if self._failures == _FAILURES else ""
-                self._warn(f"the shared results at {self.url} cannot be used: {str(error)[:300]}{last}")
+                if self._failures == _FAILURES:
+                    last = "; this command does not ask for them again"
+                else:
+                    last = ""
+                self._warn(
+                    f"the shared results at {self.url} cannot be used: "
+                    f"{str(error)[:300]}{last}"
+                )
                 self._has_warned = True
             return None
         self._failures = 0

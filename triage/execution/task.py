@@ -1,8 +1,10 @@
-"""A task: one compile of a case on a toolchain, and the run of what it writes, as data with a content key; and how it is made.
+"""A task: one compile of a case on a toolchain, and the run of what it writes, as data
+with a content key; and how it is made.
 
-Everything that this program compiles is a task: a probe, a trial of a reduction, a reference, a library, resource metrics.
-They differ in their key only, so that one cache and one way to make them are enough. To make one is to compile, to repeat what
-one compile does not prove, to name the failing pass, and to run the program.
+Everything that this program compiles is a task: a probe, a trial of a reduction, a
+reference, a library, resource metrics. They differ in their key only, so that one cache
+and one way to make them are enough. To make one is to compile, to repeat what one
+compile does not prove, to name the failing pass, and to run the program.
 """
 
 from __future__ import annotations
@@ -25,13 +27,29 @@ from triage.execution.cache import Record, ResultCache
 from triage.execution.containment import settings
 from triage.execution.crash_stack import with_named_stack
 from triage.execution.files import Prepared, Scratch
-from triage.execution.judge import DISPATCHES, judge, judge_run, judge_thresholds, needs_pass, rules_of, with_operator
+from triage.execution.judge import (
+    DISPATCHES,
+    judge,
+    judge_run,
+    judge_thresholds,
+    needs_pass,
+    rules_of,
+    with_operator,
+)
 from triage.execution.process import StopSignal, memory, run
 from triage.execution.run_task import RunTask, agreeing_runs, limits_key
 from triage.mlir.result_operator import operator_in
 from triage.model.case import Case, RunSpec
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.outcome import OF_MACHINE, Compiled, Failed, Measured, Outcome, Probe, Untestable
+from triage.model.outcome import (
+    OF_MACHINE,
+    Compiled,
+    Failed,
+    Measured,
+    Outcome,
+    Probe,
+    Untestable,
+)
 from triage.model.revision import Toolchain
 from triage.toolchains.home import lock_file
 from triage.toolchains.registry import ToolchainRef
@@ -62,12 +80,16 @@ class Naming(StrEnum):
 
     NEVER = "never"
     AT_ONCE = "at once"
-    """The compile itself prints its passes, on one thread, so that a crash has the same stack each time."""
+    """The compile itself prints its passes, on one thread, so that a crash has the same
+    stack each time.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A compile that can be made: the input is prepared and the version knows every flag."""
+    """A compile that can be made: the input is prepared and the version knows every
+    flag.
+    """
 
     case: Case
     toolchain: Toolchain
@@ -87,7 +109,9 @@ class Task:
 
     @property
     def key(self) -> str:
-        """The content key of the compile: compiler, input, options without paths, limits."""
+        """The content key of the compile: compiler, input, options without paths,
+        limits.
+        """
         parts = [
             *(self.toolchain.identity, self.prepared.digest),
             *self.invocation.options,
@@ -114,39 +138,80 @@ class Task:
         return self.invocation.argv(self.toolchain.program, self.prepared.path, output)
 
     def run_command(self, values: RunSpec, module: str) -> tuple[str, ...]:
-        """Return the command that runs what the case compiles to, with other values; empty when it is not run."""
+        """Return the command that runs what the case compiles to, with other values;
+        empty when it is not run.
+        """
         if not isinstance(self.run, RunTask):
             return ()
         run, program = self.run, Path(self.run.program.name)
         argv = run.runner.argv(
-            program, Path(module), run.options, libraries=run.libraries, inputs=values.inputs, expected=values.expected
+            program,
+            Path(module),
+            run.options,
+            libraries=run.libraries,
+            inputs=values.inputs,
+            expected=values.expected,
         )
         return tuple(argv)
 
     def with_pass_reporting(self) -> Task:
         """Return the same task, printing which pass failed."""
         ir = self.compiler.ir
-        return replace(self, invocation=ir.naming_pass(self.invocation)) if ir else self
+        if ir:
+            return replace(self, invocation=ir.naming_pass(self.invocation))
+        return self
 
     def on_one_thread(self) -> Task:
         """Return the same task, compiling on one thread."""
         ir = self.compiler.ir
-        return replace(self, invocation=ir.on_one_thread(self.invocation)) if ir else self
+        if ir:
+            return replace(self, invocation=ir.on_one_thread(self.invocation))
+        return self
 
-    def record(self, key: str, execution: Execution, failing_pass: FailingPass | None = None, disagreements: int = 0) -> Record:
-        """Return the facts of an execution, for the cache, without paths of this machine."""
+    def record(
+        self,
+        key: str,
+        execution: Execution,
+        failing_pass: FailingPass | None = None,
+        disagreements: int = 0,
+    ) -> Record:
+        """Return the facts of an execution, for the cache, without paths of this
+        machine.
+        """
         program, root = self.toolchain.program, f"{self.toolchain.root}{os.sep}"
-        names = {str(program): program.name, str(self.prepared.path): f"input:{self.prepared.digest[:12]}"}
-        words = (names.get(word) or re.sub(r"^.*/out$", "out", word) for word in execution.argv)
-        portable = replace(execution, argv=tuple(word.replace(root, "toolchain/") for word in words))
-        return Record(key, self.case.name, self.toolchain.revision.name, portable, failing_pass, disagreements)
+        names = {
+            str(program): program.name,
+            str(self.prepared.path): f"input:{self.prepared.digest[:12]}",
+        }
+        words = (
+            names.get(word) or re.sub(r"^.*/out$", "out", word)
+            for word in execution.argv
+        )
+        portable = replace(
+            execution, argv=tuple(word.replace(root, "toolchain/") for word in words)
+        )
+        return Record(
+            key,
+            self.case.name,
+            self.toolchain.revision.name,
+            portable,
+            failing_pass,
+            disagreements,
+        )
 
-    def probe(self, compiled: Record | None, ran: Record | None = None, *, cached: bool) -> Probe | None:
+    def probe(
+        self, compiled: Record | None, ran: Record | None = None, *, cached: bool
+    ) -> Probe | None:
         """Judge the records of the compile and the run, if they are all there."""
         if compiled is None:
             return None
-        execution, metrics, foreign, rules = compiled.execution, compiled.metrics, bool(compiled.origin), rules_of(self.case)
-        outcome: Outcome = judge(execution, rules, compiled.failing_pass, flaky=compiled.disagreements > 0)
+        execution = compiled.execution
+        metrics = compiled.metrics
+        foreign = bool(compiled.origin)
+        rules = rules_of(self.case)
+        outcome: Outcome = judge(
+            execution, rules, compiled.failing_pass, flaky=compiled.disagreements > 0
+        )
         if isinstance(outcome, Compiled):
             outcome = judge_thresholds(self.case, metrics, Stage.COMPILE) or outcome
         if isinstance(outcome, Compiled) and isinstance(self.run, Untestable | Failed):
@@ -154,20 +219,42 @@ class Task:
         elif isinstance(outcome, Compiled) and isinstance(self.run, RunTask):
             if ran is None:
                 return None
-            outcome = judge_run(ran.execution, rules, self.run.runner, ran.metrics, flaky=ran.disagreements > 0)
+            outcome = judge_run(
+                ran.execution,
+                rules,
+                self.run.runner,
+                ran.metrics,
+                flaky=ran.disagreements > 0,
+            )
             if isinstance(outcome, Compiled):
-                outcome = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK) or outcome
-            program, digest, function = self.prepared.path, self.prepared.digest, self.run.spec.function
-            outcome = with_operator(outcome, lambda result: operator_in(program, digest, function, result))
+                outcome = (
+                    judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK) or outcome
+                )
+            program = self.prepared.path
+            digest = self.prepared.digest
+            function = self.run.spec.function
+            outcome = with_operator(
+                outcome, lambda result: operator_in(program, digest, function, result)
+            )
             metrics, foreign = {**metrics, **ran.metrics}, foreign or bool(ran.origin)
-        measured = Measured(execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics)
+        measured = Measured(
+            execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics
+        )
         revision, version = self.toolchain.revision, self.toolchain.version
         return Probe(self.case, revision, version, outcome, measured, cached, foreign)
 
 
-def unmade(case: Case, toolchain: Toolchain, outcome: Untestable | Failed, *, cached: bool = False) -> Probe:
+def unmade(
+    case: Case,
+    toolchain: Toolchain,
+    outcome: Untestable | Failed,
+    *,
+    cached: bool = False,
+) -> Probe:
     """Return the probe of a case that is not compiled."""
-    return Probe(case, toolchain.revision, toolchain.version, outcome, Measured(), cached)
+    return Probe(
+        case, toolchain.revision, toolchain.version, outcome, Measured(), cached
+    )
 
 
 class Capacity:
@@ -181,11 +268,19 @@ class Capacity:
 
     @contextmanager
     def reserved(self, needed_mb: float) -> Iterator[None]:
-        """Wait until there is room. A compile that needs more than the whole memory runs alone."""
+        """Wait until there is room. A compile that needs more than the whole memory
+        runs alone.
+        """
         reserved = self._reserved
         with self._changed:
             self._changed.wait_for(
-                lambda: not reserved or (len(reserved) < self._slots and sum(reserved) + needed_mb <= self.memory_mb)
+                lambda: (
+                    not reserved
+                    or (
+                        len(reserved) < self._slots
+                        and sum(reserved) + needed_mb <= self.memory_mb
+                    )
+                )
             )
             reserved.append(needed_mb)
         try:
@@ -206,17 +301,27 @@ class Maker:
     warn: Callable[[str], None]
     """Receives what the user must know about a compiler's own output."""
     measuring: Path
-    """The lock of measured runs: no process that uses this home measures anything else meanwhile."""
+    """The lock of measured runs: no process that uses this home measures anything else
+    meanwhile.
+    """
     capacity: Capacity
-    elsewhere: Callable[[Task, StopSignal], list[Record] | Untestable | None] | None = None
+    elsewhere: Callable[[Task, StopSignal], list[Record] | Untestable | None] | None = (
+        None
+    )
     """Makes a task on another machine, unless only this machine can."""
     _warned: set[tuple[str, ...]] = field(default_factory=set)
 
     def known(self, task: Task | Probe) -> Probe | None:
-        """Return the outcome of a task from the cache; that of one which could not be planned is always known."""
+        """Return the outcome of a task from the cache; that of one which could not be
+        planned is always known.
+        """
         if isinstance(task, Probe):
             return task
-        return task.probe(self.cache.find(task.key), self.cache.find(task.run_key) if task.run_key else None, cached=True)
+        return task.probe(
+            self.cache.find(task.key),
+            self.cache.find(task.run_key) if task.run_key else None,
+            cached=True,
+        )
 
     def run(
         self,
@@ -227,16 +332,19 @@ class Maker:
         fresh: bool = False,
         here: bool = False,
     ) -> Probe:
-        """Return the outcome of a task: from the cache unless `fresh` is set, else make it and keep the records for which the
-        machine is not to blame.
+        """Return the outcome of a task: from the cache unless `fresh` is set, else make
+        it and keep the records for which the machine is not to blame.
 
-        With `here`, no cluster is used. `on_output` receives the path of what the compile wrote, before it is removed. Raises
-        Interrupted when a stop signal is set; nothing is recorded then.
+        With `here`, no cluster is used. `on_output` receives the path of what the
+        compile wrote, before it is removed. Raises Interrupted when a stop signal is
+        set; nothing is recorded then.
         """
         if isinstance(task, Probe):
             return task
-        if not fresh and (known := self.known(task)):
-            return known
+        if not fresh:
+            known = self.known(task)
+            if known:
+                return known
         records: list[Record] | Untestable | None = None
         if self.elsewhere and not (here or on_output):
             records = self.elsewhere(task, AnyOf(self.stop, stop))
@@ -247,33 +355,54 @@ class Maker:
             return unmade(task.case, task.toolchain, records)
         probe = task.probe(*records, cached=False)
         assert probe  # every stage has a record
-        self.cache.add(*(records[:-1] if probe.outcome.cause in OF_MACHINE else records))
+        self.cache.add(
+            *(records[:-1] if probe.outcome.cause in OF_MACHINE else records)
+        )
         return probe
 
     def reservation(self, case: Case) -> float:
-        """Return the MiB to set aside: what the case used last time with some headroom, else its whole limit."""
+        """Return the MiB to set aside: what the case used last time with some headroom,
+        else its whole limit.
+        """
         limit = case.limits.memory / (1 << 20)
         last = self.cache.last_peak_mb(case.name)
-        return min(limit, max(_LEAST_MB, last * _HEADROOM)) if last else limit
+        if last:
+            return min(limit, max(_LEAST_MB, last * _HEADROOM))
+        return limit
 
     def make(
-        self, task: Task, stop: StopSignal | None = None, on_output: Callable[[Path], object] | None = None
+        self,
+        task: Task,
+        stop: StopSignal | None = None,
+        on_output: Callable[[Path], object] | None = None,
     ) -> list[Record]:
-        """Compile here, run the program if there is one, and return a record of each; see `run`."""
+        """Compile here, run the program if there is one, and return a record of each;
+        see `run`.
+        """
         either = AnyOf(self.stop, stop)
         ran: list[tuple[Execution, int]] = []
 
         def use(module: Path) -> None:
             if isinstance(task.run, RunTask):
                 with self._measuring() if task.run.spec.measured else nullcontext():
-                    ran.append(task.run.make(module, either, lambda execution: result_of(execution, task.case)))
+                    ran.append(
+                        task.run.make(
+                            module,
+                            either,
+                            lambda execution: result_of(execution, task.case),
+                        )
+                    )
             if on_output:
                 on_output(module)
 
-        scanner, reporting, rules = PassScanner(), task.with_pass_reporting(), rules_of(task.case)
+        scanner = PassScanner()
+        reporting = task.with_pass_reporting()
+        rules = rules_of(task.case)
         failing_pass, disagreements = None, 0
         if task.naming is Naming.AT_ONCE and reporting != task:
-            execution = self.compile(reporting, either, on_stderr=scanner.feed, on_output=use)
+            execution = self.compile(
+                reporting, either, on_stderr=scanner.feed, on_output=use
+            )
             failing_pass = scanner.finish() or NO_PASS
         elif task.naming is not None:
             execution = self.compile(task, either, on_output=use)
@@ -290,7 +419,13 @@ class Maker:
                 self.compile(reporting, either, on_stderr=scanner.feed)
                 failing_pass = scanner.finish() or NO_PASS
         compiled = task.record(task.key, execution, failing_pass, disagreements)
-        return [compiled, *(task.record(task.run_key or "", found, disagreements=others) for found, others in ran[-1:])]
+        return [
+            compiled,
+            *(
+                task.record(task.run_key or "", found, disagreements=others)
+                for found, others in ran[-1:]
+            ),
+        ]
 
     def compile(
         self,
@@ -300,32 +435,64 @@ class Maker:
         on_stderr: Callable[[bytes], None] | None = None,
         on_output: Callable[[Path], object] | None = None,
     ) -> Execution:
-        """Compile once in a folder of its own. on_stderr: receives standard error as it arrives; see `run`."""
+        """Compile once in a folder of its own. on_stderr: receives standard error as it
+        arrives; see `run`.
+        """
         with self.scratch.folder() as folder:
             output, counted = folder / "out", folder / "statistics.json"
-            runner = task.compiler.run if task.counts_dispatches else None
+            if task.counts_dispatches:
+                runner = task.compiler.run
+            else:
+                runner = None
             argv = [*task.argv(output), *(runner.counting(counted) if runner else ())]
-            execution = run(argv, task.case.limits, folder, env=task.env, stop=stop or self.stop, on_stderr=on_stderr)
+            execution = run(
+                argv,
+                task.case.limits,
+                folder,
+                env=task.env,
+                stop=stop or self.stop,
+                on_stderr=on_stderr,
+            )
             execution = with_named_stack(execution)
-            size = output.stat().st_size if execution.ok and output.is_file() else None
-            count = runner.dispatches(counted.read_text("utf-8", "replace")) if runner and counted.is_file() else None
+            if execution.ok and output.is_file():
+                size = output.stat().st_size
+            else:
+                size = None
+            if runner and counted.is_file():
+                count = runner.dispatches(counted.read_text("utf-8", "replace"))
+            else:
+                count = None
             if on_output and size is not None:
                 on_output(output)
         facts = reported_facts(execution)
-        dispatches = {} if count is None else {DISPATCHES: float(count)}
+        if count is None:
+            dispatches = {}
+        else:
+            dispatches = {DISPATCHES: float(count)}
         if facts.ignored and facts.ignored not in self._warned:
             self._warned.add(facts.ignored)
             names = ", ".join(map(repr, facts.ignored))
             place = f"{task.case.name} on {task.toolchain.revision.name}"
             self.warn(f"{place}: metrics that are not finite numbers: {names}; ignored")
-        return replace(execution, output_bytes=size, phase=facts.phase, metrics={**facts.metrics, **dispatches})
+        return replace(
+            execution,
+            output_bytes=size,
+            phase=facts.phase,
+            metrics={**facts.metrics, **dispatches},
+        )
 
-    def _steady_crash(self, task: Task, runs: Sequence[Execution], stop: StopSignal) -> Execution:
-        """Return the crash that identifies the failure. Threads that crash at different places print different stacks; then
-        the stack of one more run, on one thread, counts.
+    def _steady_crash(
+        self, task: Task, runs: Sequence[Execution], stop: StopSignal
+    ) -> Execution:
+        """Return the crash that identifies the failure. Threads that crash at different
+        places print different stacks; then the stack of one more run, on one thread,
+        counts.
         """
         single = task.on_one_thread()
-        if single != task and len({state_of(judge(run, rules_of(task.case))) for run in runs}) > 1:
+        if (
+            single != task
+            and len({state_of(judge(run, rules_of(task.case))) for run in runs}) > 1
+        ):
             again = self.compile(single, stop)
             if again.signal == runs[0].signal:
                 return again
@@ -353,14 +520,19 @@ class AnyOf:
 def result_of(execution: Execution, case: Case) -> str:
     """Return what two runs must have in common to agree.
 
-    For a crash, only the signal: with several threads the stack differs from run to run.
+    For a crash, only the signal: with several threads the stack differs from run to
+    run.
     """
     if execution.ending is Ending.SIGNALLED:
         return f"signal {execution.signal}"
     outcome = judge(execution, rules_of(case))
-    return outcome.cause if isinstance(outcome, Untestable) else state_of(outcome)
+    if isinstance(outcome, Untestable):
+        return outcome.cause
+    return state_of(outcome)
 
 
 def state_of(outcome: Outcome) -> str:
     """Return what is the same for outcomes that do not contradict each other."""
-    return outcome.failure.signature if isinstance(outcome, Failed) else ""
+    if isinstance(outcome, Failed):
+        return outcome.failure.signature
+    return ""

@@ -41,7 +41,8 @@ T = TypeVar("T")
 
 CONFIDENCE = 0.999
 LEAST = 8  # samples of each side before anything is concluded
-# Numbers of samples at which a verdict may end the measurement. Each look may be wrong by chance, so there are few.
+# Numbers of samples at which a verdict may end the measurement. Each look may be wrong
+# by chance, so there are few.
 LOOKS = (LEAST, 12, 18, 27, 40, 60)
 _DEVIATIONS = 3.2905  # of the normal distribution, for that confidence on two sides
 _LIMITS = Limits(timeout=120.0, memory=8 << 30)
@@ -69,25 +70,45 @@ class Program:
     """How many kernels its functions start, if that is known."""
 
     def sample(self, engine: Engine, spec: RunSpec) -> Sample | str:
-        """Measure once; the reason when it does not run. Nothing else of this program runs meanwhile.
+        """Measure once; the reason when it does not run. Nothing else of this program
+        runs meanwhile.
 
-        Times of a device with one thread are CPU times: other work on the core does not count.
+        Times of a device with one thread are CPU times: other work on the core does not
+        count.
         """
         argv = self.runner.benchmark_argv(self.tool, self.module, self.case, spec)
         alone = _ONE_THREAD in argv
         with temporary_folder() as folder:
             printed = Path(folder) / "printed"
             words, env = [*(_pinned() if alone else ()), *argv], dict(self.case.env)
-            execution = run(words, _LIMITS, Path(folder), env=env, stop=engine.stop, stdout_to=printed)
-            output = printed.read_text("utf-8", "replace") if printed.is_file() else ""
-        if execution.ok and (times := self.runner.seconds(output, cpu=alone)):
-            return Sample(times[0], execution.peak_rss_mb)
-        errors = execution.stderr.text.strip() or output.strip()  # some versions print errors on standard output
-        ending = f"signal {execution.signal}" if execution.signal else f"exit code {execution.exit_code}"
+            execution = run(
+                words,
+                _LIMITS,
+                Path(folder),
+                env=env,
+                stop=engine.stop,
+                stdout_to=printed,
+            )
+            if printed.is_file():
+                output = printed.read_text("utf-8", "replace")
+            else:
+                output = ""
+        if execution.ok:
+            times = self.runner.seconds(output, cpu=alone)
+            if times:
+                return Sample(times[0], execution.peak_rss_mb)
+        # some versions print errors on standard output
+        errors = execution.stderr.text.strip() or output.strip()
+        if execution.signal:
+            ending = f"signal {execution.signal}"
+        else:
+            ending = f"exit code {execution.exit_code}"
         unusable = self.runner.unusable(errors)
         if unusable:
             return unusable.reason
-        return errors.splitlines()[-1][:200] if errors else f"the run ended with {ending}"
+        if errors:
+            return errors.splitlines()[-1][:200]
+        return f"the run ended with {ending}"
 
 
 Timed = Callable[[], Sample | str]
@@ -95,15 +116,20 @@ Timed = Callable[[], Sample | str]
 
 
 def time_compile(engine: Engine, case: Case, ref: ToolchainRef) -> Sample | str:
-    """Measure the compile of a case once, in CPU time. Nothing else is compiled meanwhile."""
+    """Measure the compile of a case once, in CPU time. Nothing else is compiled
+    meanwhile.
+    """
     probe = engine.probe(replace(case, run=None), ref, fresh=True)
     if not isinstance(probe.outcome, Compiled):
         return "it does not compile again"
     return Sample(probe.measured.cpu_seconds, probe.measured.peak_rss_mb)
 
 
-def dispatch_programs(runner: Engine, case: Case, ref: ToolchainRef, target: Path) -> list[tuple[RunSpec, Program | str]] | str:
-    """Compile a case and, as programs of their own, each of its kernels; the reason when that is not possible.
+def dispatch_programs(
+    runner: Engine, case: Case, ref: ToolchainRef, target: Path
+) -> list[tuple[RunSpec, Program | str]] | str:
+    """Compile a case and, as programs of their own, each of its kernels; the reason
+    when that is not possible.
 
     Each program has the size and the number of dispatches of the whole.
     """
@@ -115,18 +141,35 @@ def dispatch_programs(runner: Engine, case: Case, ref: ToolchainRef, target: Pat
     measured: list[tuple[RunSpec, Program | str]] = []
     for number, source in enumerate(sorted(sources.glob("*.mlir"))):
         alone = replace(case, input=Input(source, InputKind.MLIR))
-        program = compile_program(runner, alone, ref, target.with_suffix(f".{number:04}"))
+        program = compile_program(
+            runner, alone, ref, target.with_suffix(f".{number:04}")
+        )
         if isinstance(program, Program):
             program = replace(program, bytes=whole.bytes, dispatches=whole.dispatches)
-        for name, option in whole.runner.extracted(source.read_text("utf-8", "replace")):
-            measured.append((RunSpec(usual.device, None, flags=(*usual.flags, option), name=name), program))
+        for name, option in whole.runner.extracted(
+            source.read_text("utf-8", "replace")
+        ):
+            measured.append(
+                (
+                    RunSpec(
+                        usual.device, None, flags=(*usual.flags, option), name=name
+                    ),
+                    program,
+                )
+            )
     return measured or f"{ref.revision.name} extracts none of its dispatches"
 
 
 def compile_program(
-    runner: Engine, original: Case, ref: ToolchainRef, target: Path, sources: Path | None = None
+    runner: Engine,
+    original: Case,
+    ref: ToolchainRef,
+    target: Path,
+    sources: Path | None = None,
 ) -> Program | str:
-    """Compile a case into a file; the reason when it cannot be measured. sources: folder for a program of each kernel."""
+    """Compile a case into a file; the reason when it cannot be measured. sources:
+    folder for a program of each kernel.
+    """
     plain = replace(original, phase=None, run=None, thresholds=())
     device = runner.compilers[original.compiler].run
     if device is None:
@@ -136,20 +179,39 @@ def compile_program(
         root = runner.registry.runtime(toolchain, device.distribution)
     except EnvironmentFailure as error:
         return str(error)
-    tool = device.program(root, measured=True) or device.program(toolchain.program.parent, measured=True)
+    tool = device.program(root, measured=True) or device.program(
+        toolchain.program.parent, measured=True
+    )
     if tool is None:
         return no_program(toolchain, device.distribution)
-    counted, extracting = replace(plain, thresholds=((DISPATCHES, math.inf),)), device.extracting(sources) if sources else []
-    for case, options in ((counted, extracting), (plain, [])):  # the second for a compiler that cannot count
+    counted = replace(plain, thresholds=((DISPATCHES, math.inf),))
+    if sources:
+        extracting = device.extracting(sources)
+    else:
+        extracting = []
+    # the second for a compiler that cannot count
+    for case, options in ((counted, extracting), (plain, [])):
         alter = partial(_with_options, options)
-        compiled = runner.observe(case, toolchain, alter, on_output=lambda module: _keep(module, target))
+        compiled = runner.observe(
+            case, toolchain, alter, on_output=lambda module: _keep(module, target)
+        )
         if isinstance(compiled, Untestable):
             return compiled.reason
         if target.is_file():
             count = compiled.metrics.get(DISPATCHES)
-            return Program(device, tool, target, original, target.stat().st_size, None if count is None else int(count))
+            return Program(
+                device,
+                tool,
+                target,
+                original,
+                target.stat().st_size,
+                None if count is None else int(count),
+            )
     outcome = runner.probe(plain, ref).outcome
-    failed = f"it does not compile: {outcome.failure.headline}" if outcome.failure else "it did not compile again"
+    if outcome.failure:
+        failed = f"it does not compile: {outcome.failure.headline}"
+    else:
+        failed = "it did not compile again"
     return outcome.reason or failed
 
 
@@ -161,10 +223,18 @@ def _keep(module: Path, target: Path) -> None:
     shutil.move(module, target)
 
 
-def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec, ...] | str:
-    """Return the functions to measure with their values: those of the recipe, else the only public one on zeros."""
+def functions_of(
+    runner: Engine, case: Case, ref: ToolchainRef
+) -> tuple[RunSpec, ...] | str:
+    """Return the functions to measure with their values: those of the recipe, else the
+    only public one on zeros.
+    """
     device = runner.compilers[case.compiler].run
-    named = case.benchmarks or ((replace(case.run, expected=()),) if case.run is not None and case.run.inputs else ())
+    named = case.benchmarks or (
+        (replace(case.run, expected=()),)
+        if case.run is not None and case.run.inputs
+        else ()
+    )
     if any(spec.libraries for spec in named):
         return "programs that load others are not measured side by side"
     if named and device is not None:
@@ -172,13 +242,16 @@ def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec
             for spec in named:
                 runner.inputs.obtain(spec.artifacts)
             values = runner.registry.home / "values"
-            return tuple(replace(spec, inputs=readable(spec.inputs, values)) for spec in named)
+            return tuple(
+                replace(spec, inputs=readable(spec.inputs, values)) for spec in named
+            )
         except OSError as error:
             return f"{error.filename}: {error.strerror}"
         except (NoTask, ValueError) as error:
             return str(error)
     toolchain = runner.registry.obtain(ref)
-    tools, prepared = mlir_tools(runner.compilers[case.compiler], toolchain), runner.planner.input_of(case, toolchain)
+    tools = mlir_tools(runner.compilers[case.compiler], toolchain)
+    prepared = runner.planner.input_of(case, toolchain)
     if tools is None or device is None or not isinstance(prepared, Prepared):
         return "its input cannot be read"
     text = Reader(tools, runner.stop).generic(prepared.path, elide=True)
@@ -186,30 +259,47 @@ def functions_of(runner: Engine, case: Case, ref: ToolchainRef) -> tuple[RunSpec
         module = parse_module(text or "")
     except UnparsableError:
         return "its input cannot be read"
-    functions = [function for function in module.functions() if function.attribute("sym_visibility") != '"private"']
+    functions = [
+        function
+        for function in module.functions()
+        if function.attribute("sym_visibility") != '"private"'
+    ]
     if len(functions) != 1 or functions[0].symbol is None:
-        return "it does not have exactly one public function; name the functions under `bench` in the recipe"
-    zeros = [zero_of(value.type) for value in functions[0].regions[0].blocks[0].arguments]
+        return (
+            "it does not have exactly one public function; name the functions under "
+            "`bench` in the recipe"
+        )
+    zeros = [
+        zero_of(value.type) for value in functions[0].regions[0].blocks[0].arguments
+    ]
     known = tuple(text for text in zeros if text is not None)
     if len(known) < len(zeros):
-        return "the size of an argument is not known; name inputs under `bench` in the recipe"
+        return (
+            "the size of an argument is not known; name inputs under `bench` in the "
+            "recipe"
+        )
     return (RunSpec(function=functions[0].symbol, inputs=known),)
 
 
 def _pinned() -> list[str]:
     """The words that keep a program on one core; none where that is not possible."""
     cores = sorted(os.sched_getaffinity(0))
-    return ["taskset", "-c", str(cores[-1])] if len(cores) > 1 and shutil.which("taskset") else []
+    if len(cores) > 1 and shutil.which("taskset"):
+        return ["taskset", "-c", str(cores[-1])]
+    return []
 
 
 def rounds(rows: list[T], end: float, grace: float) -> Iterator[tuple[int, list[T]]]:
-    """Yield the number of a round and its rows, forwards and backwards in turn, so that drift affects all alike.
+    """Yield the number of a round and its rows, forwards and backwards in turn, so that
+    drift affects all alike.
 
-    The caller removes rows that need no more samples. A caller may drop round 0, which warms up.
+    The caller removes rows that need no more samples. A caller may drop round 0, which
+    warms up.
 
     Args:
         rows: What to measure.
-        end: When to stop, by the monotonic clock, if each row has the least number of samples.
+        end: When to stop, by the monotonic clock, if each row has the least number of
+            samples.
         grace: Seconds after which to stop in any case.
     """
     for number in range(LOOKS[-1] + 1):
@@ -242,14 +332,18 @@ class Comparison:
         return f"{self.ratio:.2f} [{self.low:.2f}, {self.high:.2f}]"
 
 
-def compare_times(baseline: Sequence[float], new: Sequence[float], threshold: float) -> Comparison | None:
+def compare_times(
+    baseline: Sequence[float], new: Sequence[float], threshold: float
+) -> Comparison | None:
     """Compare times in seconds; None while there are too few.
 
-    The ratio is the median of the ratios of all pairs of a new and an old time (Hodges and Lehmann), and its interval holds
-    the ratios that a Mann-Whitney test does not reject. It assumes no distribution and is right for few samples too.
+    The ratio is the median of the ratios of all pairs of a new and an old time (Hodges
+    and Lehmann), and its interval holds the ratios that a Mann-Whitney test does not
+    reject. It assumes no distribution and is right for few samples too.
 
-    threshold: the smallest change that counts, 0.05 for five percent. A change is named only when the whole interval is
-    beyond the threshold; equality only when the whole interval is within it.
+    threshold: the smallest change that counts, 0.05 for five percent. A change is named
+    only when the whole interval is beyond the threshold; equality only when the whole
+    interval is within it.
     """
     first, second = len(baseline), len(new)
     if min(first, second) < LEAST or min(*baseline, *new) <= 0:
@@ -259,7 +353,10 @@ def compare_times(baseline: Sequence[float], new: Sequence[float], threshold: fl
     ratios = np.sort(np.divide.outer(np.asarray(new), np.asarray(baseline)), axis=None)
     spread = _DEVIATIONS * math.sqrt(first * second * (first + second + 1) / 12)
     left_out = max(0, math.floor(first * second / 2 - spread))
-    low, ratio, high = (float(value) for value in (ratios[left_out], np.median(ratios), ratios[-1 - left_out]))
+    low, ratio, high = (
+        float(value)
+        for value in (ratios[left_out], np.median(ratios), ratios[-1 - left_out])
+    )
     if low > 1 + threshold:
         pace = Pace.SLOWER
     elif high < 1 / (1 + threshold):

@@ -1,1 +1,3 @@
-"""The first-parent history of a git repository: its commits in order, and the positions of names, tags and dates."""
+"""The first-parent history of a git repository: its commits in order, and the positions
+of names, tags and dates.
+"""

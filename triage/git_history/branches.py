@@ -1,4 +1,6 @@
-"""The commits that a release branch has next to the main line, and the commits of the main line that they are picks of."""
+"""The commits that a release branch has next to the main line, and the commits of the
+main line that they are picks of.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,25 @@ from triage.git_history.timeline import Fork, Timeline, newest_at
 from triage.model.errors import BadInput
 from triage.model.revision import Commit, Revision
 
-_MAIN_LINES = tuple(f"refs/{place}/{name}" for place in ("heads", "remotes/*") for name in ("main", "master", "HEAD"))
-_LATER = timedelta(days=60)  # a commit may reach a release branch before it reaches the main line
-_PICKED = re.compile(r"^\(cherry[ -]picked from commit ([0-9a-f]{7,64})\)", re.MULTILINE | re.IGNORECASE)
+_MAIN_LINES = tuple(
+    f"refs/{place}/{name}"
+    for place in ("heads", "remotes/*")
+    for name in ("main", "master", "HEAD")
+)
+# a commit may reach a release branch before it reaches the main line
+_LATER = timedelta(days=60)
+_PICKED = re.compile(
+    r"^\(cherry[ -]picked from commit ([0-9a-f]{7,64})\)", re.MULTILINE | re.IGNORECASE
+)
 _NAMES_ANOTHER = re.compile(r"cherry[- ]?pick|backport", re.IGNORECASE)
-_MESSAGES = ("log", "-z", "--no-walk=unsorted", "--stdin", "--encoding=UTF-8", "--format=%H%x00%aI%x00%B")
+_MESSAGES = (
+    "log",
+    "-z",
+    "--no-walk=unsorted",
+    "--stdin",
+    "--encoding=UTF-8",
+    "--format=%H%x00%aI%x00%B",
+)
 _PULL = re.compile(r"(?:#|/pull/)(\d+)\b")
 
 
@@ -52,7 +68,10 @@ class BranchCommit(Revision):
         """What it is a cherry-pick of, and how that is known."""
         if self.matched_by is None:
             return "not on the main line"
-        return f"a cherry-pick of {', '.join(one.name for one in self.picked_from)} ({_HOW[self.matched_by]})"
+        return (
+            f"a cherry-pick of {', '.join(one.name for one in self.picked_from)} "
+            f"({_HOW[self.matched_by]})"
+        )
 
 
 @dataclass(frozen=True)
@@ -68,37 +87,67 @@ class Branch:
 
 
 def place_of(sha: str, branches: Iterable[Branch]) -> str | None:
-    """Return how a commit stands to some branches: it is a cherry-pick on one, exists on one only, or was picked to one."""
+    """Return how a commit stands to some branches: it is a cherry-pick on one, exists
+    on one only, or was picked to one.
+    """
     for branch in branches:
         for own in branch.commits:
             if own.commit == sha:
                 return f"on the branch of {branch.name}, {own.origin}"
-            if own.matched_by and any(original.commit == sha for original in own.picked_from):
-                return f"cherry-picked to the branch of {branch.name} as {own.name} ({_HOW[own.matched_by]})"
+            if own.matched_by and any(
+                original.commit == sha for original in own.picked_from
+            ):
+                return (
+                    f"cherry-picked to the branch of {branch.name} as {own.name} "
+                    f"({_HOW[own.matched_by]})"
+                )
     return None
 
 
 def same_change(sha: str, branches: Iterable[Branch]) -> frozenset[str]:
     """Return a commit with those that it picks."""
-    picked = (own.picked_from for branch in branches for own in branch.commits if own.commit == sha)
-    return frozenset([sha, *(original.commit or "" for originals in picked for original in originals)])
+    picked = (
+        own.picked_from
+        for branch in branches
+        for own in branch.commits
+        if own.commit == sha
+    )
+    return frozenset(
+        [
+            sha,
+            *(original.commit or "" for originals in picked for original in originals),
+        ]
+    )
 
 
-def read_branches(timeline: Timeline, ends: Iterable[tuple[str, str]]) -> tuple[Branch, ...]:
-    """Return the branches that releases lie on, by their names and commits. Those on the main line have none."""
-    lines = [Timeline(timeline.repository, ref) for ref in main_refs(timeline.repository) or ["HEAD"]]
+def read_branches(
+    timeline: Timeline, ends: Iterable[tuple[str, str]]
+) -> tuple[Branch, ...]:
+    """Return the branches that releases lie on, by their names and commits. Those on
+    the main line have none.
+    """
+    lines = [
+        Timeline(timeline.repository, ref)
+        for ref in main_refs(timeline.repository) or ["HEAD"]
+    ]
     read = (_read_branch(lines, name, sha) for name, sha in ends)
     return tuple(branch for branch in read if branch)
 
 
 def main_refs(repository: Repository) -> list[str]:
-    """Return the names of the main line that a clone has, one for each commit. Some may be old copies of it."""
-    listed = repository.text("for-each-ref", "--format=%(objectname) %(refname:lstrip=1)", *_MAIN_LINES).split()
+    """Return the names of the main line that a clone has, one for each commit. Some may
+    be old copies of it.
+    """
+    listed = repository.text(
+        "for-each-ref", "--format=%(objectname) %(refname:lstrip=1)", *_MAIN_LINES
+    ).split()
     return list(dict(zip(listed[::2], listed[1::2], strict=True)).values())
 
 
 def _read_branch(lines: Sequence[Timeline], name: str, sha: str) -> Branch | None:
-    """Return the branch that a commit is on, unless it is on a main line or shares no history with one."""
+    """Return the branch that a commit is on, unless it is on a main line or shares no
+    history with one.
+    """
     forks: list[Fork] = []
     for line in lines:
         with suppress(BadInput):
@@ -107,33 +156,66 @@ def _read_branch(lines: Sequence[Timeline], name: str, sha: str) -> Branch | Non
     if fork is None or not fork.own:
         return None
     own, main = [fork.line.commits[index] for index in fork.own], fork.base
-    last = newest_at((commit.date for commit in main.commits), datetime.fromisoformat(own[-1].date) + _LATER)
-    return Branch(name, main.commits[fork.index].revision, _with_originals(own, main, main.commits[fork.index + 1 : last + 1]))
+    last = newest_at(
+        (commit.date for commit in main.commits),
+        datetime.fromisoformat(own[-1].date) + _LATER,
+    )
+    return Branch(
+        name,
+        main.commits[fork.index].revision,
+        _with_originals(own, main, main.commits[fork.index + 1 : last + 1]),
+    )
 
 
-def _with_originals(own: Sequence[Commit], main: Timeline, later: Sequence[Commit]) -> tuple[BranchCommit, ...]:
+def _with_originals(
+    own: Sequence[Commit], main: Timeline, later: Sequence[Commit]
+) -> tuple[BranchCommit, ...]:
     alike: dict[str, list[Commit]] = defaultdict(list)
     for commit in later:
         alike[title(commit.subject)].append(commit)
-    numbers = {number: commit for commit in later if (number := pull_request(commit.subject))}
+    numbers = {
+        number: commit for commit in later if (number := pull_request(commit.subject))
+    }
     others = [other for commit in own for other in alike[title(commit.subject)]]
-    fields = main.repository.text(*_MESSAGES, lines=[commit.sha for commit in (*own, *others)]).split("\0")
-    messages = {sha.strip(): message for sha, *message in zip(fields[:-1:3], fields[1::3], fields[2::3], strict=False)}
+    fields = main.repository.text(
+        *_MESSAGES, lines=[commit.sha for commit in (*own, *others)]
+    ).split("\0")
+    messages = {
+        sha.strip(): message
+        for sha, *message in zip(
+            fields[:-1:3], fields[1::3], fields[2::3], strict=False
+        )
+    }
     found = []
     for commit in own:
         date, text = messages[commit.sha]
-        same = [other for other in alike[title(commit.subject)] if messages[other.sha][0] == date]
-        pulls = dict.fromkeys(map(int, _PULL.findall(text))) if _NAMES_ANOTHER.search(text) else {}
-        pulled = [numbers[number] for number in pulls if number in numbers and number != pull_request(commit.subject)]
+        same = [
+            other
+            for other in alike[title(commit.subject)]
+            if messages[other.sha][0] == date
+        ]
+        if _NAMES_ANOTHER.search(text):
+            pulls = dict.fromkeys(map(int, _PULL.findall(text)))
+        else:
+            pulls = {}
+        pulled = [
+            numbers[number]
+            for number in pulls
+            if number in numbers and number != pull_request(commit.subject)
+        ]
         ways = zip(MatchedBy, (_named(main, text), same, pulled), strict=True)
         way, originals = next(((way, each) for way, each in ways if each), (None, []))
         picked = tuple(original.revision for original in originals)
-        found.append(BranchCommit(**asdict(commit.revision), picked_from=picked, matched_by=way))
+        found.append(
+            BranchCommit(**asdict(commit.revision), picked_from=picked, matched_by=way)
+        )
     return tuple(found)
 
 
 def _named(main: Timeline, text: str) -> list[Commit]:
-    """Return the commit of the main line that a message names, directly or as the original of another pick."""
+    """Return the commit of the main line that a message names, directly or as the
+    original of another pick.
+    """
     for name in _PICKED.findall(text):
         with suppress(BadInput):  # the clone may lack it
             if (position := main.place(name)).exact:

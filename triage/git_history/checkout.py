@@ -1,4 +1,6 @@
-"""Check out commits of a user's repository, which is only read, in a private clone that borrows its objects."""
+"""Check out commits of a user's repository, which is only read, in a private clone that
+borrows its objects.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ _SETTINGS = (
     "gc.auto=0",
     "maintenance.auto=false",
     "submodule.recurse=false",
-    # The submodules of a submodule borrow from those of the clone that the submodule borrows from.
+    # The submodules of a submodule borrow from those of the clone that the submodule
+    # borrows from.
     "submodule.alternateLocation=superproject",
     "submodule.alternateErrorStrategy=info",
     "http.lowSpeedLimit=1",  # a server that sends nothing for 30 s has failed
@@ -38,7 +41,9 @@ class GitFailed(EnvironmentFailure):
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A private clone of a user's repository, at one commit at a time. No other process uses it."""
+    """A private clone of a user's repository, at one commit at a time. No other process
+    uses it.
+    """
 
     folder: Path
     repository: Repository
@@ -46,12 +51,16 @@ class Checkout:
     stop: StopSignal
 
     def check_out(self, sha: str, *, submodules: bool) -> None:
-        """Check out a commit, with its submodules, and remove files of earlier builds that git does not ignore.
+        """Check out a commit, with its submodules, and remove files of earlier builds
+        that git does not ignore.
 
-        Submodules are borrowed from the user's clone too. Those within submodules are left out if the user's clone, which has
-        submodules, lacks them. EnvironmentFailure when git fails, for example because a submodule cannot be fetched.
+        Submodules are borrowed from the user's clone too. Those within submodules are
+        left out if the user's clone, which has submodules, lacks them.
+        EnvironmentFailure when git fails, for example because a submodule cannot be
+        fetched.
         """
-        unfinished = self.folder.with_name(f".{self.folder.name}-unfinished")  # stays when git is killed
+        # stays when git is killed
+        unfinished = self.folder.with_name(f".{self.folder.name}-unfinished")
         if unfinished.exists():
             shutil.rmtree(self.folder, ignore_errors=True)
         unfinished.touch()
@@ -67,7 +76,9 @@ class Checkout:
         unfinished.unlink()
 
     def _borrow(self) -> None:
-        """Create the clone if it is missing, and give it the objects, tags and settings that the user's has now."""
+        """Create the clone if it is missing, and give it the objects, tags and settings
+        that the user's has now.
+        """
         git_dir = self.folder / ".git"
         if not (git_dir / "HEAD").is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -77,70 +88,145 @@ class Checkout:
         _write(git_dir / "objects" / "info" / "alternates", [str(theirs / "objects")])
         if (theirs / "shallow").is_file():
             (git_dir / "shallow").write_bytes((theirs / "shallow").read_bytes())
-        tags = self.repository.text("for-each-ref", "--format=%(objectname) %(refname)", "refs/tags")
+        tags = self.repository.text(
+            "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags"
+        )
         _write(git_dir / "packed-refs", tags.splitlines())
         settings = {"remote.origin.url": self._address}
         if self.repository.is_partial:
-            settings |= {"core.repositoryformatversion": "1", "extensions.partialClone": "origin"}
-            settings |= {"remote.origin.promisor": "true", "remote.origin.partialclonefilter": "blob:none"}
+            settings |= {
+                "core.repositoryformatversion": "1",
+                "extensions.partialClone": "origin",
+            }
+            settings |= {
+                "remote.origin.promisor": "true",
+                "remote.origin.partialclonefilter": "blob:none",
+            }
         for name, value in settings.items():
             self._git("config", name, value)
 
     def _update_submodules(self) -> None:
         self._git("submodule", "--quiet", "init")  # refuses dangerous addresses
-        listed = self._git("config", "--file", ".gitmodules", "--null", "--get-regexp", _SUBMODULE_PATHS)
+        listed = self._git(
+            "config",
+            "--file",
+            ".gitmodules",
+            "--null",
+            "--get-regexp",
+            _SUBMODULE_PATHS,
+        )
         deep: list[str] | None = None
-        for key, _, path in (entry.partition("\n") for entry in listed.split("\0") if entry):
+        for key, _, path in (
+            entry.partition("\n") for entry in listed.split("\0") if entry
+        ):
             name = key.removeprefix("submodule.").removesuffix(".path")
-            theirs, mine = (folder / "modules" / name for folder in (self.repository.common_dir, self.folder / ".git"))
+            theirs, mine = (
+                folder / "modules" / name
+                for folder in (self.repository.common_dir, self.folder / ".git")
+            )
             if ".." in PurePosixPath(name).parts or not (theirs / "objects").is_dir():
                 continue
-            deep = ["--recursive"] if deep or (theirs / "modules").is_dir() else []
+            if deep or (theirs / "modules").is_dir():
+                deep = ["--recursive"]
+            else:
+                deep = []
             if not mine.exists():
                 mine.parent.mkdir(parents=True, exist_ok=True)
-                words = ("--quiet", "--no-checkout", "--shared", "--separate-git-dir", str(mine), str(theirs), path)
+                words = (
+                    "--quiet",
+                    "--no-checkout",
+                    "--shared",
+                    "--separate-git-dir",
+                    str(mine),
+                    str(theirs),
+                    path,
+                )
                 self._git("clone", *words)
-        self._git("submodule", "--quiet", "sync")  # commits that the user's clone lacks come from the submodule's own address
-        deep = ["--recursive"] if deep is None else deep
+        # commits that the user's clone lacks come from the submodule's own address
+        self._git("submodule", "--quiet", "sync")
+        if deep is None:
+            deep = ["--recursive"]
+        else:
+            deep = deep
         self._git("submodule", "--quiet", "update", "--init", "--force", *deep)
         self._git("submodule", "--quiet", "foreach", *deep, "git clean -ffdq")
 
     @property
     def _address(self) -> str:
-        """The address of the repository, which relative addresses of submodules refer to."""
+        """The address of the repository, which relative addresses of submodules refer
+        to.
+        """
         home = self.repository.work_tree or self.repository.common_dir
         remote = self.repository.remote
-        return str((home / remote).resolve()) if remote and remote.startswith(("./", "../")) else remote or str(home)
+        if remote and remote.startswith(("./", "../")):
+            return str((home / remote).resolve())
+        return remote or str(home)
 
     def _git(self, *words: str) -> str:
-        """Run git and return the beginning of what it printed. GitFailed when its exit code is not 0."""
-        command = ["git", *(part for setting in _SETTINGS for part in ("-c", setting)), *words]
+        """Run git and return the beginning of what it printed. GitFailed when its exit
+        code is not 0.
+        """
+        command = [
+            "git",
+            *(part for setting in _SETTINGS for part in ("-c", setting)),
+            *words,
+        ]
         self.log.write(f"$ git {' '.join(words)}\n".encode())
         limits, env = unlimited(_TIMEOUT), self._environment()
-        execution = run(command, limits, self.folder, purpose=Purpose.GIT, env=env, log=self.log, stop=self.stop)
+        execution = run(
+            command,
+            limits,
+            self.folder,
+            purpose=Purpose.GIT,
+            env=env,
+            log=self.log,
+            stop=self.stop,
+        )
         if execution.ending is Ending.NOT_STARTED:
             raise EnvironmentFailure("there is no git program on the PATH")
         if execution.ok:
             return execution.stdout.head
-        printed = (execution.stderr.tail or execution.stderr.head).replace("\r", "\n").strip().splitlines()
-        reasons = [line for line in printed if line.startswith(("fatal:", "error:"))] or printed[-1:]
-        reason = _USER.sub("", "; ".join(dict.fromkeys(reasons))) or str(execution.status)
+        printed = (
+            (execution.stderr.tail or execution.stderr.head)
+            .replace("\r", "\n")
+            .strip()
+            .splitlines()
+        )
+        reasons = [
+            line for line in printed if line.startswith(("fatal:", "error:"))
+        ] or printed[-1:]
+        reason = _USER.sub("", "; ".join(dict.fromkeys(reasons))) or str(
+            execution.status
+        )
         raise GitFailed(f"git {words[0]} failed: {reason[:500]} (log: {self.log.path})")
 
     def _environment(self) -> dict[str, str | None]:
-        """The user's settings of this repository that a fetch needs; git never asks for a password."""
+        """The user's settings of this repository that a fetch needs; git never asks for
+        a password.
+        """
         try:
-            listed = self.repository.text("config", "--local", "--null", "--get-regexp", _SHARED_SETTINGS)
+            listed = self.repository.text(
+                "config", "--local", "--null", "--get-regexp", _SHARED_SETTINGS
+            )
         except GitRefused:  # there is none
             listed = ""
         settings = [entry.partition("\n")[::2] for entry in listed.split("\0") if entry]
         env: dict[str, str | None] = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
-        env["GIT_CEILING_DIRECTORIES"] = str(self.folder.parent)  # without its .git folder, no other repository is changed
-        if not {"GIT_SSH", "GIT_SSH_COMMAND"} & os.environ.keys() and "core.sshcommand" not in dict(settings):
-            env["GIT_SSH_COMMAND"] = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10"
+        # without its .git folder, no other repository is changed
+        env["GIT_CEILING_DIRECTORIES"] = str(self.folder.parent)
+        if not {
+            "GIT_SSH",
+            "GIT_SSH_COMMAND",
+        } & os.environ.keys() and "core.sshcommand" not in dict(settings):
+            env["GIT_SSH_COMMAND"] = (
+                "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10"
+            )
         count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
         for number, (name, value) in enumerate(settings, count):
-            env |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+            env |= {
+                f"GIT_CONFIG_KEY_{number}": name,
+                f"GIT_CONFIG_VALUE_{number}": value,
+            }
         return env | {"GIT_CONFIG_COUNT": str(count + len(settings))}
 
 

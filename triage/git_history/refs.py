@@ -15,7 +15,10 @@ _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")
 
 def read_tags(repository: Repository) -> dict[str, str]:
     """Return the commits of all tags, annotated or not, by name in git's order."""
-    form = "--format=%(objecttype) %(*objecttype) %(objectname) %(*objectname) %(refname:strip=2)"
+    form = (
+        "--format=%(objecttype) %(*objecttype) %(objectname) %(*objectname) "
+        "%(refname:strip=2)"
+    )
     tags: dict[str, str] = {}
     for line in repository.text("for-each-ref", form, "refs/tags").splitlines():
         kind, peeled_kind, sha, peeled, name = line.split(" ", 4)
@@ -24,8 +27,12 @@ def read_tags(repository: Repository) -> dict[str, str]:
     return tags
 
 
-def tags_for(version: str, patterns: Iterable[str], tags: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags of a version, by patterns such as `v{version}`. They may name different commits."""
+def tags_for(
+    version: str, patterns: Iterable[str], tags: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the tags of a version, by patterns such as `v{version}`. They may name
+    different commits.
+    """
     names = (pattern.format(version=version) for pattern in patterns)
     return {name: tags[name] for name in names if name in tags}
 
@@ -53,14 +60,22 @@ class PinMove:
     after: str | None
 
 
-def read_moves(repository: Repository, shas: Iterable[str], path: str) -> dict[str, PinMove]:
-    """Return the changes of the pin at `path` by commit, without commits that do not change it."""
+def read_moves(
+    repository: Repository, shas: Iterable[str], path: str
+) -> dict[str, PinMove]:
+    """Return the changes of the pin at `path` by commit, without commits that do not
+    change it.
+    """
     moves = {}
     for sha, words in repository.changes(list(shas), "--raw", f":(top,literal){path}"):
         for change, changed in zip(words[::2], words[1::2], strict=True):
             if changed == path:
-                modes, objects = change.removeprefix(":").split(" ")[:2], change.split(" ")[2:4]
-                before, after = (_pinned(repository, *pointed) for pointed in zip(modes, objects, strict=True))
+                modes = change.removeprefix(":").split(" ")[:2]
+                objects = change.split(" ")[2:4]
+                before, after = (
+                    _pinned(repository, *pointed)
+                    for pointed in zip(modes, objects, strict=True)
+                )
                 moves[sha] = PinMove(path, before, after)
     return moves
 
@@ -72,7 +87,9 @@ def _pinned(repository: Repository, mode: str, pointed: str) -> str | None:
     if mode == _GITLINK:
         return pointed
     words = repository.text("cat-file", "blob", pointed).split()
-    return words[0] if words else None
+    if words:
+        return words[0]
+    return None
 
 
 _SQUASHED = re.compile(r"\s*\(#(\d+)\)\s*$")
@@ -83,7 +100,9 @@ _SCP_LIKE = re.compile(r"(?:[^@/\s]+@)?([\w.-]+):(?!/)(\S+)")
 def pull_request(subject: str) -> int | None:
     """Return the pull request that a commit's subject names."""
     match = _SQUASHED.search(subject) or _MERGED.match(subject)
-    return int(match.group(1)) if match else None
+    if match:
+        return int(match.group(1))
+    return None
 
 
 def title(subject: str) -> str:
@@ -110,17 +129,27 @@ class Links:
 
 
 def links_of(remote: str | None) -> Links | None:
-    """Return the pages of a remote's address, without the user name or token in it, unless it is a path on this machine."""
+    """Return the pages of a remote's address, without the user name or token in it,
+    unless it is a path on this machine.
+    """
     if remote is None:
         return None
     parts = urlsplit(remote)
     if parts.scheme in ("http", "https", "ssh", "git", "git+ssh") and parts.hostname:
-        scheme = parts.scheme if parts.scheme.startswith("http") else "https"
-        port = f":{parts.port}" if parts.port and parts.scheme.startswith("http") else ""
+        if parts.scheme.startswith("http"):
+            scheme = parts.scheme
+        else:
+            scheme = "https"
+        if parts.port and parts.scheme.startswith("http"):
+            port = f":{parts.port}"
+        else:
+            port = ""
         host, path = f"{parts.hostname}{port}", parts.path
     elif match := _SCP_LIKE.fullmatch(remote):
         scheme, (host, path) = "https", match.groups()
     else:
         return None
     path = path.strip("/").removesuffix(".git")
-    return Links(f"{scheme}://{host}/{path}") if path else None
+    if path:
+        return Links(f"{scheme}://{host}/{path}")
+    return None

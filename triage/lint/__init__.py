@@ -1,1 +1,3 @@
-"""Lint programs before they are compiled, and measure the limit of the affinity solver."""
+"""Lint programs before they are compiled, and measure the limit of the affinity
+solver.
+"""

@@ -1,4 +1,6 @@
-"""Lint a case: read its program, apply the family's rules, drop silenced findings, measure the limit of the affinity solver."""
+"""Lint a case: read its program, apply the family's rules, drop silenced findings,
+measure the limit of the affinity solver.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from triage.compilers.base import mlir_tools
-from triage.compilers.parts import LintFinding, LintRule, ProgramFindings, Severity, SolverLimit
-from triage.compilers.registry import DEFAULT_FAMILY, family_of, load_cases, recipe_families
+from triage.compilers.parts import (
+    LintFinding,
+    LintRule,
+    ProgramFindings,
+    Severity,
+    SolverLimit,
+)
+from triage.compilers.registry import (
+    DEFAULT_FAMILY,
+    family_of,
+    load_cases,
+    recipe_families,
+)
 from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
 from triage.execution.task import Naming
@@ -31,7 +44,10 @@ _SEVERITIES = list(Severity)
 _IGNORE = re.compile(rb"(^\s*)?//\s*triage:\s*ignore(?:\[([\w\s,-]*)\])?\s*$")
 _ALL = "*"
 _RECIPES = (".yaml", ".yml")
-_NO_BACKEND = "the backend is unknown, so rules that depend on it are skipped (--flag passes flags of the compiler)"
+_NO_BACKEND = (
+    "the backend is unknown, so rules that depend on it are skipped (--flag passes "
+    "flags of the compiler)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +58,8 @@ class LintedCase(ProgramFindings):
     recipe: Path
     """The file that the case is from."""
     source: str
-    """The file that positions refer to: as the user named it, or the generated program."""
+    """The file that positions refer to: as the user named it, or the generated program.
+    """
     generated: bool
     silenced: int
     """Findings that comments silence."""
@@ -61,7 +78,9 @@ class LintedCase(ProgramFindings):
 
 @dataclass(frozen=True)
 class LintResult:
-    """The lint results of all cases, and the rules of their families. In JSON, findings and devices are one list each."""
+    """The lint results of all cases, and the rules of their families. In JSON, findings
+    and devices are one list each.
+    """
 
     cases: Sequence[LintedCase]
     rules: Sequence[LintRule]
@@ -72,18 +91,30 @@ class LintResult:
     @property
     def findings(self) -> list[Mapping[str, object]]:
         """Each finding with its case."""
-        return [{**as_json(finding), "case": linted.case} for linted in self.cases for finding in linted.findings]
+        return [
+            {**as_json(finding), "case": linted.case}
+            for linted in self.cases
+            for finding in linted.findings
+        ]
 
     @property
     def devices(self) -> list[Mapping[str, object]]:
         """Each device with its case."""
-        return [{**as_json(device), "case": linted.case} for linted in self.cases for device in linted.devices]
+        return [
+            {**as_json(device), "case": linted.case}
+            for linted in self.cases
+            for device in linted.devices
+        ]
 
     @property
     def suggested_flags(self) -> list[str]:
-        """The options that fix findings; empty when cases need different ones, which each case lists."""
+        """The options that fix findings; empty when cases need different ones, which
+        each case lists.
+        """
         wanted = {linted.flags for linted in self.cases if linted.flags}
-        return list(wanted.pop()) if len(wanted) == 1 else []
+        if len(wanted) == 1:
+            return list(wanted.pop())
+        return []
 
 
 def linter_of(case: Case) -> Linter:
@@ -94,8 +125,11 @@ def linter_of(case: Case) -> Linter:
     return linter
 
 
-def cases_to_lint(paths: Sequence[Path], flags: Sequence[str], warn: Callable[[str], None]) -> list[Case]:
-    """Return the cases of recipes and one for each program, all with further flags; warn of cases without rules.
+def cases_to_lint(
+    paths: Sequence[Path], flags: Sequence[str], warn: Callable[[str], None]
+) -> list[Case]:
+    """Return the cases of recipes and one for each program, all with further flags;
+    warn of cases without rules.
 
     Raises:
         BadInput: A flag or a program is not one, or no case can be linted.
@@ -103,58 +137,107 @@ def cases_to_lint(paths: Sequence[Path], flags: Sequence[str], warn: Callable[[s
     family = recipe_families()[DEFAULT_FAMILY]
     for text in flags:
         if not text.startswith("-"):
-            raise BadInput(f"--flag {text!r} is not a flag; write it with its dashes, such as --flag={family.flag}")
-    programs = [path for path in paths if not path.is_dir() and path.suffix not in _RECIPES]
+            raise BadInput(
+                f"--flag {text!r} is not a flag; write it with its dashes, such as "
+                f"--flag={family.flag}"
+            )
+    programs = [
+        path for path in paths if not path.is_dir() and path.suffix not in _RECIPES
+    ]
     recipes = [path for path in paths if path not in programs]
-    loaded = load_cases(recipes) if recipes else ()
+    if recipes:
+        loaded = load_cases(recipes)
+    else:
+        loaded = ()
     cases = [case for case in loaded if family_of(case).lint]
     if len(cases) < len(loaded):
         if not cases and not programs:
             linter_of(loaded[0])
-        warn(f"no lint rules for the compilers of {len(loaded) - len(cases)} of {len(loaded)} cases: they are left out")
+        warn(
+            f"no lint rules for the compilers of {len(loaded) - len(cases)} of "
+            f"{len(loaded)} cases: they are left out"
+        )
     for path in programs:
         kind = family.kind_of(path.suffix)
         if kind is None or kind is InputKind.OTHER:
-            raise BadInput(f"{path}: expected a program ({', '.join(family.inputs)}) or a recipe ({', '.join(_RECIPES)})")
+            raise BadInput(
+                f"{path}: expected a program ({', '.join(family.inputs)}) or a recipe "
+                f"({', '.join(_RECIPES)})"
+            )
         if not path.is_file():
             raise BadInput(f"{path}: no such file")
-        cases.append(Case(path.stem, str(path), "", family.name, path, Input(path.absolute(), kind), Target("")))
+        cases.append(
+            Case(
+                path.stem,
+                str(path),
+                "",
+                family.name,
+                path,
+                Input(path.absolute(), kind),
+                Target(""),
+            )
+        )
     return [replace(case, flags=(*case.flags, *map(Flag, flags))) for case in cases]
 
 
 def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
-    """Lint a case's program with a toolchain; with none, with the installed one and without measuring the solver's limit.
+    """Lint a case's program with a toolchain; with none, with the installed one and
+    without measuring the solver's limit.
 
     Raises:
         BadInput: The program does not parse, or there is none.
         EnvironmentFailure: The toolchain's tools do not run.
     """
-    linter, toolchain = linter_of(case), engine.registry.obtain(engine.registry.resolve(rev or "installed", case.compiler))
+    linter = linter_of(case)
+    toolchain = engine.registry.obtain(
+        engine.registry.resolve(rev or "installed", case.compiler)
+    )
     tools = mlir_tools(engine.compilers[case.compiler], toolchain)
     if tools is None:
-        raise BadInput(f"{case.name}: {toolchain.revision.name} has no tools that read MLIR")
+        raise BadInput(
+            f"{case.name}: {toolchain.revision.name} has no tools that read MLIR"
+        )
     prepared = engine.planner.input_of(case, toolchain)
     if isinstance(prepared, Untestable):
         raise BadInput(f"{case.name}: {prepared.reason}")
     options = _options(engine, case, toolchain)
     backend, chip = linter.target_of(options)
-    target = replace(case.target, backend=case.target.backend or backend or "", chip=case.target.chip or chip)
+    target = replace(
+        case.target,
+        backend=case.target.backend or backend or "",
+        chip=case.target.chip or chip,
+    )
     generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
-    shown = below_here(case.input.path) if case.source.suffix in _RECIPES else case.source
+    if case.source.suffix in _RECIPES:
+        shown = below_here(case.input.path)
+    else:
+        shown = case.source
     name = str(prepared.path if generated else shown)
     module = _read(Reader(tools, engine.stop), prepared.path, name)
     found = linter.check(module, options, target.backend or None, target.chip)
     ignored = _ignored_rules(prepared.path)
-    lines = [each.position.line if each.position and each.position.file == name else 0 for each in found.findings]
+    lines = [
+        each.position.line if each.position and each.position.file == name else 0
+        for each in found.findings
+    ]
     pairs = zip(lines, found.findings, strict=True)
-    loud = [finding for line, finding in pairs if ignored.get(line, set()).isdisjoint((finding.rule, _ALL))]
+    loud = [
+        finding
+        for line, finding in pairs
+        if ignored.get(line, set()).isdisjoint((finding.rule, _ALL))
+    ]
     extra = ProgramFindings()
     if rev and target.backend and all(device.declared for device in found.devices):
         solver, case = linter.solver(toolchain, module), replace(case, target=target)
         extra = measure_solver(engine, solver, case, toolchain, prepared.path, name)
     elif rev:
-        reason = "declare all devices first" if target.backend else "the backend is unknown"
-        extra = ProgramFindings(notes=(f"solver iterations are not measured: {reason}",))
+        if target.backend:
+            reason = "declare all devices first"
+        else:
+            reason = "the backend is unknown"
+        extra = ProgramFindings(
+            notes=(f"solver iterations are not measured: {reason}",)
+        )
     return LintedCase(
         case=case.name,
         recipe=case.source,
@@ -171,12 +254,18 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
 
 def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
     position = finding.position
-    return _SEVERITIES.index(finding.severity), position.line if position else 0, position.column if position else 0
+    return (
+        _SEVERITIES.index(finding.severity),
+        position.line if position else 0,
+        position.column if position else 0,
+    )
 
 
 def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
     if not case.target.backend:
-        return tuple(flag.text for flag in case.flags if flag_applies(flag, toolchain.version))
+        return tuple(
+            flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
+        )
     invocation = engine.compilers[case.compiler].invocation(case, toolchain)
     if isinstance(invocation, Untestable):
         raise BadInput(f"{case.name}: {invocation.reason}")
@@ -189,7 +278,9 @@ def _read(reader: Reader, path: Path, name: str) -> Module:
     if text is None:
         raise BadInput((reader.parse_error(path) or "").replace(str(path), name))
     try:
-        return parse_module(text.replace(json.dumps(str(path)), json.dumps(name, ensure_ascii=False)))
+        return parse_module(
+            text.replace(json.dumps(str(path)), json.dumps(name, ensure_ascii=False))
+        )
     except UnparsableError as error:
         raise BadInput(f"{name}: its generic form cannot be read: {error}") from error
 
@@ -197,54 +288,98 @@ def _read(reader: Reader, path: Path, name: str) -> Module:
 def _ignored_rules(source: Path) -> dict[int, set[str]]:
     """Map lines to the rules that `// triage: ignore` comments silence there.
 
-    A comment after code concerns its line; a comment alone on a line concerns the next line.
+    A comment after code concerns its line; a comment alone on a line concerns the next
+    line.
     """
     rules: dict[int, set[str]] = {}
     with source.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if b"triage:" in line and (found := _IGNORE.search(line.rstrip())):
-                names = found[2].decode().split(",") if found[2] is not None else [_ALL]
-                alone = not line[: found.start()].strip()
-                rules.setdefault(number + alone, set()).update(name.strip() for name in names)
+            if b"triage:" in line:
+                found = _IGNORE.search(line.rstrip())
+                if found:
+                    if found[2] is not None:
+                        names = found[2].decode().split(",")
+                    else:
+                        names = [_ALL]
+                    alone = not line[: found.start()].strip()
+                    rules.setdefault(number + alone, set()).update(
+                        name.strip() for name in names
+                    )
     return rules
 
 
 MAX_ITERATIONS = 4096  # a program that needs more does not converge for another reason
-_RESOURCE_CLASSES = frozenset({"timeout", "out-of-memory"})  # they show nothing about the solver
+# they show nothing about the solver
+_RESOURCE_CLASSES = frozenset({"timeout", "out-of-memory"})
 
 
 def measure_solver(
-    engine: Engine, solver: SolverLimit, case: Case, toolchain: Toolchain, path: Path, shown: str
+    engine: Engine,
+    solver: SolverLimit,
+    case: Case,
+    toolchain: Toolchain,
+    path: Path,
+    shown: str,
 ) -> ProgramFindings:
     """Measure the smallest sufficient limit if the solver exhausts the default one.
 
-    A suggested limit was compiled with, and the next smaller one fails. `shown` is what the user calls the program in `path`.
+    A suggested limit was compiled with, and the next smaller one fails. `shown` is what
+    the user calls the program in `path`.
     """
     staged = _staged(case, toolchain, solver.phase)
     if staged is None:
-        return ProgramFindings(notes=(f"solver iterations are not measured: the case ends before phase {solver.phase}",))
+        return ProgramFindings(
+            notes=(
+                (
+                    "solver iterations are not measured: the case ends before phase "
+                    f"{solver.phase}"
+                ),
+            )
+        )
     outcome = engine.probe_on(staged, toolchain).outcome
     if isinstance(outcome, Untestable):
-        return ProgramFindings(notes=(f"solver iterations are not measured: {outcome.reason}",))
+        return ProgramFindings(
+            notes=(f"solver iterations are not measured: {outcome.reason}",)
+        )
     if isinstance(outcome, Compiled):
         return ProgramFindings()
-    version, headline, rule = toolchain.revision.name, outcome.failure.headline, solver.rule
+    version = toolchain.revision.name
+    headline = outcome.failure.headline
+    rule = solver.rule
     if outcome.failure.failure_class not in solver.failure_classes:
         position = _position((outcome.failure.location or "").replace(str(path), shown))
         rule, text = solver.other_rule, f"does not compile on {version}: {headline}"
-        return ProgramFindings((LintFinding(rule.name, rule.severity, text, position=position),))
+        return ProgramFindings(
+            (LintFinding(rule.name, rule.severity, text, position=position),)
+        )
     flags = []
     if solver.option is None:
-        text = f"the affinity solver does not converge, and {version} has no option for more iterations"
+        text = (
+            f"the affinity solver does not converge, and {version} has no option for "
+            "more iterations"
+        )
     elif (smallest := _smallest(engine, solver, staged, toolchain)) is None:
-        text = f"{headline} on {version}; {MAX_ITERATIONS} iterations do not suffice, so the limit is not the cause"
+        text = (
+            f"{headline} on {version}; {MAX_ITERATIONS} iterations do not suffice, so "
+            "the limit is not the cause"
+        )
     else:
         flags = [f"{solver.option}{smallest}"]
-        complete = engine.probe_on(_limited(case, solver.option, smallest), toolchain).outcome
-        text = f"{headline} on {version}; it needs {smallest} iterations: pass `{flags[0]}`"
+        complete = engine.probe_on(
+            _limited(case, solver.option, smallest), toolchain
+        ).outcome
+        text = (
+            f"{headline} on {version}; it needs {smallest} iterations: pass "
+            f"`{flags[0]}`"
+        )
         if not isinstance(complete, Compiled):
-            text += f". It then fails differently: {complete.failure.headline if complete.failure else 'it cannot be tested'}"
-    return ProgramFindings((LintFinding(rule.name, rule.severity, text),), flags=tuple(flags))
+            other = "it cannot be tested"
+            if complete.failure:
+                other = complete.failure.headline
+            text += f". It then fails differently: {other}"
+    return ProgramFindings(
+        (LintFinding(rule.name, rule.severity, text),), flags=tuple(flags)
+    )
 
 
 def _staged(case: Case, toolchain: Toolchain, phase: str) -> Case | None:
@@ -258,21 +393,34 @@ def _staged(case: Case, toolchain: Toolchain, phase: str) -> Case | None:
 def _position(location: str) -> SourcePosition | None:
     """Read `file:line:column`; compilers write an unknown position as 0:0."""
     place = re.fullmatch(r"(.+):([1-9]\d{0,8}):(\d{1,9})", location)
-    return SourcePosition(place[1], int(place[2]), int(place[3])) if place else None
+    if place:
+        return SourcePosition(place[1], int(place[2]), int(place[3]))
+    return None
 
 
-def _smallest(engine: Engine, solver: SolverLimit, staged: Case, toolchain: Toolchain) -> int | None:
+def _smallest(
+    engine: Engine, solver: SolverLimit, staged: Case, toolchain: Toolchain
+) -> int | None:
     task = engine.progress.task(f"affinity solver iterations  {staged.name}")
 
     def converges(iterations: int) -> bool:
-        """Compile up to the solver's phase. A failure of another kind means that the solver converged."""
+        """Compile up to the solver's phase. A failure of another kind means that the
+        solver converged.
+        """
         task.describe(f"{iterations} iterations  {staged.name}")
-        outcome = engine.trial(_limited(staged, solver.option or "", iterations), toolchain, Naming.AT_ONCE).outcome
+        outcome = engine.trial(
+            _limited(staged, solver.option or "", iterations), toolchain, Naming.AT_ONCE
+        ).outcome
         if isinstance(outcome, Untestable):
-            raise EnvironmentFailure(f"{staged.name} with {iterations} iterations: {outcome.reason}")
+            raise EnvironmentFailure(
+                f"{staged.name} with {iterations} iterations: {outcome.reason}"
+            )
         if isinstance(outcome, Compiled):
             return True
-        return outcome.failure.failure_class not in _RESOURCE_CLASSES | solver.failure_classes
+        return (
+            outcome.failure.failure_class
+            not in _RESOURCE_CLASSES | solver.failure_classes
+        )
 
     try:
         return smallest_sufficient(converges, solver.guess, MAX_ITERATIONS)
@@ -285,12 +433,16 @@ def _limited(case: Case, option: str, iterations: int) -> Case:
     return replace(case, flags=(*flags, Flag(f"{option}{iterations}")))
 
 
-def smallest_sufficient(sufficient: Callable[[int], bool], guess: int, most: int) -> int | None:
-    """Find the smallest sufficient number from 1 to `most`, starting at a guess, if `most` suffices.
+def smallest_sufficient(
+    sufficient: Callable[[int], bool], guess: int, most: int
+) -> int | None:
+    """Find the smallest sufficient number from 1 to `most`, starting at a guess, if
+    `most` suffices.
 
     Numbers above a sufficient one must suffice. Each number is tested at most once.
     """
-    low, high, step = 0, most + 1, 4  # `low` does not suffice, `high` does or is beyond `most`
+    # `low` does not suffice, `high` does or is beyond `most`
+    low, high, step = 0, most + 1, 4
     number = min(guess, most)
     while high - low > 1:
         if sufficient(number):
@@ -305,4 +457,6 @@ def smallest_sufficient(sufficient: Callable[[int], bool], guess: int, most: int
         else:
             number = (low + high) // 2
         step *= 4
-    return high if high <= most else None
+    if high <= most:
+        return high
+    return None

@@ -1,4 +1,6 @@
-"""Fingerprints of IR that different compiler versions print: operations, types, nesting and chosen attributes."""
+"""Fingerprints of IR that different compiler versions print: operations, types, nesting
+and chosen attributes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Vocabulary:
     executables: frozenset[str] = frozenset()
     """Operations that hold device code."""
     inert: frozenset[str] = frozenset()
-    """Operations without meaning for a comparison, such as constants and assumptions."""
+    """Operations without meaning for a comparison, such as constants and assumptions.
+    """
     meaningful: frozenset[str] = frozenset()
     """Operations that count although they have the types of bookkeeping."""
     constants: frozenset[str] = frozenset()
@@ -45,7 +48,9 @@ class Vocabulary:
     shared: re.Pattern[str] | None = None
     """Matches the types of buffers in shared memory."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Class of a pass -> other files that hold its decisions, relative to the repository."""
+    """Class of a pass -> other files that hold its decisions, relative to the
+    repository.
+    """
     detailed: bool = False
     """Whether constants and all other attributes count as decisions, too."""
 
@@ -70,20 +75,31 @@ class Fingerprint:
         return self.digest == other.digest and self.same_choices(other)
 
     def same_operations(self, other: Fingerprint) -> bool:
-        """Whether both have the same operations, of whatever types, and make the same choices."""
+        """Whether both have the same operations, of whatever types, and make the same
+        choices.
+        """
         return self.operations == other.operations and self.same_choices(other)
 
     def same_choices(self, other: Fingerprint) -> bool:
         """Whether all choices that both make are equal: new versions add keys."""
         return not self.choice_differences(other)
 
-    def choice_differences(self, other: Fingerprint) -> tuple[tuple[str, str, str], ...]:
-        """Return the choices that both make differently, as (key, the values only of this one, only of the other)."""
+    def choice_differences(
+        self, other: Fingerprint
+    ) -> tuple[tuple[str, str, str], ...]:
+        """Return the choices that both make differently, as (key, the values only of
+        this one, only of the other).
+        """
         if self.choices == other.choices:
             return ()
         here, there = values_by_key(self.choices), values_by_key(other.choices)
-        differing = [key for key in sorted(here.keys() & there.keys()) if here[key] != there[key]]
-        return tuple((key, _joined(here[key] - there[key]), _joined(there[key] - here[key])) for key in differing)
+        differing = [
+            key for key in sorted(here.keys() & there.keys()) if here[key] != there[key]
+        ]
+        return tuple(
+            (key, _joined(here[key] - there[key]), _joined(there[key] - here[key]))
+            for key in differing
+        )
 
 
 def _joined(values: set[str]) -> str:
@@ -99,7 +115,9 @@ def values_by_key(choices: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
 
 
 def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
-    """Return the fingerprint of several functions together, independent of their names and order."""
+    """Return the fingerprint of several functions together, independent of their names
+    and order.
+    """
     digest, shared = 0, 0
     operations: Counter[str] = Counter()
     choices: set[tuple[str, str]] = set()
@@ -110,4 +128,6 @@ def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
         operations.update(fingerprint.operations)
         choices |= fingerprint.choices
         decided |= fingerprint.decided
-    return Fingerprint(digest, dict(operations), frozenset(choices), frozenset(decided), shared)
+    return Fingerprint(
+        digest, dict(operations), frozenset(choices), frozenset(decided), shared
+    )

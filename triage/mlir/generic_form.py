@@ -1,6 +1,8 @@
-"""Parse and print the generic form of MLIR, as `mlir-opt --mlir-print-op-generic` prints it: one operation a line.
+"""Parse and print the generic form of MLIR, as `mlir-opt --mlir-print-op-generic`
+prints it: one operation a line.
 
-Printed text is canonical: values and blocks are numbered in order, locations are omitted, and only used aliases are printed.
+Printed text is canonical: values and blocks are numbered in order, locations are
+omitted, and only used aliases are printed.
 """
 
 from __future__ import annotations
@@ -9,7 +11,18 @@ import re
 import sys
 from collections.abc import Mapping
 
-from triage.mlir.tree import Block, Module, Operation, Region, SourcePosition, Value, closing, entries, entries_text, split
+from triage.mlir.tree import (
+    Block,
+    Module,
+    Operation,
+    Region,
+    SourcePosition,
+    Value,
+    closing,
+    entries,
+    entries_text,
+    split,
+)
 
 OPERATION = re.compile(r'\s*(?:((?:%[\w$.:-]+(?:,\s*)?)+)\s*=\s*)?"([^"]+)"\(')
 """The beginning of an operation: its results and its name."""
@@ -22,7 +35,9 @@ _BLANK = re.compile(r"(?:\s|//.*)*")
 _POSITION = re.compile(r'"([^"]*)":(\d{1,9}):(\d{1,9})')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
 _ALIAS_USE = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
-_DEEPEST = 100  # regions inside each other, so that functions that follow them recursively stay below Python's limit
+# regions inside each other, so that functions that follow them recursively stay below
+# Python's limit
+_DEEPEST = 100
 _MAX_ALIASES = 8  # locations that name each other
 
 
@@ -35,7 +50,9 @@ class UnparsableError(ValueError):
 
 
 def parse_module(text: str) -> Module:
-    """Parse a module in generic form, with or without locations. Raises UnparsableError for anything else."""
+    """Parse a module in generic form, with or without locations. Raises UnparsableError
+    for anything else.
+    """
     parser = _Parser(text)
     try:
         return parser.module()
@@ -44,19 +61,26 @@ def parse_module(text: str) -> Module:
 
 
 class _Parser:
-    """Reads a module from `at` on. Raises ValueError at the first place that is not in generic form."""
+    """Reads a module from `at` on. Raises ValueError at the first place that is not in
+    generic form.
+    """
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
         self.aliases: dict[str, str] = {}
         self.values: dict[str, Value] = {}
-        self.undefined: dict[str, Value] = {}  # used above their definition, which control flow allows
+        # used above their definition, which control flow allows
+        self.undefined: dict[str, Value] = {}
         self.located: list[tuple[Operation | Value, str]] = []
 
     def module(self) -> Module:
         self._read_aliases()
         root = self._operation({}, 0)
-        if root.name != "builtin.module" or len(root.regions) != 1 or len(root.regions[0].blocks) > 1:
+        if (
+            root.name != "builtin.module"
+            or len(root.regions) != 1
+            or len(root.regions[0].blocks) > 1
+        ):
             raise ValueError("expected a module with one block")
         self._read_aliases()
         trailer = self.text[self.at :].strip()
@@ -64,22 +88,36 @@ class _Parser:
             raise ValueError("unexpected text after the module")
         if self.undefined:
             raise ValueError(f"{next(iter(self.undefined))} is not defined")
-        root.regions[0].blocks = root.regions[0].blocks or [Block()]  # an empty module's block is not printed
+        # an empty module's block is not printed
+        root.regions[0].blocks = root.regions[0].blocks or [Block()]
         known: dict[str, SourcePosition | None] = {}
         for located, location in self.located:  # their aliases may follow the module
             if location not in known:
                 known[location] = self._position(location)
             located.position = known[location]
-        return Module(root, {name: text for name, text in self.aliases.items() if not text.startswith("loc(")}, trailer)
+        return Module(
+            root,
+            {
+                name: text
+                for name, text in self.aliases.items()
+                if not text.startswith("loc(")
+            },
+            trailer,
+        )
 
     def _next(self, wanted: str) -> bool:
         """Skip blanks and comments, and return whether a text follows."""
         blank = _BLANK.match(self.text, self.at)
-        self.at = blank.end() if blank else self.at
+        if blank:
+            self.at = blank.end()
+        else:
+            self.at = self.at
         return self.text.startswith(wanted, self.at)
 
     def _bracketed(self) -> str:
-        """Read up to the bracket that closes the next one, and return what is inside."""
+        """Read up to the bracket that closes the next one, and return what is
+        inside.
+        """
         begin, self.at = self.at, closing(self.text, self.at)
         return self.text[begin + 1 : self.at - 1]
 
@@ -99,14 +137,21 @@ class _Parser:
         if head is None:
             raise ValueError("expected an operation in generic form")
         self.at = head.end() - 1
-        operands = [self.values.get(name) or self.undefined.setdefault(name, Value("")) for name in split(self._bracketed())]
+        operands = [
+            self.values.get(name) or self.undefined.setdefault(name, Value(""))
+            for name in split(self._bracketed())
+        ]
         operation = Operation(head[2], operands)
         if self._next("["):
-            operation.successors = [blocks.setdefault(label, Block()) for label in split(self._bracketed())]
+            operation.successors = [
+                blocks.setdefault(label, Block()) for label in split(self._bracketed())
+            ]
         if self._next("<{"):
             properties = self._bracketed()
             if not properties.endswith("}"):
-                raise ValueError(f"expected }}> after the properties of {operation.name}")
+                raise ValueError(
+                    f"expected }}> after the properties of {operation.name}"
+                )
             operation.properties = entries(properties[1:-1])
         if self._next("({"):
             if depth == _DEEPEST:
@@ -134,7 +179,9 @@ class _Parser:
             region.blocks = region.blocks or [Block()]
             region.blocks[-1].operations.append(self._operation(blocks, depth))
         self.at += 1
-        for name in (name for name, block in blocks.items() if block not in region.blocks):
+        for name in (
+            name for name, block in blocks.items() if block not in region.blocks
+        ):
             raise ValueError(f"the block {name} is not defined")
         return region
 
@@ -151,7 +198,8 @@ class _Parser:
             name, _, typed = part.partition(":")
             kind, _, location = typed.strip().partition(" loc(")
             block.arguments.append(self._define(name.strip(), kind))
-            self.located += [(block.arguments[-1], location)] if location else []
+            if location:
+                self.located += [(block.arguments[-1], location)]
         if not self._next(":"):
             raise ValueError("expected a colon after the block label")
         self.at += 1
@@ -164,18 +212,34 @@ class _Parser:
         operands = split(self._bracketed())
         result, _, location = self._rest_of_line().partition(" loc(")
         if not result.startswith("-> ") or len(operands) != len(operation.operands):
-            raise ValueError(f"expected a function type of {operation.name} that fits its operands")
+            raise ValueError(
+                f"expected a function type of {operation.name} that fits its operands"
+            )
         result = result[3:].strip()
         if result.startswith("(") and closing(result, 0) != len(result):
             raise ValueError(f"expected the result types of {operation.name}")
-        types = split(result[1:-1]) if result.startswith("(") else [result]
+        if result.startswith("("):
+            types = split(result[1:-1])
+        else:
+            types = [result]
         packs = [(pack[1], pack[2]) for pack in _RESULT.finditer(names)]
         count = sum(int(size or 1) for _, size in packs)
-        if count != len(types):  # before a name is made for each, because a damaged program may ask for any number
-            raise ValueError(f"{operation.name} has {count} results but {len(types)} result types")
-        wanted = [name if size is None else f"{name}#{index}" for name, size in packs for index in range(int(size or 1))]
-        operation.results = [self._define(name, kind) for name, kind in zip(wanted, types, strict=True)]
-        self.located += [(operation, location)] if location else []
+        # before a name is made for each, because a damaged program may ask for any
+        # number
+        if count != len(types):
+            raise ValueError(
+                f"{operation.name} has {count} results but {len(types)} result types"
+            )
+        wanted = [
+            name if size is None else f"{name}#{index}"
+            for name, size in packs
+            for index in range(int(size or 1))
+        ]
+        operation.results = [
+            self._define(name, kind) for name, kind in zip(wanted, types, strict=True)
+        ]
+        if location:
+            self.located += [(operation, location)]
 
     def _define(self, name: str, kind: str) -> Value:
         if not kind or "\n" in kind or '"' in _STRING.sub("", kind):
@@ -189,25 +253,45 @@ class _Parser:
 
     def _position(self, location: str) -> SourcePosition | None:
         for _ in range(_MAX_ALIASES):
-            if found := _POSITION.search(location):
-                return SourcePosition(sys.intern(found[1]), int(found[2]), int(found[3]))
+            found = _POSITION.search(location)
+            if found:
+                return SourcePosition(
+                    sys.intern(found[1]), int(found[2]), int(found[3])
+                )
             alias = _LOCATION_ALIAS.search(location)
-            location = self.aliases.get(alias.group(), "") if alias else ""
+            if alias:
+                location = self.aliases.get(alias.group(), "")
+            else:
+                location = ""
         return None
 
 
 def print_module(module: Module) -> str:
-    """Return the module's text: one operation a line, regions indented by two spaces."""
+    """Return the module's text: one operation a line, regions indented by two
+    spaces.
+    """
     printer = _Printer(module.root)
     printer.operation(module.root, "")
     body = "\n".join(printer.lines)
-    return "\n".join([*_used_aliases(body, module.aliases), body, *([module.trailer] if module.trailer else []), ""])
+    return "\n".join(
+        [
+            *_used_aliases(body, module.aliases),
+            body,
+            *([module.trailer] if module.trailer else []),
+            "",
+        ]
+    )
 
 
 def _used_aliases(body: str, aliases: Mapping[str, str]) -> list[str]:
-    """Return the aliases that the body uses, directly or through others, in their order."""
+    """Return the aliases that the body uses, directly or through others, in their
+    order.
+    """
     used: set[str] = set()
-    waiting = [body] if aliases else []
+    if aliases:
+        waiting = [body]
+    else:
+        waiting = []
     while waiting:
         found = (set(_ALIAS_USE.findall(waiting.pop())) & aliases.keys()) - used
         used |= found
@@ -217,7 +301,9 @@ def _used_aliases(body: str, aliases: Mapping[str, str]) -> list[str]:
 
 class _Printer:
     def __init__(self, root: Operation) -> None:
-        """Name all values first: in graph regions and with several blocks a value may be used above its definition."""
+        """Name all values first: in graph regions and with several blocks a value may
+        be used above its definition.
+        """
         self.names: dict[Value, str] = {}
         self.labels: dict[Block, str] = {}
         self.lines: list[str] = []
@@ -225,7 +311,10 @@ class _Printer:
         for operation in root.walk():
             many = len(operation.results) > 1
             for index, value in enumerate(operation.results):
-                self.names[value] = f"%{results}#{index}" if many else f"%{results}"
+                if many:
+                    self.names[value] = f"%{results}#{index}"
+                else:
+                    self.names[value] = f"%{results}"
             results += bool(operation.results)
             for region in operation.regions:
                 for index, block in enumerate(region.blocks):
@@ -237,18 +326,30 @@ class _Printer:
 
     def operation(self, operation: Operation, indent: str) -> None:
         """Print an operation with its regions."""
-        results, kinds = operation.results, ", ".join(value.type for value in operation.results)
+        results = operation.results
+        kinds = ", ".join(value.type for value in operation.results)
         head = indent
         if results:
-            head += self.names[results[0]].partition("#")[0] + (f":{len(results)} = " if len(results) > 1 else " = ")
-        head += f'"{operation.name}"({", ".join(self.names[value] for value in operation.operands)})'
+            head += self.names[results[0]].partition("#")[0] + (
+                f":{len(results)} = " if len(results) > 1 else " = "
+            )
+        operands = ", ".join(self.names[value] for value in operation.operands)
+        head += f'"{operation.name}"({operands})'
         if operation.successors:
-            head += f"[{', '.join(self.labels[block] for block in operation.successors)}]"
+            head += (
+                f"[{', '.join(self.labels[block] for block in operation.successors)}]"
+            )
         if operation.properties:
             head += f" <{{{entries_text(operation.properties)}}}>"
-        tail = f" {{{entries_text(operation.attributes)}}}" if operation.attributes else ""
+        if operation.attributes:
+            tail = f" {{{entries_text(operation.attributes)}}}"
+        else:
+            tail = ""
         tail += f" : ({', '.join(value.type for value in operation.operands)}) -> "
-        tail += kinds if len(results) == 1 and not kinds.startswith("(") else f"({kinds})"
+        if len(results) == 1 and not kinds.startswith("("):
+            tail += kinds
+        else:
+            tail += f"({kinds})"
         if not operation.regions:
             self.lines.append(head + tail)
             return
@@ -258,8 +359,14 @@ class _Printer:
                 self.lines.append(f"{indent}}}, {{")
             for block in region.blocks:
                 if block in self.labels:
-                    arguments = ", ".join(f"{self.names[value]}: {value.type}" for value in block.arguments)
-                    self.lines.append(f"{indent}{self.labels[block]}{f'({arguments})' if arguments else ''}:")
+                    arguments = ", ".join(
+                        f"{self.names[value]}: {value.type}"
+                        for value in block.arguments
+                    )
+                    self.lines.append(
+                        f"{indent}{self.labels[block]}"
+                        f"{f'({arguments})' if arguments else ''}:"
+                    )
                 for inner in block.operations:
                     self.operation(inner, indent + "  ")
         self.lines.append(f"{indent}}}){tail}")

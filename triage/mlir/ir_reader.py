@@ -1,4 +1,6 @@
-"""Read printed IR of any length line by line, in bounded memory: the fingerprints of the dump after each pass."""
+"""Read printed IR of any length line by line, in bounded memory: the fingerprints of
+the dump after each pass.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,13 @@ from triage.mlir.generic_form import OPERATION
 from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
 
 _MAX_LINE = 1 << 18
-"""Bytes kept of a line: the name is at its beginning and the types at its end; constants in the middle are dropped."""
+"""Bytes kept of a line: the name is at its beginning and the types at its end;
+constants in the middle are dropped.
+"""
 
 _HEADER = re.compile(
-    r"// -----// IR Dump (?:After|Before) (?P<name>(?:\(anonymous namespace\)::)?\S+?)(?P<failed> Failed)?"
+    r"// -----// IR Dump (?:After|Before) (?P<name>(?:\(anonymous "
+    r"namespace\)::)?\S+?)(?P<failed> Failed)?"
     r"(?:(?: \(|: )(?P<argument>[\w.-]*)| //-----|\Z)"
 )
 _VALUE_NAME = re.compile(r"%[\w.$-]+: ")
@@ -43,13 +48,17 @@ class PrintedModule:
 
     @property
     def contains_functions(self) -> bool:
-        """Whether the outermost operation holds functions and is not a function itself."""
+        """Whether the outermost operation holds functions and is not a function
+        itself.
+        """
         return all(function != self.whole for function in self.functions.values())
 
 
 @dataclass(frozen=True, slots=True)
 class PassName:
-    """A pass: its class without namespaces, and its command-line argument if printed."""
+    """A pass: its class without namespaces, and its command-line argument if
+    printed.
+    """
 
     name: str
     argument: str | None = None
@@ -81,7 +90,9 @@ class _OpenDigest:
     name: str
     symbol: str | None = None
     digest: int = 0
-    """The sum of the digests of the operations inside, so that their order does not count."""
+    """The sum of the digests of the operations inside, so that their order does not
+    count.
+    """
     operations: Counter[str] = field(default_factory=Counter)
     choices: set[tuple[str, str]] = field(default_factory=set)
     decided: set[tuple[str, str]] = field(default_factory=set)
@@ -91,10 +102,13 @@ class _OpenDigest:
 class IrReader:
     """Reads printed IR line by line and reports each complete outermost operation.
 
-    Names of values, order, locations and renamings between versions do not count, nor attributes that hold no decision.
+    Names of values, order, locations and renamings between versions do not count, nor
+    attributes that hold no decision.
     """
 
-    def __init__(self, words: Vocabulary, on_module: Callable[[PrintedModule], None]) -> None:
+    def __init__(
+        self, words: Vocabulary, on_module: Callable[[PrintedModule], None]
+    ) -> None:
         self._words, self._on_module = words, on_module
         self.reset()
 
@@ -110,7 +124,8 @@ class IrReader:
         if self._done:
             return
         stripped = text.lstrip()
-        if head := OPERATION.match(text):
+        head = OPERATION.match(text)
+        if head:
             name = self._words.operations.get(head[2], head[2])
             if text.endswith("({"):
                 self._open.append(_OpenDigest(name, _symbol(text)))
@@ -124,14 +139,20 @@ class IrReader:
         elif stripped == "}, {":
             self._open[-1].digest = _digest(f"region {self._open[-1].digest}")
         elif found := _BLOCK.match(text):
-            arguments = _VALUE_NAME.sub("", _without_locations(found["arguments"] or ""))
+            arguments = _VALUE_NAME.sub(
+                "", _without_locations(found["arguments"] or "")
+            )
             _add(self._open[-1], f"^({_normalised(arguments, self._words.spellings)})")
 
     def _operation(self, parent: _OpenDigest, name: str, line: str) -> None:
         """Read an operation without regions."""
         words, types = self._words, self._types(line)
         self._decisions(parent, name, line, types)
-        is_bookkeeping = words.bookkeeping and words.bookkeeping.fullmatch(types) and name not in words.meaningful
+        is_bookkeeping = (
+            words.bookkeeping
+            and words.bookkeeping.fullmatch(types)
+            and name not in words.meaningful
+        )
         if name in words.inert or is_bookkeeping:
             return
         parent.operations[name] += 1
@@ -146,7 +167,11 @@ class IrReader:
         self._decisions(child, child.name, line, types)
         text = f"{child.name}|{types}|{child.digest}"
         fingerprint = Fingerprint(
-            _digest(text), child.operations, frozenset(child.choices), frozenset(child.decided), child.shared
+            _digest(text),
+            child.operations,
+            frozenset(child.choices),
+            frozenset(child.decided),
+            child.shared,
         )
         if child.name in self._words.functions and child.symbol:
             self._functions[child.symbol] = fingerprint
@@ -154,7 +179,9 @@ class IrReader:
                 self._device.add(child.symbol)
         if not self._open:
             self._done = True
-            self._on_module(PrintedModule(fingerprint, self._functions, frozenset(self._device)))
+            self._on_module(
+                PrintedModule(fingerprint, self._functions, frozenset(self._device))
+            )
             return
         parent = self._open[-1]
         parent.operations.update(child.operations)
@@ -166,18 +193,28 @@ class IrReader:
             _add(parent, text)
 
     def _types(self, line: str) -> str:
-        """Return operand and result types of the operation that ends in a line, in the newest spelling."""
+        """Return operand and result types of the operation that ends in a line, in the
+        newest spelling.
+        """
         start = line.rfind(" : (")
-        return _normalised(_without_locations(line[start + 3 :]), self._words.spellings) if start >= 0 else ""
+        if start >= 0:
+            return _normalised(
+                _without_locations(line[start + 3 :]), self._words.spellings
+            )
+        return ""
 
-    def _decisions(self, operation: _OpenDigest, name: str, line: str, types: str) -> None:
+    def _decisions(
+        self, operation: _OpenDigest, name: str, line: str, types: str
+    ) -> None:
         """Record the attributes in a line that hold decisions."""
         for attribute in self._words.decisions:
             begin = line.find(f"{attribute} = ")
             while begin >= 0:
                 begin += len(attribute) + 3
                 end = end_of_attribute(line, begin)
-                chosen = _CHOICE.findall(_normalised(line[begin:end], self._words.spellings))
+                chosen = _CHOICE.findall(
+                    _normalised(line[begin:end], self._words.spellings)
+                )
                 for key, value in chosen:
                     operation.choices.add((f"{attribute}.{key}", value))
                     operation.decided.add((f"{name} {types} {attribute}.{key}", value))
@@ -187,7 +224,9 @@ class IrReader:
 
 
 def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
-    """Yield (`operation.attribute`, value) for what an operation computes beyond its types."""
+    """Yield (`operation.attribute`, value) for what an operation computes beyond its
+    types.
+    """
     if name in words.inert - words.constants:
         return
     position = 0
@@ -200,7 +239,12 @@ def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str
         for key, value in entries(line[begin + 1 : position - 1]).items():
             if key not in words.descriptive and key not in words.decisions:
                 plain = _normalised(value, words.spellings)
-                yield f"{name}.{key}", plain if len(plain) <= _MAX_DETAIL else f"{plain[:_MAX_DETAIL]}… {_digest(plain):x}"
+                yield (
+                    f"{name}.{key}",
+                    plain
+                    if len(plain) <= _MAX_DETAIL
+                    else f"{plain[:_MAX_DETAIL]}… {_digest(plain):x}",
+                )
 
 
 def _add(parent: _OpenDigest, text: str) -> None:
@@ -213,7 +257,9 @@ def _digest(text: str) -> int:
 
 
 def _without_locations(text: str) -> str:
-    return _LOCATION.sub("", text) if " loc(" in text else text
+    if " loc(" in text:
+        return _LOCATION.sub("", text)
+    return text
 
 
 @lru_cache(maxsize=1 << 12)
@@ -225,11 +271,15 @@ def _normalised(text: str, spellings: Spellings) -> str:
 
 def _symbol(line: str) -> str | None:
     found = _SYMBOL.search(line)
-    return found[1] if found else None
+    if found:
+        return found[1]
+    return None
 
 
 def _buffer_bytes(types: str) -> int:
-    """Return the bytes of result buffers of static shape; each element takes at least one byte."""
+    """Return the bytes of result buffers of static shape; each element takes at least
+    one byte.
+    """
     total = 0
     for found in _BUFFER.finditer(types.rpartition(" -> ")[2]):
         elements = 1
@@ -256,13 +306,17 @@ class LineSplitter:
 
 
 def _shortened(line: bytes) -> bytes:
-    return line if len(line) <= _MAX_LINE else line[: _MAX_LINE // 2] + line[-_MAX_LINE // 2 :]
+    if len(line) <= _MAX_LINE:
+        return line
+    return line[: _MAX_LINE // 2] + line[-_MAX_LINE // 2 :]
 
 
 class DumpReader:
-    """Reads the IR that a compiler prints after each pass and reports each complete dump.
+    """Reads the IR that a compiler prints after each pass and reports each complete
+    dump.
 
-    A line without a line break at the end of the stream is ignored: the compiler ended while it wrote the line.
+    A line without a line break at the end of the stream is ignored: the compiler ended
+    while it wrote the line.
     """
 
     def __init__(self, words: Vocabulary, on_dump: Callable[[IrDump], None]) -> None:
@@ -275,7 +329,8 @@ class DumpReader:
         self.feed = LineSplitter(self._line).feed
 
     def _line(self, text: str) -> None:
-        if (header := pass_in(text)) is not None:
+        header = pass_in(text)
+        if header is not None:
             self._after, self._failed = header
             self._index += 1
             self._turns[self._after.key] += 1
@@ -285,12 +340,24 @@ class DumpReader:
 
     def _module(self, module: PrintedModule) -> None:
         assert self._after is not None
-        self._on_dump(IrDump(self._index, self._turns[self._after.key], self._after, self._failed, module))
+        self._on_dump(
+            IrDump(
+                self._index,
+                self._turns[self._after.key],
+                self._after,
+                self._failed,
+                module,
+            )
+        )
 
 
 def pass_in(line: str) -> tuple[PassName, bool] | None:
-    """Return the pass that the first line of a dump names and whether it failed, if the line is one."""
+    """Return the pass that the first line of a dump names and whether it failed, if the
+    line is one.
+    """
     found = _HEADER.match(line)
     if found is None:
         return None
-    return PassName(found["name"].rsplit("::", 1)[-1], found["argument"]), bool(found["failed"])
+    return PassName(found["name"].rsplit("::", 1)[-1], found["argument"]), bool(
+        found["failed"]
+    )

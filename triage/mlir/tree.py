@@ -1,4 +1,6 @@
-"""The tree of an MLIR module: operations, regions, blocks and values. Attributes and types are kept as text."""
+"""The tree of an MLIR module: operations, regions, blocks and values. Attributes and
+types are kept as text.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Value:
 
 @dataclass(eq=False, slots=True)
 class Operation:
-    """An operation. `properties` and `attributes` map names to text, which is empty for a unit attribute."""
+    """An operation. `properties` and `attributes` map names to text, which is empty for
+    a unit attribute.
+    """
 
     name: str
     operands: list[Value] = field(default_factory=list)
@@ -47,16 +51,22 @@ class Operation:
 
     @property
     def line(self) -> int | None:
-        return self.position.line if self.position else None
+        if self.position:
+            return self.position.line
+        return None
 
     def attribute(self, name: str) -> str | None:
-        """Return an attribute's text; versions differ in which of the two dictionaries holds it."""
+        """Return an attribute's text; versions differ in which of the two dictionaries
+        holds it.
+        """
         return self.properties.get(name, self.attributes.get(name))
 
     @property
     def inherent(self) -> dict[str, str]:
         """The dictionary that holds a function's own attributes in this version."""
-        return self.properties if _FUNCTION_TYPE in self.properties else self.attributes
+        if _FUNCTION_TYPE in self.properties:
+            return self.properties
+        return self.attributes
 
     def texts(self) -> list[str]:
         return [*self.properties.values(), *self.attributes.values()]
@@ -65,7 +75,9 @@ class Operation:
     def symbol(self) -> str | None:
         """The symbol that the operation defines, without quotes."""
         text = self.attribute("sym_name")
-        return text[1:-1] if text else None
+        if text:
+            return text[1:-1]
+        return None
 
     def walk(self) -> Iterator[Operation]:
         """Yield the operation and all operations inside it, in source order."""
@@ -76,7 +88,9 @@ class Operation:
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Arguments and operations; the last operation is the terminator if the dialect requires one."""
+    """Arguments and operations; the last operation is the terminator if the dialect
+    requires one.
+    """
 
     arguments: list[Value] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
@@ -97,7 +111,9 @@ class Region:
 
 @dataclass(eq=False, slots=True)
 class Module:
-    """A module with its aliases (`#name` or `!name` -> text) and the resource section at its end (`trailer`)."""
+    """A module with its aliases (`#name` or `!name` -> text) and the resource section
+    at its end (`trailer`).
+    """
 
     root: Operation
     aliases: Mapping[str, str] = field(default_factory=dict)
@@ -113,13 +129,24 @@ class Module:
         return self.root.regions[0].walk()
 
     def functions(self) -> list[Operation]:
-        """Return the top-level operations, of any dialect, that have a function type and a body."""
+        """Return the top-level operations, of any dialect, that have a function type
+        and a body.
+        """
         return [
-            each for each in self.body.operations if each.attribute(_FUNCTION_TYPE) and each.regions and each.regions[0].blocks
+            each
+            for each in self.body.operations
+            if each.attribute(_FUNCTION_TYPE)
+            and each.regions
+            and each.regions[0].blocks
         ]
 
     def blocks(self) -> list[Block]:
-        return [block for operation in self.root.walk() for region in operation.regions for block in region.blocks]
+        return [
+            block
+            for operation in self.root.walk()
+            for region in operation.regions
+            for block in region.blocks
+        ]
 
     def values(self) -> list[Value]:
         results = [value for operation in self.walk() for value in operation.results]
@@ -127,25 +154,39 @@ class Module:
 
 
 def function_types(function: Operation) -> tuple[list[str], list[str]] | None:
-    """Return the argument and result types of a function, or None if its type is not written as `(…) -> …`."""
-    arguments, arrow, results = (function.attribute(_FUNCTION_TYPE) or "").partition(") -> ")
+    """Return the argument and result types of a function, or None if its type is not
+    written as `(…) -> …`.
+    """
+    arguments, arrow, results = (function.attribute(_FUNCTION_TYPE) or "").partition(
+        ") -> "
+    )
     if not arrow or not arguments.startswith("("):
         return None
-    return split(arguments[1:]), split(results[1:-1] if results.startswith("(") else results)
+    return split(arguments[1:]), split(
+        results[1:-1] if results.startswith("(") else results
+    )
 
 
-def set_function_types(function: Operation, arguments: Sequence[str], results: Sequence[str]) -> None:
+def set_function_types(
+    function: Operation, arguments: Sequence[str], results: Sequence[str]
+) -> None:
     """Replace the function type."""
-    function.inherent[_FUNCTION_TYPE] = f"({', '.join(arguments)}) -> ({', '.join(results)})"
+    function.inherent[_FUNCTION_TYPE] = (
+        f"({', '.join(arguments)}) -> ({', '.join(results)})"
+    )
 
 
 def arguments_of(function: Operation) -> list[Value]:
     """Return a function's arguments; none if it has no body."""
-    return function.regions[0].blocks[0].arguments if function.regions and function.regions[0].blocks else []
+    if function.regions and function.regions[0].blocks:
+        return function.regions[0].blocks[0].arguments
+    return []
 
 
 def free_values(operation: Operation) -> list[Value]:
-    """Return the values from outside that an operation and its regions use, each once, in order of use."""
+    """Return the values from outside that an operation and its regions use, each once,
+    in order of use.
+    """
     if not operation.regions:
         return list(dict.fromkeys(operation.operands))
     inside: set[Value] = set()
@@ -170,7 +211,9 @@ class UnbalancedError(ValueError):
 
 
 def _separators(text: str, start: int) -> Iterator[tuple[str, int, int]]:
-    """Yield each bracket and comma outside of strings with the depth after it and the index of its end."""
+    """Yield each bracket and comma outside of strings with the depth after it and the
+    index of its end.
+    """
     depth = 0
     for found in _MARK.finditer(text, start):
         mark = found.group()
@@ -179,7 +222,9 @@ def _separators(text: str, start: int) -> Iterator[tuple[str, int, int]]:
 
 
 def closing(text: str, start: int) -> int:
-    """Return the index after the bracket that closes the one at `start`. Raises UnbalancedError if there is none."""
+    """Return the index after the bracket that closes the one at `start`. Raises
+    UnbalancedError if there is none.
+    """
     for mark, depth, end in _separators(text, start):
         if depth == 0 and mark in _DEPTH:
             return end
@@ -188,19 +233,27 @@ def closing(text: str, start: int) -> int:
 
 def end_of_attribute(text: str, start: int) -> int:
     """Return the index of the comma or bracket that ends the attribute at `start`."""
-    ends = (end - 1 for mark, depth, end in _separators(text, start) if depth < 0 or (depth == 0 and mark == ","))
+    ends = (
+        end - 1
+        for mark, depth, end in _separators(text, start)
+        if depth < 0 or (depth == 0 and mark == ",")
+    )
     return next(ends, len(text))
 
 
 def split(text: str) -> list[str]:
-    """Split at the commas outside of brackets and strip the parts; an empty text has none."""
+    """Split at the commas outside of brackets and strip the parts; an empty text has
+    none.
+    """
     parts, begin = [], 0
     for mark, depth, end in _separators(text, 0) if "," in text else ():
         if mark == "," and depth == 0:
             parts.append(text[begin : end - 1].strip())
             begin = end
     last = text[begin:].strip()
-    return [*parts, last] if parts or last else []
+    if parts or last:
+        return [*parts, last]
+    return []
 
 
 def array_elements(text: str | None) -> list[str]:
@@ -209,14 +262,18 @@ def array_elements(text: str | None) -> list[str]:
 
 
 def entries(text: str) -> dict[str, str]:
-    """Return the inside of an attribute dictionary: name -> text; the text of a unit attribute is empty."""
+    """Return the inside of an attribute dictionary: name -> text; the text of a unit
+    attribute is empty.
+    """
     pairs = (part.partition(" = ") for part in split(text))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def entries_text(named: Mapping[str, str]) -> str:
     """Return the inside of an attribute dictionary as text."""
-    return ", ".join(f"{name} = {text}" if text else name for name, text in named.items())
+    return ", ".join(
+        f"{name} = {text}" if text else name for name, text in named.items()
+    )
 
 
 def symbols(text: str) -> Iterator[str]:

@@ -27,13 +27,17 @@ OWN = "own"
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The absolute path of a recipe's input, and the arguments for a generator (`--name value`)."""
+    """The absolute path of a recipe's input, and the arguments for a generator (`--name
+    value`).
+    """
 
     path: Path
     kind: InputKind
     args: tuple[tuple[str, str], ...] = ()
     maker: str | None = None
-    """The REV whose tools run a generator that needs some, or OWN (default: the newest release)."""
+    """The REV whose tools run a generator that needs some, or OWN (default: the newest
+    release).
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,8 @@ class Reference:
 
     toolchain: str | None = None  # a REV (default: the same toolchain)
     flags: tuple[str, ...] | None = None  # default: the case's own
-    onnxruntime: bool = False  # expect what onnxruntime computes for the ONNX model instead
+    # expect what onnxruntime computes for the ONNX model instead
+    onnxruntime: bool = False
 
 
 class Generator(Protocol):
@@ -80,7 +85,9 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A program that a run loads next to the case's own, compiled with flags of its own."""
+    """A program that a run loads next to the case's own, compiled with flags of its
+    own.
+    """
 
     input: Input
     flags: tuple[Flag, ...]
@@ -93,27 +100,35 @@ class RunSpec:
 
     device: str | None = None  # default: the backend's usual device
     function: str | None = None  # default: the only one
-    inputs: tuple[str, ...] = ()  # in the family's notation, with absolute paths of files
+    # in the family's notation, with absolute paths of files
+    inputs: tuple[str, ...] = ()
     expected: tuple[str, ...] = ()  # results, in the same notation
     flags: tuple[str, ...] = ()  # further options of the program that runs it
-    tolerances: tuple[tuple[str, float], ...] = ()  # largest accepted difference by element type, or `relative`
+    # largest accepted difference by element type, or `relative`
+    tolerances: tuple[tuple[str, float], ...] = ()
     reference: Reference | None = None  # whose results are expected
     limits: Limits = field(default_factory=Limits)
     libraries: tuple[Library, ...] = ()  # loaded after the case's own program
     parameters: tuple[tuple[str, Path], ...] = ()  # files of weights by scope
     artifacts: tuple[Artifact, ...] = ()  # files to obtain first
     measured: bool = False  # measure the run time and compare nothing
-    closeness: tuple[float, float, bool] | None = None  # relative, absolute, NaN equals NaN: to compare results by triage
+    # relative, absolute, NaN equals NaN: to compare results by triage
+    closeness: tuple[float, float, bool] | None = None
     name: str | None = None  # of a benchmark that is not called as its function
-    arguments: Callable[[], tuple[Artifact, ...]] | None = None  # the inputs, if they are known only once the program is there
+    # the inputs, if they are known only once the program is there
+    arguments: Callable[[], tuple[Artifact, ...]] | None = None
 
     def with_arguments(self) -> RunSpec:
-        """The run with inputs, once the program has been obtained. ValueError says why they cannot be known."""
+        """The run with inputs, once the program has been obtained. ValueError says why
+        they cannot be known.
+        """
         if self.arguments is None:
             return self
         files = self.arguments()
         inputs = tuple(f"@{file.path}" for file in files)
-        return replace(self, inputs=inputs, artifacts=(*self.artifacts, *files), arguments=None)
+        return replace(
+            self, inputs=inputs, artifacts=(*self.artifacts, *files), arguments=None
+        )
 
     @property
     def label(self) -> str:
@@ -122,13 +137,17 @@ class RunSpec:
 
 
 class CaseSpec:
-    """What one compiler family needs of a case beyond target and flags. Only code of that family looks inside."""
+    """What one compiler family needs of a case beyond target and flags. Only code of
+    that family looks inside.
+    """
 
     __slots__ = ()
 
     @property
     def parse_errors_fail(self) -> bool:
-        """Whether an input that a version cannot read is a failure. Else that version cannot be tested."""
+        """Whether an input that a version cannot read is a failure. Else that version
+        cannot be tested.
+        """
         return False
 
 
@@ -145,7 +164,9 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One compile, and one run if `run` is set: a recipe with one combination of its matrix."""
+    """One compile, and one run if `run` is set: a recipe with one combination of its
+    matrix.
+    """
 
     recipe: str
     name: str  # `recipe` or `recipe[key=value,...]`, unique in a run
@@ -159,10 +180,12 @@ class Case:
     limits: Limits = field(default_factory=Limits)
     expect: tuple[Expectation, ...] = ()
     matrix: tuple[tuple[str, str], ...] = ()
-    rules: Path | None = None  # the recipe's own failure rules, which come before the packaged ones
+    # the recipe's own failure rules, which come before the packaged ones
+    rules: Path | None = None
     spec: CaseSpec | None = None  # data that only the family reads
     run: RunSpec | None = None
-    env: tuple[tuple[str, str | None], ...] = ()  # besides the usual variables; None passes on this program's value
+    # besides the usual variables; None passes on this program's value
+    env: tuple[tuple[str, str | None], ...] = ()
     benchmarks: tuple[RunSpec, ...] = ()  # functions whose run time is measured
     artifacts: tuple[Artifact, ...] = ()  # files to obtain before the compile
     thresholds: tuple[tuple[str, float], ...] = ()  # largest accepted value by metric

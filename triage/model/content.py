@@ -6,7 +6,9 @@ import os
 from hashlib import file_digest, sha256
 from pathlib import Path
 
-_SMALL = 1 << 18  # bytes; `file_digest` fills a buffer of that size, which costs more than reading a small file
+# bytes; `file_digest` fills a buffer of that size, which costs more than reading a
+# small file
+_SMALL = 1 << 18
 
 
 def file_sha256(path: Path | str) -> str:

@@ -18,16 +18,19 @@ class BadInput(TriageError):
 
 
 class EnvironmentFailure(TriageError):
-    """The machine or the network failed: no such toolchain, disk full, no permission. Exit 4."""
+    """The machine or the network failed: no such toolchain, disk full, no permission.
+    Exit 4.
+    """
 
     exit_code = 4
 
 
 class Unobtainable(EnvironmentFailure):
-    """There will never be a toolchain of this revision: its build fails, or its artifact is gone or damaged.
+    """There will never be a toolchain of this revision: its build fails, or its
+    artifact is gone or damaged.
 
-    `log`: the output of the attempt, where it was kept. A problem that may pass, such as the network, the disk or a missing
-    token, is a plain EnvironmentFailure.
+    `log`: the output of the attempt, where it was kept. A problem that may pass, such
+    as the network, the disk or a missing token, is a plain EnvironmentFailure.
     """
 
     def __init__(self, reason: str, log: Path | None = None) -> None:
@@ -44,7 +47,9 @@ class Interrupted(TriageError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a file. `line` and `column` count from 1; None for the file as a whole."""
+    """One mistake in a file. `line` and `column` count from 1; None for the file as a
+    whole.
+    """
 
     path: str
     line: int | None
@@ -52,7 +57,11 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        position = ":".join(str(part) for part in (self.path, self.line, self.column) if part is not None)
+        position = ":".join(
+            str(part)
+            for part in (self.path, self.line, self.column)
+            if part is not None
+        )
         return f"{position}: {self.message}"
 
 

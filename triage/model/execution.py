@@ -22,7 +22,9 @@ def utf8(text: str) -> str:
 
 
 class Ending(StrEnum):
-    """How a process ended. EXITED covers every exit status; the others are signals, limits and failures to start."""
+    """How a process ended. EXITED covers every exit status; the others are signals,
+    limits and failures to start.
+    """
 
     EXITED = "exited"
     SIGNALLED = "signalled"
@@ -48,9 +50,11 @@ class Limits:
 
     timeout: float = 300.0  # seconds
     memory: int = 8 << 30  # resident bytes of all its processes
-    output: int = 4 << 30  # bytes written to its folder and to the file of its standard output
+    # bytes written to its folder and to the file of its standard output
+    output: int = 4 << 30
     kept: int = 512 << 10  # bytes kept of each stream, half of them from its end
-    without_waiting: bool = True  # the time in which it waits for a core does not count for `timeout`
+    # the time in which it waits for a core does not count for `timeout`
+    without_waiting: bool = True
 
     @property
     def timeout_text(self) -> str:
@@ -60,7 +64,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The head and the tail of a stream as text; `dropped` bytes between them were not kept."""
+    """The head and the tail of a stream as text; `dropped` bytes between them were not
+    kept.
+    """
 
     head: str = ""
     tail: str = ""
@@ -68,7 +74,9 @@ class Captured:
 
     @property
     def text(self) -> str:
-        """The head and the tail, with a line between them that counts the dropped bytes."""
+        """The head and the tail, with a line between them that counts the dropped
+        bytes.
+        """
         if not self.dropped:
             return self.head + self.tail
         return f"{self.head}\n... {self.dropped} bytes not kept ...\n{self.tail}"
@@ -98,21 +106,28 @@ class Execution:
     exit_code: int | None  # if it exited
     signal: int | None  # number of the signal that ended it
     seconds: float
-    cpu_seconds: float  # as the operating system accounts for the process and its reaped children
+    # as the operating system accounts for the process and its reaped children
+    cpu_seconds: float
     peak_rss_mb: float  # likewise
     stdout: Captured
     stderr: Captured
     output_bytes: int | None = None
     randomised: bool = False
     phase: str | None = None  # the last one, from compilers that print it
-    metrics: Mapping[str, float] = field(default_factory=dict)  # from compilers that print them
+    # from compilers that print them
+    metrics: Mapping[str, float] = field(default_factory=dict)
     disk_free: int | None = None  # least free space of the disk that it worked on
-    waited: float = 0.0  # time of an exceeded limit in which it was ready to run but had no core
+    # time of an exceeded limit in which it was ready to run but had no core
+    waited: float = 0.0
 
     @property
     def status(self) -> int | None:
-        """The exit status, or minus the number of the signal; None if it was not started."""
-        return self.exit_code if self.signal is None else -self.signal
+        """The exit status, or minus the number of the signal; None if it was not
+        started.
+        """
+        if self.signal is None:
+            return self.exit_code
+        return -self.signal
 
     @property
     def ok(self) -> bool:

@@ -26,14 +26,20 @@ class Advice:
 class Failure:
     """One diagnosed failure."""
 
-    failure_class: str  # the rule's name, such as `shared-memory-overflow`; `unknown` when no rule matches
-    family: str  # of the classes that one root cause appears as in different releases; or the class itself
-    signature: str  # `class` or `class:text`: the same across changes of wording, SSA names, numbers, paths
+    # the rule's name, such as `shared-memory-overflow`; `unknown` when no rule matches
+    failure_class: str
+    # of the classes that one root cause appears as in different releases; or the class
+    # itself
+    family: str
+    # `class` or `class:text`: the same across changes of wording, SSA names, numbers,
+    # paths
+    signature: str
     headline: str  # the compiler's most informative line, without prefixes
     phase: str | None = None  # of the compiler
     failing_pass: str | None = None  # the pass's class name
     location: str | None = None  # `file:line:col`
-    details: Mapping[str, Detail] = field(default_factory=dict)  # the rule's captures; bytes unless the name says otherwise
+    # the rule's captures; bytes unless the name says otherwise
+    details: Mapping[str, Detail] = field(default_factory=dict)
     line: int | None = None  # of the log, from 1
     count: int = 1  # how often this signature occurs in the log
     explanation: str = ""  # what the class means, from the rule
@@ -46,11 +52,19 @@ class Failure:
         "explanation": None,  # follows from the class
         "remedies": None,
     }
-    __pydantic_config__: ClassVar[dict[str, object]] = {"alias_generator": lambda name: Failure.JSON_KEYS.get(name) or name}
+    __pydantic_config__: ClassVar[dict[str, object]] = {
+        "alias_generator": lambda name: Failure.JSON_KEYS.get(name) or name
+    }
 
     def advice(self, compiler: str | None) -> tuple[str, ...]:
-        """Return what usually helps with a compiler family, or with every family if it is not known."""
-        return tuple(remedy.text for remedy in self.remedies if compiler is None or remedy.compiler in (None, compiler))
+        """Return what usually helps with a compiler family, or with every family if it
+        is not known.
+        """
+        return tuple(
+            remedy.text
+            for remedy in self.remedies
+            if compiler is None or remedy.compiler in (None, compiler)
+        )
 
 
 class Cause(StrEnum):
@@ -60,9 +74,11 @@ class Cause(StrEnum):
     INPUT = "input"  # the version cannot parse the input
     TARGET = "target"  # the version lacks the backend
     TOOLCHAIN = "toolchain"  # it cannot be obtained, or it does not run
-    ENVIRONMENT = "environment"  # the disk, or the memory that other programs use: never cached
+    # the disk, or the memory that other programs use: never cached
+    ENVIRONMENT = "environment"
     RECIPE = "recipe"  # the generator or importer failed
-    NOISE = "noise"  # its times vary too much, or lie too close to the threshold: never cached
+    # its times vary too much, or lie too close to the threshold: never cached
+    NOISE = "noise"
     INTERNAL = "internal"  # triage itself failed on this case: never cached
 
 
@@ -73,7 +89,8 @@ OF_MACHINE = (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
 class Compiled:
     """The case compiled and, if it is run, computed what it must."""
 
-    warnings: tuple[Failure, ...] = ()  # failures that it printed although it exited with 0
+    # failures that it printed although it exited with 0
+    warnings: tuple[Failure, ...] = ()
     plain_status: ClassVar[str] = "passed"  # whatever the recipe expects
     failure: ClassVar[None] = None
     reason: ClassVar[None] = None
@@ -118,7 +135,9 @@ class Verdict(StrEnum):
 
 
 class Status(StrEnum):
-    """An outcome compared with what the recipe expects, in the words of test runners."""
+    """An outcome compared with what the recipe expects, in the words of test
+    runners.
+    """
 
     PASSED = "passed"
     FAILED = "failed"

@@ -1,4 +1,6 @@
-"""How long work reports its progress. The command line subclasses these to draw it; by themselves they show nothing."""
+"""How long work reports its progress. The command line subclasses these to draw it; by
+themselves they show nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from typing import Self
 
 
 class ProgressTask:
-    """A task in progress, whose bar is removed at the end of a `with` block. Calls may come from any thread."""
+    """A task in progress, whose bar is removed at the end of a `with` block. Calls may
+    come from any thread.
+    """
 
     def __enter__(self) -> Self:
         return self

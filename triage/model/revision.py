@@ -25,7 +25,8 @@ class Capabilities:
     phases: tuple[str, ...] = ()
     flags: frozenset[str] = frozenset()
     switches: frozenset[str] = frozenset()  # the flags that are on or off
-    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)  # the words that a flag may take
+    # the words that a flag may take
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
     stack_printer: int | None = None  # see `execution.crash_stack`
 
 
@@ -50,7 +51,8 @@ class Commit:
     parent: str | None  # the first parent's sha; the root has none
     date: str  # the committer's, ISO 8601 with its offset
     subject: str
-    files: tuple[str, ...] = ()  # changed against the first parent: what a merge brought to the line
+    # changed against the first parent: what a merge brought to the line
+    files: tuple[str, ...] = ()
 
     @property
     def revision(self) -> Revision:

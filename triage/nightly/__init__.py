@@ -1,1 +1,3 @@
-"""Compare a new toolchain with a baseline over many cases: regressions, fixes and their origin."""
+"""Compare a new toolchain with a baseline over many cases: regressions, fixes and their
+origin.
+"""

@@ -1,4 +1,6 @@
-"""Explain one failure: where it fails, since when, after which pass the compilers diverge, and what works around it."""
+"""Explain one failure: where it fails, since when, after which pass the compilers
+diverge, and what works around it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 from triage.attribute.result import Attribution
@@ -70,34 +73,54 @@ class Explanation:
         found = self.bisection
         if found is None:
             return None
-        return found.fixed.after if found.fixed else None if found.brought_failure else found.after
+        if found.fixed:
+            return found.fixed.after
+        if found.brought_failure:
+            return None
+        return found.after
 
     @property
     def pair(self) -> tuple[Revision, Revision] | None:
         found = self.bisection
         if found is None or found.before is None or found.after is None:
             return None
-        return (found.before, found.after) if found.brought_failure else (found.after, found.before)
+        if found.brought_failure:
+            return (found.before, found.after)
+        return (found.after, found.before)
 
     @property
     def broke(self) -> tuple[Revision, Revision] | None:
-        """The good and the bad revision where the case broke, in whatever way; those of the fix if it always failed."""
+        """The good and the bad revision where the case broke, in whatever way; those of
+        the fix if it always failed.
+        """
         found = self.bisection
-        return (found.broke.before, found.broke.after) if found and found.broke else self.pair
+        if found and found.broke:
+            return (found.broke.before, found.broke.after)
+        return self.pair
 
     @property
     def is_unreadable(self) -> bool:
         """Whether no release can parse the program, so that the mistake is in there."""
-        return self.cause is Cause.INPUT and self.bisection is not None and self.bisection.cause is Cause.INPUT
+        return (
+            self.cause is Cause.INPUT
+            and self.bisection is not None
+            and self.bisection.cause is Cause.INPUT
+        )
 
     @property
     def status(self) -> str:
-        """Return `fails`, `fixed` (by a newer release), `passes`, `inconclusive`, or `log`."""
+        """Return `fails`, `fixed` (by a newer release), `passes`, `inconclusive`, or
+        `log`.
+        """
         if self.log is not None:
             return "log"
         if self.flaky or (self.failure is None and not self.passes):
             return "inconclusive"
-        return "passes" if self.failure is None else "fixed" if self.fixed else "fails"
+        if self.failure is None:
+            return "passes"
+        if self.fixed:
+            return "fixed"
+        return "fails"
 
 
 @dataclass
@@ -126,30 +149,67 @@ class Explainer:
             EnvironmentFailure: The toolchain cannot be obtained.
         """
         registry, family = self.runner.registry, self.case.compiler
-        stored = registry.installed_releases(family) if self.rev is None else ()
-        ref = stored[-1] if stored else registry.resolve(self.rev or "latest", family)
+        if self.rev is None:
+            stored = registry.installed_releases(family)
+        else:
+            stored = ()
+        if stored:
+            ref = stored[-1]
+        else:
+            ref = registry.resolve(self.rev or "latest", family)
         probe = self.runner.probe(self.case, ref)
-        known = Explanation(self.case.name, self.case.compiler, probe.revision, isinstance(probe.outcome, Compiled))
+        known = Explanation(
+            self.case.name,
+            self.case.compiler,
+            probe.revision,
+            isinstance(probe.outcome, Compiled),
+        )
         if isinstance(probe.outcome, Failed):
-            known = replace(known, failure=probe.outcome.failure, flaky=probe.outcome.flaky, fails_on=probe.revision)
+            known = replace(
+                known,
+                failure=probe.outcome.failure,
+                flaky=probe.outcome.flaky,
+                fails_on=probe.revision,
+            )
         elif isinstance(probe.outcome, Untestable):
             failure = probe.outcome.failure
-            where = f"{failure.location.rpartition('/')[2]}: " if failure and failure.location else ""
-            known = replace(known, reason=where + probe.outcome.reason, cause=probe.outcome.cause)
+            if failure and failure.location:
+                where = f"{failure.location.rpartition('/')[2]}: "
+            else:
+                where = ""
+            known = replace(
+                known, reason=where + probe.outcome.reason, cause=probe.outcome.cause
+            )
         yield known
         if known.passes:
-            failing: Probe | None = self._step("history", 0.5, lambda: self._newest_that_fails(stored or [ref]))
+            failing: Probe | None = self._step(
+                "history", 0.5, lambda: self._newest_that_fails(stored or [ref])
+            )
             if failing is not None:
-                known = replace(known, failure=failing.outcome.failure, fails_on=failing.revision, case=self.case.name)
+                known = replace(
+                    known,
+                    failure=failing.outcome.failure,
+                    fails_on=failing.revision,
+                    case=self.case.name,
+                )
                 self.rev = failing.revision.name
             elif len(stored) > 1:
-                names = " to ".join(end.revision.name for end in (stored[0], stored[-1]))
-                reason = None if self.left else f"no installed release from {names} fails"
+                names = " to ".join(
+                    end.revision.name for end in (stored[0], stored[-1])
+                )
+                if self.left:
+                    reason = None
+                else:
+                    reason = f"no installed release from {names} fails"
                 yield replace(known, reason=reason, left=self.left, next=self._more())
                 return
         if known.flaky or (self.rev and known.failure is None):
             return
-        share = 0.5 if known.failure else 0.9  # without a failure there is nothing to do after the bisect
+        # without a failure there is nothing to do after the bisect
+        if known.failure:
+            share = 0.5
+        else:
+            share = 0.9
         found: Bisection | None = self._step("bisect", share, self._bisect)
         known = self._with_origin(replace(known, bisection=found))
         yield known
@@ -159,7 +219,9 @@ class Explainer:
             yield replace(known, left=self.left, next=self._more())
 
     def _newest_that_fails(self, refs: Sequence[ToolchainRef]) -> Probe | None:
-        """Return the probe of the newest of several releases that fails, if need be with a program that it makes itself."""
+        """Return the probe of the newest of several releases that fails, if need be
+        with a program that it makes itself.
+        """
         found = newest_that_fails(self.runner, self.case, refs[:-1], "why")
         if found is not None:
             return found
@@ -168,7 +230,8 @@ class Explainer:
             return None
         self.case = own
         program = self.runner.planner.input_of(own)
-        if isinstance(program, Prepared) and own.run is None:  # `reduce` and others find the same program
+        # `reduce` and others find the same program
+        if isinstance(program, Prepared) and own.run is None:
             self.words = [str(program.path), "--backend", own.compiler]
         return newest_that_fails(self.runner, own, refs, "why")
 
@@ -176,20 +239,43 @@ class Explainer:
         found = known.bisection
         if found is None or found.failure is None:
             return known
-        last = found.fixed.before if found.fixed else None if found.brought_failure else found.before
+        if found.fixed:
+            last = found.fixed.before
+        elif found.brought_failure:
+            last = None
+        else:
+            last = found.before
         if self.rev is None and last:
             return replace(known, failure=found.failure, fails_on=last)
-        return replace(known, failure=known.failure or found.failure, fails_on=known.fails_on or found.after)
+        return replace(
+            known,
+            failure=known.failure or found.failure,
+            fails_on=known.fails_on or found.after,
+        )
 
-    def _what_helps(self, known: Explanation, failure: Failure, toolchain: str) -> Iterator[Explanation]:
+    def _what_helps(
+        self, known: Explanation, failure: Failure, toolchain: str
+    ) -> Iterator[Explanation]:
         registry, family = self.runner.registry, self.case.compiler
         is_regression = known.bisection is not None and known.bisection.brought_failure
         if known.pair and self.runner.compilers[family].ir is not None:
-            good, bad = (registry.resolve(revision.name, family) for revision in known.pair)
-            compare = lambda: diverging_pass(self.runner, self.case, failure, (good, bad), excerpts=False)  # noqa: E731
+            good, bad = (
+                registry.resolve(revision.name, family) for revision in known.pair
+            )
+            compare = partial(
+                diverging_pass,
+                self.runner,
+                self.case,
+                failure,
+                (good, bad),
+                excerpts=False,
+            )
             known = replace(known, attribution=self._step("attribute", 0.5, compare))
             yield replace(known, left=self.left)
-        better = ["--good", known.broke[0].name] if known.broke and is_regression else []
+        if known.broke and is_regression:
+            better = ["--good", known.broke[0].name]
+        else:
+            better = []
         request = RemedyRequest(
             self.case,
             registry.resolve(toolchain, family),
@@ -198,21 +284,45 @@ class Explainer:
             self.siblings,
             seconds=self._rest() / 2,  # the others are for checks on other compilers
         )
-        remedies: Remedies | None = self._step("remedy", 1.0, lambda: working_remedies(self.runner, request))
-        next_: list[str] = [*self._more(), self._line("reduce", "-t", toolchain, *better)]
+        remedies: Remedies | None = self._step(
+            "remedy", 1.0, lambda: working_remedies(self.runner, request)
+        )
+        next_: list[str] = [
+            *self._more(),
+            self._line("reduce", "-t", toolchain, *better),
+        ]
         if known.broke:
-            kind = [] if is_regression else ["--find", "fix"]
-            next_.append(self._line("bisect", *kind, *_ends(known.broke), "--repo", "DIR"))
-        advice = () if remedies else self._advice(failure)
-        yield replace(known, remedies=remedies, advice=advice, left=self.left, next=tuple(next_[:2]))
+            if is_regression:
+                kind = []
+            else:
+                kind = ["--find", "fix"]
+            next_.append(
+                self._line("bisect", *kind, *_ends(known.broke), "--repo", "DIR")
+            )
+        advice: tuple[str, ...] = ()
+        if not remedies:
+            advice = self._advice(failure)
+        yield replace(
+            known,
+            remedies=remedies,
+            advice=advice,
+            left=self.left,
+            next=tuple(next_[:2]),
+        )
 
     def _step(self, name: str, share: float, do: Callable[[], Any]) -> Any:
-        """Do a step in a share of the time that is left, and return its answer; note why it has none."""
+        """Do a step in a share of the time that is left, and return its answer; note
+        why it has none.
+        """
         answers: list[Any] = []
-        done = do_step(self.runner, name, share * self._rest(), lambda: answers.append(do()))
+        done = do_step(
+            self.runner, name, share * self._rest(), lambda: answers.append(do())
+        )
         if done.status in ("left", "failed"):
             self.left += (done,)
-        return answers[0] if answers else None
+        if answers:
+            return answers[0]
+        return None
 
     def _bisect(self) -> Bisection:
         registry, family = self.runner.registry, self.case.compiler
@@ -221,25 +331,40 @@ class Explainer:
             return bisect_between(request)
         ref = registry.resolve(self.rev, family)
         if not ref.is_release:
-            return bisect_between(request, registry.resolve("latest", family).revision.name, self.rev)
+            return bisect_between(
+                request, registry.resolve("latest", family).revision.name, self.rev
+            )
         found = bisect_between(request, None, self.rev)
         if registry.releases(family)[-1].revision.name != ref.revision.name:
             fix = bisect_between(replace(request, kind=BisectKind.FIX), self.rev)
-            return replace(found, fixed=fix.transition()) if found.before else fix
+            if found.before:
+                return replace(found, fixed=fix.transition())
+            return fix
         return found
 
     def _advice(self, failure: Failure) -> tuple[str, ...]:
-        """Return the advice for this failure: `remedy` tried flags already, and a flag can only be removed where it is set."""
+        """Return the advice for this failure: `remedy` tried flags already, and a flag
+        can only be removed where it is set.
+        """
         flags = {flag.text.partition("=")[0] for flag in self.case.flags}
         texts = failure.advice(self.case.compiler)
-        return tuple(text for text in texts if "--" not in text or any(flag in text for flag in flags))[:_ADVICE]
+        return tuple(
+            text
+            for text in texts
+            if "--" not in text or any(flag in text for flag in flags)
+        )[:_ADVICE]
 
     def _rest(self) -> float:
         return self.started + self.budget - time.monotonic()
 
     def _more(self) -> tuple[str, ...]:
-        rev = ["-t", self.rev] if self.rev else []
-        return (self._line("why", *rev, "--budget", _MORE_TIME),) if any(one.status == "left" for one in self.left) else ()
+        if self.rev:
+            rev = ["-t", self.rev]
+        else:
+            rev = []
+        if any(one.status == "left" for one in self.left):
+            return (self._line("why", *rev, "--budget", _MORE_TIME),)
+        return ()
 
     def _line(self, command: str, *options: str) -> str:
         return shlex.join(["triage", command, *self.words, *options])

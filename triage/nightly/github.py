@@ -1,4 +1,6 @@
-"""Read and change the issues of a GitHub repository, so that nothing is written twice whatever the server answers."""
+"""Read and change the issues of a GitHub repository, so that nothing is written twice
+whatever the server answers.
+"""
 
 from __future__ import annotations
 
@@ -17,46 +19,95 @@ from requests import RequestException
 from urllib3.exceptions import HTTPError
 
 from triage.model.errors import EnvironmentFailure
-from triage.nightly.issues import ActionCause, ActionKind, IssueChange, Marker, TrackedIssue, event_in, hidden, marker_in
+from triage.nightly.issues import (
+    ActionCause,
+    ActionKind,
+    IssueChange,
+    Marker,
+    TrackedIssue,
+    event_in,
+    hidden,
+    marker_in,
+)
 
 PUBLIC_API = "https://api.github.com"
 _RETRIES = 5
-_PATIENCE = 90  # seconds; a rate limit that lasts longer is reported instead of waited for
+# seconds; a rate limit that lasts longer is reported instead of waited for
+_PATIENCE = 90
 _ATTEMPTS = 3  # to open an issue or to write a comment
 _BODY = 65_000  # characters; GitHub takes 65,536
 _LIMITS = (403, 429)
-_UNREADABLE = (BadAttributeException, ValueError, TypeError, KeyError, AttributeError, RuntimeError)  # of PyGithub
+# of PyGithub
+_UNREADABLE = (
+    BadAttributeException,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RuntimeError,
+)
 
 
 class _Retry(GithubRetry):
-    """Try again after rate limits that end soon. What creates something is not repeated after other errors, because the server
-    may have done it.
+    """Try again after rate limits that end soon. What creates something is not repeated
+    after other errors, because the server may have done it.
     """
 
-    def is_retry(self, method: str, status_code: int, has_retry_after: bool = False) -> bool:
+    def is_retry(
+        self, method: str, status_code: int, has_retry_after: bool = False
+    ) -> bool:
         if method == "POST":
             return status_code in _LIMITS
         return super().is_retry(method, status_code, has_retry_after)
 
     def increment(
-        self, method: str | None = None, url: str | None = None, response: Any = None, *args: Any, **more: Any
+        self,
+        method: str | None = None,
+        url: str | None = None,
+        response: Any = None,
+        *args: Any,
+        **more: Any,
     ) -> Any:
-        wait = self.get_retry_after(response) if response else None
+        if response:
+            wait = self.get_retry_after(response)
+        else:
+            wait = None
         if response and wait and wait > _PATIENCE:
-            raise GithubException(response.status, {"message": f"rate limit exceeded for {wait:.0f} s"})
+            raise GithubException(
+                response.status, {"message": f"rate limit exceeded for {wait:.0f} s"}
+            )
         return super().increment(method, url, response, *args, **more)
 
 
 class GitHubIssues:
-    """The issues of one repository that carry a label and a marker, and that the owner of the token wrote.
+    """The issues of one repository that carry a label and a marker, and that the owner
+    of the token wrote.
 
-    Anybody can copy a marker into an issue or a comment of their own, so only texts by the token's own login count.
+    Anybody can copy a marker into an issue or a comment of their own, so only texts by
+    the token's own login count.
     """
 
-    def __init__(self, repository: str, label: str, token: str | None, api: str = PUBLIC_API, pause: float = 1.0) -> None:
-        """api: base URL; pause: seconds between two changes, and before a look whether a failed one was made."""
-        retry = _Retry(total=_RETRIES, backoff_factor=pause, max_rate_limit_wait=_PATIENCE, allowed_methods={"GET", "PATCH"})
-        auth = Auth.Token(token) if token else None
+    def __init__(
+        self,
+        repository: str,
+        label: str,
+        token: str | None,
+        api: str = PUBLIC_API,
+        pause: float = 1.0,
+    ) -> None:
+        """api: base URL; pause: seconds between two changes, and before a look whether
+        a failed one was made.
+        """
+        retry = _Retry(
+            total=_RETRIES,
+            backoff_factor=pause,
+            max_rate_limit_wait=_PATIENCE,
+            allowed_methods={"GET", "PATCH"},
+        )
+        if token:
+            auth = Auth.Token(token)
+        else:
+            auth = None
         self._host = urlsplit(api).hostname or api
         self._label = label
         self._pause = pause
@@ -74,25 +125,41 @@ class GitHubIssues:
         self._has_token = token is not None
         self._issues: dict[int, Issue] = {}  # those that `read` returned, by number
 
-    def read(self, needs_comments: Callable[[TrackedIssue], bool]) -> list[TrackedIssue]:
-        """Return all issues with label and marker that the token's owner wrote; without a token those of all authors.
+    def read(
+        self, needs_comments: Callable[[TrackedIssue], bool]
+    ) -> list[TrackedIssue]:
+        """Return all issues with label and marker that the token's owner wrote; without
+        a token those of all authors.
 
         needs_comments: the issues whose comments are read, too.
         """
         with self._errors("read the issues"):
             tracked = []
             for issue in self._repository.get_issues(state="all", labels=[self._label]):
-                marker = None if "/pull/" in issue.html_url else marker_in(issue.body or "")
-                if marker is None or issue.number in self._issues or not self._is_ours(issue):
-                    continue  # an issue is on two pages where another one was opened meanwhile
+                if "/pull/" in issue.html_url:
+                    marker = None
+                else:
+                    marker = marker_in(issue.body or "")
+                if (
+                    marker is None
+                    or issue.number in self._issues
+                    or not self._is_ours(issue)
+                ):
+                    # an issue is on two pages where another one was opened meanwhile
+                    continue
                 self._issues[issue.number] = issue
                 without = _tracked(issue, marker)
-                events = self._events(issue) if issue.comments and needs_comments(without) else frozenset[str]()
+                if issue.comments and needs_comments(without):
+                    events = self._events(issue)
+                else:
+                    events = frozenset[str]()
                 tracked.append(replace(without, events=events))
             return tracked
 
     def apply(self, change: IssueChange, text: str | None) -> int:
-        """Make a change and return the issue's number. text: Markdown of a new issue or of a comment; None for none."""
+        """Make a change and return the issue's number. text: Markdown of a new issue or
+        of a comment; None for none.
+        """
         if change.tracked is None:
             return self._open(change, text or "")
         number = change.tracked.number
@@ -100,10 +167,16 @@ class GitHubIssues:
             issue = self._issues[number]
             if text is not None and change.event not in change.tracked.events:
                 body = f"{hidden({'event': change.event})}\n{text}"
-                self._once(lambda: issue.create_comment(body), lambda: change.event in self._events(issue))
+                self._once(
+                    lambda: issue.create_comment(body),
+                    lambda: change.event in self._events(issue),
+                )
             values: dict[str, Any] = {}
             if change.action is ActionKind.CLOSE:
-                reason = "completed" if change.cause is ActionCause.FIXED else "not_planned"
+                if change.cause is ActionCause.FIXED:
+                    reason = "completed"
+                else:
+                    reason = "not_planned"
                 values = {"state": "closed", "state_reason": reason}
             if change.action is ActionKind.REOPEN:
                 values = {"state": "open"}
@@ -118,63 +191,106 @@ class GitHubIssues:
         body = f"{change.marker.text()}\n{text}"[:_BODY]
 
         def existing() -> Issue | None:
-            newest = self._repository.get_issues(state="all", labels=[self._label], sort="created", direction="desc")
+            newest = self._repository.get_issues(
+                state="all", labels=[self._label], sort="created", direction="desc"
+            )
             for issue in newest.get_page(0):
                 marker = marker_in(issue.body or "")
-                if marker and change.marker and marker.key == change.marker.key and self._is_ours(issue):
+                if (
+                    marker
+                    and change.marker
+                    and marker.key == change.marker.key
+                    and self._is_ours(issue)
+                ):
                     return issue
             return None
 
         with self._errors("open an issue"):
-            issue = self._once(lambda: self._repository.create_issue(change.title, body, labels=[self._label]), existing)
+            issue = self._once(
+                lambda: self._repository.create_issue(
+                    change.title, body, labels=[self._label]
+                ),
+                existing,
+            )
             labels = {label.name.lower() for label in issue.labels}
             if self._label.lower() not in labels:
                 issue.edit(state="closed", state_reason="not_planned")
                 raise EnvironmentFailure(
-                    f"the token may not set labels in {self._repository_name}, and an issue without {self._label!r} would be "
-                    f"opened again each night; #{issue.number} is closed. Pass a token that may set labels"
+                    f"the token may not set labels in {self._repository_name}, and an "
+                    f"issue without {self._label!r} would be "
+                    f"opened again each night; #{issue.number} is closed. Pass a "
+                    "token that may set labels"
                 )
         return int(issue.number)
 
     def _once(self, write: Callable[[], Any], existing: Callable[[], Any]) -> Any:
-        """Write something that must not be there twice. After an error, look first whether it is there."""
+        """Write something that must not be there twice. After an error, look first
+        whether it is there.
+        """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return write()
             except (GithubException, RequestException) as error:
-                if attempt == _ATTEMPTS or (isinstance(error, GithubException) and error.status < 500):
+                if attempt == _ATTEMPTS or (
+                    isinstance(error, GithubException) and error.status < 500
+                ):
                     raise
             time.sleep(self._pause)
-            if written := existing():
+            written = existing()
+            if written:
                 return written
         raise AssertionError
 
     @cached_property
     def _login(self) -> str | None:
-        """The login of the token's owner. Tokens of GitHub Actions can ask for it only through GraphQL."""
+        """The login of the token's owner. Tokens of GitHub Actions can ask for it only
+        through GraphQL.
+        """
         if not self._has_token:
             return None
-        _, answer = self._github.requester.graphql_query("query { viewer { login } }", {})
+        _, answer = self._github.requester.graphql_query(
+            "query { viewer { login } }", {}
+        )
         return str(answer["data"]["viewer"]["login"]).lower()
 
     def _is_ours(self, written: Any) -> bool:
-        return self._login is None or (written.user is not None and str(written.user.login).lower() == self._login)
+        return self._login is None or (
+            written.user is not None and str(written.user.login).lower() == self._login
+        )
 
     def _events(self, issue: Issue) -> frozenset[str]:
-        return frozenset(event_in(comment.body or "") for comment in issue.get_comments() if self._is_ours(comment))
+        return frozenset(
+            event_in(comment.body or "")
+            for comment in issue.get_comments()
+            if self._is_ours(comment)
+        )
 
     @contextmanager
     def _errors(self, action: str) -> Iterator[None]:
         try:
             yield
         except GithubException as error:
-            message = error.data.get("message") if isinstance(error.data, dict) else None
-            hints = {401: "; check GITHUB_TOKEN", 403: "; check what GITHUB_TOKEN may do", 404: "; does GITHUB_TOKEN see it?"}
-            text = f"{error.status}{f' {str(message)[:200]}' if message else ''}{hints.get(error.status, '')}"
-            raise EnvironmentFailure(f"cannot {action} of {self._repository_name} on {self._host}: {text}") from error
+            if isinstance(error.data, dict):
+                message = error.data.get("message")
+            else:
+                message = None
+            hints = {
+                401: "; check GITHUB_TOKEN",
+                403: "; check what GITHUB_TOKEN may do",
+                404: "; does GITHUB_TOKEN see it?",
+            }
+            text = (
+                f"{error.status}{f' {str(message)[:200]}' if message else ''}"
+                f"{hints.get(error.status, '')}"
+            )
+            raise EnvironmentFailure(
+                f"cannot {action} of {self._repository_name} on {self._host}: {text}"
+            ) from error
         except (RequestException, HTTPError, *_UNREADABLE) as error:
             why = str(error)[:200] or type(error).__name__
-            raise EnvironmentFailure(f"cannot {action} of {self._repository_name} on {self._host}: {why}") from error
+            raise EnvironmentFailure(
+                f"cannot {action} of {self._repository_name} on {self._host}: {why}"
+            ) from error
 
 
 def _tracked(issue: Issue, marker: Marker) -> TrackedIssue:

@@ -1,6 +1,8 @@
-"""All stored nights next to each other: a matrix of cases and nights, and the runs of equal states in it.
+"""All stored nights next to each other: a matrix of cases and nights, and the runs of
+equal states in it.
 
-The rows belong to tracks, and nothing is compared across them: a release of one compiler says nothing about another one.
+The rows belong to tracks, and nothing is compared across them: a release of one
+compiler says nothing about another one.
 """
 
 from __future__ import annotations
@@ -20,27 +22,46 @@ from pydantic import TypeAdapter
 
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision
-from triage.nightly.result import CaseChangeKind, CaseResult, ClusterKey, Night, with_keys
+from triage.nightly.result import (
+    CaseChangeKind,
+    CaseResult,
+    ClusterKey,
+    Night,
+    with_keys,
+)
 from triage.recipes.values import parse_version
 
 Matrix = NDArray[Any]
-METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")  # those that trends show
+# those that trends show
+METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")
 STATUS, FLAKY, COUNTS = 0x3F, 0x40, 0x80  # parts of a state
 _STATUSES = tuple(Status)
-_ENTRY = np.dtype([("state", np.uint8), ("failure", np.uint32), *((name, np.float32) for name in METRICS)])
+_ENTRY = np.dtype(
+    [
+        ("state", np.uint8),
+        ("failure", np.uint32),
+        *((name, np.float32) for name in METRICS),
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
 class NightColumns:
-    """The part of a night that a history of all nights needs, which is read in a fraction of the time."""
+    """The part of a night that a history of all nights needs, which is read in a
+    fraction of the time.
+    """
 
     night: Night
     """Without the cases that only passed."""
     keys: bytes
-    """JSON of a list: compiler, suite, target, kind of the toolchain and name of each case."""
+    """JSON of a list: compiler, suite, target, kind of the toolchain and name of each
+    case.
+    """
     kinds: Sequence[Failure]
     entries: Matrix
-    """For each case: its state, see `status_in`; the number of its failure in `kinds` from 1, 0 for none; metrics or NaN."""
+    """For each case: its state, see `status_in`; the number of its failure in `kinds`
+    from 1, 0 for none; metrics or NaN.
+    """
 
     @classmethod
     def of(cls, night: Night) -> NightColumns:
@@ -49,17 +70,33 @@ class NightColumns:
         kinds: dict[int, Failure] = {}
         keys, entries = [], []
         for case in night.cases:
-            target = "" if case.target is None else " ".join(filter(None, (case.target.backend, case.target.chip)))
+            if case.target is None:
+                target = ""
+            else:
+                target = " ".join(filter(None, (case.target.backend, case.target.chip)))
             keys.append((case.compiler, case.suite, target, kind, case.case))
             number = 0
             if case.failure:
                 text = case.failure.signature, case.failure.headline
                 number = numbers.setdefault(text, len(numbers) + 1)
                 kinds[number] = case.failure
-            entries.append((_state(case), number, *(case.metrics.get(name, np.nan) for name in METRICS)))
-        listed = [case for case in night.cases if case.counts or case.bisections or case.issue]
+            entries.append(
+                (
+                    _state(case),
+                    number,
+                    *(case.metrics.get(name, np.nan) for name in METRICS),
+                )
+            )
+        listed = [
+            case for case in night.cases if case.counts or case.bisections or case.issue
+        ]
         head = replace(night, cases=listed)
-        return cls(head, json.dumps(keys).encode(), list(kinds.values()), np.array(entries, _ENTRY))
+        return cls(
+            head,
+            json.dumps(keys).encode(),
+            list(kinds.values()),
+            np.array(entries, _ENTRY),
+        )
 
     @classmethod
     def read(cls, content: bytes) -> NightColumns:
@@ -70,7 +107,9 @@ class NightColumns:
 
     def content(self) -> bytes:
         """Return the content of a file with the columns."""
-        head = _head().dump_json((self.night, list(self.kinds)), by_alias=True, exclude_defaults=True)
+        head = _head().dump_json(
+            (self.night, list(self.kinds)), by_alias=True, exclude_defaults=True
+        )
         return zlib.compress(b"\n".join((head, self.keys, self.entries.tobytes())))
 
 
@@ -91,15 +130,21 @@ class Track:
 
     @property
     def name(self) -> str:
-        return " · ".join(filter(None, (self.compiler, self.suite, self.target, self.kind)))
+        return " · ".join(
+            filter(None, (self.compiler, self.suite, self.target, self.kind))
+        )
 
     def key_of(self, failure: Failure) -> ClusterKey:
-        return ClusterKey(self.compiler, self.target.partition(" ")[0], failure.signature)
+        return ClusterKey(
+            self.compiler, self.target.partition(" ")[0], failure.signature
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class StateRun:
-    """Nights in which a case has the same state and signature: `nights[first]` to `nights[last]`."""
+    """Nights in which a case has the same state and signature: `nights[first]` to
+    `nights[last]`.
+    """
 
     first: int
     last: int
@@ -136,20 +181,35 @@ class NightsHistory:
     @cached_property
     def signatures(self) -> tuple[str, ...]:
         """The different signatures; the first is empty."""
-        return tuple(dict.fromkeys(kind.signature if kind else "" for kind in self.kinds))
+        return tuple(
+            dict.fromkeys(kind.signature if kind else "" for kind in self.kinds)
+        )
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What pages call each row: the name of the case, with its track where several have the case."""
+        """What pages call each row: the name of the case, with its track where several
+        have the case.
+        """
         times = Counter(case for _, case in self.rows)
-        return tuple(case if times[case] == 1 else f"{case} ({track.name})" for track, case in self.rows)
+        return tuple(
+            case if times[case] == 1 else f"{case} ({track.name})"
+            for track, case in self.rows
+        )
 
     @cached_property
     def runs(self) -> tuple[tuple[StateRun, ...], ...]:
-        """The runs of equal states of each row, over the nights that have a result of it."""
-        numbers = {signature: number for number, signature in enumerate(self.signatures)}
-        signature_of = np.array([numbers[kind.signature if kind else ""] for kind in self.kinds], np.uint32)
-        return tuple(tuple(self._runs_of(row, signature_of)) for row in range(len(self.rows)))
+        """The runs of equal states of each row, over the nights that have a result of
+        it.
+        """
+        numbers = {
+            signature: number for number, signature in enumerate(self.signatures)
+        }
+        signature_of = np.array(
+            [numbers[kind.signature if kind else ""] for kind in self.kinds], np.uint32
+        )
+        return tuple(
+            tuple(self._runs_of(row, signature_of)) for row in range(len(self.rows))
+        )
 
     @cached_property
     def tracks(self) -> Mapping[Track, tuple[int, ...]]:
@@ -157,55 +217,92 @@ class NightsHistory:
         rows: dict[Track, list[int]] = {}
         for row, (track, _) in enumerate(self.rows):
             rows.setdefault(track, []).append(row)
-        return {track: tuple(np.flatnonzero(self.states[rows[track]].any(axis=0)).tolist()) for track in sorted(rows)}
+        return {
+            track: tuple(np.flatnonzero(self.states[rows[track]].any(axis=0)).tolist())
+            for track in sorted(rows)
+        }
 
     @cached_property
     def known_states(self) -> Matrix:
-        """The states, where a night has no result of a case with the last one before it."""
+        """The states, where a night has no result of a case with the last one before
+        it.
+        """
         nights = np.where(self.states > 0, np.arange(self.states.shape[1]), 0)
-        return np.take_along_axis(self.states, np.maximum.accumulate(nights, axis=1), axis=1)
+        return np.take_along_axis(
+            self.states, np.maximum.accumulate(nights, axis=1), axis=1
+        )
 
     def last_night(self, track: Track) -> int:
-        """Return the last complete night of a track; the last one where none is complete."""
+        """Return the last complete night of a track; the last one where none is
+        complete.
+        """
         nights = self.tracks[track]
-        return next((number for number in reversed(nights) if not self.nights[number].partial), nights[-1])
+        return next(
+            (number for number in reversed(nights) if not self.nights[number].partial),
+            nights[-1],
+        )
 
     def kind_of(self, row: int, night: int) -> Failure | None:
         return self.kinds[int(self.failures[row, night])]
 
     def regressed(self, row: int, night: int) -> bool:
-        """Whether a night itself found that a case passes, or fails differently, on its baseline."""
+        """Whether a night itself found that a case passes, or fails differently, on its
+        baseline.
+        """
         return bool(int(self.states[row, night]) & COUNTS)
 
     def is_new(self, row: int) -> bool:
-        """Whether a case fails since the last night of its track, and did not fail in that way before."""
+        """Whether a case fails since the last night of its track, and did not fail in
+        that way before.
+        """
         last = self.last_night(self.rows[row][0])
         tested = [run for run in self.runs[row] if run.status is not Status.UNTESTABLE]
-        if not tested or tested[-1].first != last or tested[-1].status is not Status.FAILED:
+        if (
+            not tested
+            or tested[-1].first != last
+            or tested[-1].status is not Status.FAILED
+        ):
             return False
         return len(tested) > 1 or self.regressed(row, last)
 
     @cached_property
     def flaky(self) -> Mapping[int, int]:
-        """How often each row changed its state although the compiler was the same; rows that never did are left out."""
-        changes = {row: sum(run.flaky for run in runs) + len(self._unexplained(row)) for row, runs in enumerate(self.runs)}
+        """How often each row changed its state although the compiler was the same; rows
+        that never did are left out.
+        """
+        changes = {
+            row: sum(run.flaky for run in runs) + len(self._unexplained(row))
+            for row, runs in enumerate(self.runs)
+        }
         return {row: count for row, count in changes.items() if count}
 
     def is_unsteady(self, case: str, nights: int = 30) -> bool:
-        """Return whether a case passed and failed in turn in the last nights although the compiler was the same.
+        """Return whether a case passed and failed in turn in the last nights although
+        the compiler was the same.
 
         One change is not enough: an edit of the recipe or its input makes one.
         """
         for row in (row for row, (_, name) in enumerate(self.rows) if name == case):
-            recent = [pair for pair in self._unexplained(row) if pair[0].last >= len(self.nights) - nights]
-            if sum({old.status, new.status} == {Status.PASSED, Status.FAILED} for old, new in recent) > 1:
+            recent = [
+                pair
+                for pair in self._unexplained(row)
+                if pair[0].last >= len(self.nights) - nights
+            ]
+            if (
+                sum(
+                    {old.status, new.status} == {Status.PASSED, Status.FAILED}
+                    for old, new in recent
+                )
+                > 1
+            ):
                 return True
         return False
 
     def _unexplained(self, row: int) -> list[tuple[StateRun, StateRun]]:
         found = []
         for old, new in pairwise(self.runs[row]):
-            before, after = self.nights[old.last].toolchain, self.nights[new.first].toolchain
+            before = self.nights[old.last].toolchain
+            after = self.nights[new.first].toolchain
             is_same = (before.commit or before.name) == (after.commit or after.name)
             if is_same and Status.UNTESTABLE not in (old.status, new.status):
                 found.append((old, new))
@@ -215,17 +312,29 @@ class NightsHistory:
         present = np.flatnonzero(self.states[row])
         states = self.states[row, present] & ~np.uint8(COUNTS)
         signatures = signature_of[self.failures[row, present]]
-        changes = np.flatnonzero((np.diff(states) != 0) | (np.diff(signatures) != 0)) + 1
+        changes = (
+            np.flatnonzero((np.diff(states) != 0) | (np.diff(signatures) != 0)) + 1
+        )
         for first, end in pairwise([0, *changes.tolist(), len(present)]):
             status, flaky = status_in(int(states[first]))
-            yield StateRun(int(present[first]), int(present[end - 1]), status, flaky, int(signatures[first]), end - first)
+            yield StateRun(
+                int(present[first]),
+                int(present[end - 1]),
+                status,
+                flaky,
+                int(signatures[first]),
+                end - first,
+            )
 
 
 def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
-    """Align nights with their numbers. Results with an older toolchain than the track had before are left out."""
+    """Align nights with their numbers. Results with an older toolchain than the track
+    had before are left out.
+    """
     read = sorted(nights, key=lambda entry: (entry[1].night.started, entry[0]))
     rows: dict[tuple[Track, str], int] = {}
-    placed: list[tuple[Matrix, Matrix]] = []  # for each night, rows and the entries that belong there
+    # for each night, rows and the entries that belong there
+    placed: list[tuple[Matrix, Matrix]] = []
     newest: dict[Track, Revision] = {}
     keys, cases, tracks = b"", list[tuple[Track, str]](), set[Track]()
     at = entries = np.zeros(0, np.int64)
@@ -236,21 +345,39 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
             cases = [(Track(*key[:-1]), key[-1]) for key in json.loads(keys)]
             tracks = {track for track, _ in cases}
         toolchain = columns.night.toolchain
-        older = {track for track in tracks if track in newest and _is_older(toolchain, newest[track])}
+        older = {
+            track
+            for track in tracks
+            if track in newest and _is_older(toolchain, newest[track])
+        }
         newest.update(dict.fromkeys(tracks - older, toolchain))
         if older != left_out:
             left_out = older
-            entries = np.array([number for number, (track, _) in enumerate(cases) if track not in older], np.int64)
-            at = np.array([rows.setdefault(cases[number], len(rows)) for number in entries], np.int64)
+            entries = np.array(
+                [
+                    number
+                    for number, (track, _) in enumerate(cases)
+                    if track not in older
+                ],
+                np.int64,
+            )
+            at = np.array(
+                [rows.setdefault(cases[number], len(rows)) for number in entries],
+                np.int64,
+            )
         placed.append((at, entries))
     shape = len(rows), len(read)
     states, failures = np.zeros(shape, np.uint8), np.zeros(shape, np.uint32)
     metrics = {name: np.full(shape, np.nan, np.float32) for name in METRICS}
     kinds: list[Failure | None] = [None]
-    for night, ((_, columns), (at, entries)) in enumerate(zip(read, placed, strict=True)):
+    for night, ((_, columns), (at, entries)) in enumerate(
+        zip(read, placed, strict=True)
+    ):
         own = columns.entries[entries]
         states[at, night] = own["state"]
-        failures[at, night] = np.where(own["failure"] > 0, own["failure"] + (len(kinds) - 1), 0)
+        failures[at, night] = np.where(
+            own["failure"] > 0, own["failure"] + (len(kinds) - 1), 0
+        )
         kinds += columns.kinds
         for name in METRICS:
             metrics[name][at, night] = own[name]
@@ -261,7 +388,11 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
         states=states,
         failures=failures,
         kinds=tuple(kinds),
-        metrics={name: values for name, values in metrics.items() if np.isfinite(values).any()},
+        metrics={
+            name: values
+            for name, values in metrics.items()
+            if np.isfinite(values).any()
+        },
     )
 
 
@@ -281,9 +412,14 @@ def kind_of(toolchain: str) -> str:
     """Return the kind of a toolchain: release, nightly or local."""
     if toolchain.startswith("nightly:"):
         return "nightly"
-    return "release" if parse_version(toolchain) else "local"
+    if parse_version(toolchain):
+        return "release"
+    return "local"
 
 
 def _state(case: CaseResult) -> int:
-    flaky = FLAKY if case.flaky or case.change is CaseChangeKind.FLAKY else 0
+    if case.flaky or case.change is CaseChangeKind.FLAKY:
+        flaky = FLAKY
+    else:
+        flaky = 0
     return 1 + _STATUSES.index(case.status) + flaky + (COUNTS if case.counts else 0)

@@ -1,4 +1,6 @@
-"""Investigate the clusters of a night step by step, within a budget; what is known can be reported at any time."""
+"""Investigate the clusters of a night step by step, within a budget; what is known can
+be reported at any time.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ from triage.nightly.result import (
     Night,
     StepResult,
 )
-from triage.nightly.steps import STEPS, ClusterInWork, InvestigationSetting, commit_of, do_step
+from triage.nightly.steps import (
+    STEPS,
+    ClusterInWork,
+    InvestigationSetting,
+    commit_of,
+    do_step,
+)
 from triage.reduce.program import settings_of
 from triage.reduce.reproducer import original_draft
 from triage.toolchains.home import save_file
@@ -34,7 +42,8 @@ _NEED_PAIR = {"narrow", "confirm", "attribute"}
 class Investigation:
     """An investigation in progress.
 
-    What is known of a cluster is kept in a file of TRIAGE_HOME, so that a later run continues and knows which failures are new.
+    What is known of a cluster is kept in a file of TRIAGE_HOME, so that a later run
+    continues and knows which failures are new.
     """
 
     setting: InvestigationSetting
@@ -48,7 +57,9 @@ class Investigation:
     _started: float = field(default_factory=time.monotonic)
 
     def open(self, night: Night, *, fresh: bool = False) -> None:
-        """Take in the clusters of a night, with what earlier runs found out. fresh: ignore what they found."""
+        """Take in the clusters of a night, with what earlier runs found out. fresh:
+        ignore what they found.
+        """
         if "bisect" in self.steps:
             _ = self.setting.run.finder
         cases = {case.case: case for case in night.cases}
@@ -56,7 +67,9 @@ class Investigation:
             self._add(cluster, [cases[name] for name in cluster.cases], fresh=fresh)
 
     def run(self) -> Iterator[None]:
-        """Do each step of each cluster, those of new failures first, cheap steps before expensive ones; yield after each."""
+        """Do each step of each cluster, those of new failures first, cheap steps before
+        expensive ones; yield after each.
+        """
         tried: set[tuple[str, str]] = set()
         self._started = time.monotonic()
         while waiting := [
@@ -70,7 +83,11 @@ class Investigation:
             self._take(cluster, step)
             if step == "confirm" and cluster.record.different:
                 self._split(cluster)
-            save_file(cluster.path, _CLUSTERS.dump_json(cluster.record, by_alias=True), "keep the investigation")
+            save_file(
+                cluster.path,
+                _CLUSTERS.dump_json(cluster.record, by_alias=True),
+                "keep the investigation",
+            )
             yield
 
     def added_to(self, night: Night) -> Night:
@@ -87,30 +104,69 @@ class Investigation:
             for cluster in clusters
             for name in (cluster.representative, *cluster.confirmed)
         }
-        cases = [replace(case, bisections=origins.get(case.case) or case.bisections) for case in night.cases]
-        answer = InvestigationSummary(round(time.monotonic() - self._started, 1), self.budget, self.again)
+        cases = [
+            replace(case, bisections=origins.get(case.case) or case.bisections)
+            for case in night.cases
+        ]
+        answer = InvestigationSummary(
+            round(time.monotonic() - self._started, 1), self.budget, self.again
+        )
         return replace(night, cases=cases, clusters=clusters, investigation=answer)
 
-    def _add(self, cluster: FailureCluster, members: Sequence[CaseResult], *, fresh: bool = False) -> None:
+    def _add(
+        self,
+        cluster: FailureCluster,
+        members: Sequence[CaseResult],
+        *,
+        fresh: bool = False,
+    ) -> None:
         run, runner = self.setting.run, self.setting.run.runner
-        # A regression stands for the cluster, the first that fails about as fast as any: times vary from night to night.
+        # A regression stands for the cluster, the first that fails about as fast as
+        # any: times vary from night to night.
         representative = min(
-            members, key=lambda it: (it.change is not CaseChangeKind.REGRESSED, run.seconds(it.case) // _SLOWER)
+            members,
+            key=lambda it: (
+                it.change is not CaseChangeKind.REGRESSED,
+                run.seconds(it.case) // _SLOWER,
+            ),
         )
         case = run.by_name[representative.case]
-        toolchain, baseline = (runner.registry.obtain(ref) for ref in (run.toolchain, run.baseline))
+        toolchain, baseline = (
+            runner.registry.obtain(ref) for ref in (run.toolchain, run.baseline)
+        )
         prepared = runner.planner.input_of(case, toolchain)
-        digest = prepared.digest if isinstance(prepared, Prepared) else ""
-        key = (case.name, digest, settings_of(case), toolchain.identity, baseline.identity, str(run.repo))
+        if isinstance(prepared, Prepared):
+            digest = prepared.digest
+        else:
+            digest = ""
+        key = (
+            case.name,
+            digest,
+            settings_of(case),
+            toolchain.identity,
+            baseline.identity,
+            str(run.repo),
+        )
         folder, own = runner.registry.home / "investigations", cluster.key.id
-        path = folder / f"{own}-{blake2b(repr(key).encode(), digest_size=8).hexdigest()}.json"
+        path = (
+            folder
+            / f"{own}-{blake2b(repr(key).encode(), digest_size=8).hexdigest()}.json"
+        )
         is_new = all(other == path for other in folder.glob(f"{own}-*.json"))
         record = replace(cluster, representative=case.name)
         if not fresh and path.is_file():
             record = _continued(record, path, self.setting.out)
         if record.draft is None and "reduce" in self.steps:
             record = replace(record, draft=original_draft(runner, case, run.toolchain))
-        work = ClusterInWork(record, tuple(members), representative, case, path, is_new, all=self.clusters)
+        work = ClusterInWork(
+            record,
+            tuple(members),
+            representative,
+            case,
+            path,
+            is_new,
+            all=self.clusters,
+        )
         self.clusters.append(work)
         if work.record.different:
             self._split(work, fresh=fresh)
@@ -119,7 +175,9 @@ class Investigation:
         """Make a cluster of the cases with the same failure that changed elsewhere."""
         whole = cluster.record
         members = [case for case in cluster.members if case.case in whole.different]
-        cluster.members = tuple(case for case in cluster.members if case.case not in whole.different)
+        cluster.members = tuple(
+            case for case in cluster.members if case.case not in whole.different
+        )
         cluster.record = replace(whole, cases=[case.case for case in cluster.members])
         number = 1 + sum(other.record.key == whole.key for other in self.clusters)
         part = whole.key.cluster([case.case for case in members], members[0].failure)
@@ -127,51 +185,94 @@ class Investigation:
 
     def _take(self, cluster: ClusterInWork, step: str) -> None:
         runner = self.setting.run.runner
-        rest = inf if self.budget is None else self.budget - (time.monotonic() - self._started)
-        # A third of what is left of the budget is for this step of all clusters, if it need not end.
-        cluster.allowance = rest / 3 / sum(not _is_done(other, step) for other in self.clusters)
-        seconds = cluster.allowance if step == "narrow" else rest
+        if self.budget is None:
+            rest = inf
+        else:
+            rest = self.budget - (time.monotonic() - self._started)
+        # A third of what is left of the budget is for this step of all clusters, if it
+        # need not end.
+        cluster.allowance = (
+            rest / 3 / sum(not _is_done(other, step) for other in self.clusters)
+        )
+        if step == "narrow":
+            seconds = cluster.allowance
+        else:
+            seconds = rest
 
         runner.progress.note(f"{step}: {cluster.case.name}")
-        spent = "the budget is spent" if seconds == rest else "its share of the budget is spent"
-        done = do_step(runner, step, seconds, lambda: STEPS[step](self.setting, cluster), spent)
+        if seconds == rest:
+            spent = "the budget is spent"
+        else:
+            spent = "its share of the budget is spent"
+        done = do_step(
+            runner, step, seconds, lambda: STEPS[step](self.setting, cluster), spent
+        )
         self._note(cluster, done)
         if step in ("bisect", "narrow") and done.status == "done":
             self._group_by_culprit()
 
     def _place(self, waiting: tuple[ClusterInWork, str]) -> tuple[bool, int, float]:
-        """Return the key of the order: new failures first, then cheap steps, then fast cases."""
+        """Return the key of the order: new failures first, then cheap steps, then fast
+        cases.
+        """
         cluster, step = waiting
-        return not cluster.is_new, self.steps.index(step), self.setting.run.seconds(cluster.case.name)
+        return (
+            not cluster.is_new,
+            self.steps.index(step),
+            self.setting.run.seconds(cluster.case.name),
+        )
 
     def _note(self, cluster: ClusterInWork, done: StepResult) -> None:
-        outdated = {done.step, "confirm", "attribute"} if done.step == "narrow" and done.status == "done" else {done.step}
+        if done.step == "narrow" and done.status == "done":
+            outdated = {done.step, "confirm", "attribute"}
+        else:
+            outdated = {done.step}
         others = [other for other in cluster.record.steps if other.step not in outdated]
-        in_order = sorted([*others, done], key=lambda result: list(STEPS).index(result.step))
+        in_order = sorted(
+            [*others, done], key=lambda result: list(STEPS).index(result.step)
+        )
         cluster.record = replace(cluster.record, steps=in_order)
 
     def _group_by_culprit(self) -> None:
         for cluster in self.clusters:
-            own, others = commit_of(cluster.record.culprit), [other for other in self.clusters if other is not cluster]
-            same = [other.record.id for other in others if own and commit_of(other.record.culprit) == own]
+            own = commit_of(cluster.record.culprit)
+            others = [other for other in self.clusters if other is not cluster]
+            same = [
+                other.record.id
+                for other in others
+                if own and commit_of(other.record.culprit) == own
+            ]
             cluster.record = replace(cluster.record, same_culprit=same)
 
 
 def _is_done(cluster: ClusterInWork, step: str) -> bool:
-    return any(other.step == step and other.status != "left" for other in cluster.record.steps)
+    return any(
+        other.step == step and other.status != "left" for other in cluster.record.steps
+    )
 
 
 def _continued(start: FailureCluster, path: Path, out: Path) -> FailureCluster:
-    """Return a cluster with what an earlier run kept of it, unless its cases changed or its files are gone."""
+    """Return a cluster with what an earlier run kept of it, unless its cases changed or
+    its files are gone.
+    """
     try:
         known = _CLUSTERS.validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return start
     named = (known.reproducer, known.attribution and known.attribution.page)
-    if {*known.cases, *known.different} != set(start.cases) or not all((out / name).exists() for name in named if name):
+    if {*known.cases, *known.different} != set(start.cases) or not all(
+        (out / name).exists() for name in named if name
+    ):
         return start
     done = {step.step for step in known.steps if step.status != "left"}
-    again = () if done >= _NEED_PAIR else ("bisect", "narrow")  # they find the toolchains around the culprit
-    steps = [step for step in known.steps if step.step in STEPS and step.step not in again]
-    own = {name: getattr(start, name) for name in ("cases", "id", "representative", "failure")}
+    again: tuple[str, ...] = ()
+    if not done >= _NEED_PAIR:  # they find the toolchains around the culprit
+        again = ("bisect", "narrow")
+    steps = [
+        step for step in known.steps if step.step in STEPS and step.step not in again
+    ]
+    own = {
+        name: getattr(start, name)
+        for name in ("cases", "id", "representative", "failure")
+    }
     return replace(known, **own, steps=steps)

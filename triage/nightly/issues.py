@@ -1,4 +1,6 @@
-"""Issues that stand for failure signatures: what they remember, and what a night changes in them. Pure functions."""
+"""Issues that stand for failure signatures: what they remember, and what a night
+changes in them. Pure functions.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from triage.model.revision import Revision
 from triage.nightly.result import CaseChangeKind, CaseResult, ClusterKey, Night
 from triage.recipes.values import parse_version
 
-_CASES = 100  # names that a marker holds; an issue is closed without a look at further ones
+# names that a marker holds; an issue is closed without a look at further ones
+_CASES = 100
 _TITLE = 200  # characters; GitHub takes 256
 _MARKER = re.compile(r"<!-- triage (\{.*?\}) -->")
 
@@ -33,12 +36,22 @@ class Marker:
 
     def text(self) -> str:
         """Return the marker as an HTML comment, which GitHub does not show."""
-        name, commit, date = self.toolchain.name, self.toolchain.commit, self.toolchain.date
-        values = {**asdict(self.key), "toolchain": name, "commit": commit, "date": date, "cases": self.cases}
+        name = self.toolchain.name
+        commit = self.toolchain.commit
+        date = self.toolchain.date
+        values = {
+            **asdict(self.key),
+            "toolchain": name,
+            "commit": commit,
+            "date": date,
+            "cases": self.cases,
+        }
         return hidden(values)
 
     def reaches(self, revision: Revision) -> bool:
-        """Return whether a compiler is at least as new as the one that the issue knows."""
+        """Return whether a compiler is at least as new as the one that the issue
+        knows.
+        """
         known = self.toolchain
         if known.date and revision.date:
             return revision.date >= known.date
@@ -48,7 +61,9 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class TrackedIssue:
-    """An issue with the marker of this program. `state_reason` and `closed_at` are those that GitHub has of a closed issue."""
+    """An issue with the marker of this program. `state_reason` and `closed_at` are
+    those that GitHub has of a closed issue.
+    """
 
     number: int
     title: str
@@ -66,33 +81,49 @@ class TrackedIssue:
 
 def hidden(values: Mapping[str, object]) -> str:
     """Return values as an HTML comment that no text in them can end."""
-    return f"<!-- triage {json.dumps(values).replace('<', chr(92) + 'u003c').replace('>', chr(92) + 'u003e')} -->"
+    text = json.dumps(values).replace("<", "\\u003c").replace(">", "\\u003e")
+    return f"<!-- triage {text} -->"
 
 
 def marker_in(body: str) -> Marker | None:
-    """Return the marker in an issue's body; None when it has none, or somebody changed it."""
+    """Return the marker in an issue's body; None when it has none, or somebody changed
+    it.
+    """
     values = _hidden_in(body)
     cases = values.get("cases")
     texts = {key: value for key, value in values.items() if isinstance(value, str)}
     if "signature" not in texts or not isinstance(cases, list):
         return None
-    toolchain = Revision(texts.get("toolchain", ""), texts.get("commit"), texts.get("date"))
-    key = ClusterKey(texts.get("compiler", ""), texts.get("backend", ""), texts["signature"])
-    return Marker(key, tuple(case for case in cases if isinstance(case, str)), toolchain)
+    toolchain = Revision(
+        texts.get("toolchain", ""), texts.get("commit"), texts.get("date")
+    )
+    key = ClusterKey(
+        texts.get("compiler", ""), texts.get("backend", ""), texts["signature"]
+    )
+    return Marker(
+        key, tuple(case for case in cases if isinstance(case, str)), toolchain
+    )
 
 
 def event_in(body: str) -> str:
-    """Return the event that a comment of this program is about; empty for other comments."""
+    """Return the event that a comment of this program is about; empty for other
+    comments.
+    """
     return str(_hidden_in(body).get("event", ""))
 
 
 def _hidden_in(body: str) -> Mapping[str, Any]:
     match = _MARKER.search(body)
     try:
-        values = json.loads(match[1]) if match else {}
+        if match:
+            values = json.loads(match[1])
+        else:
+            values = {}
     except (ValueError, RecursionError):
         return {}
-    return values if isinstance(values, dict) else {}
+    if isinstance(values, dict):
+        return values
+    return {}
 
 
 class ActionKind(StrEnum):
@@ -126,7 +157,9 @@ _REASONS = {
 class IssueChange:
     """A change of an issue."""
 
-    JSON_KEYS: ClassVar = dict.fromkeys(("key", "tracked", "original", "marker", "event"))
+    JSON_KEYS: ClassVar = dict.fromkeys(
+        ("key", "tracked", "original", "marker", "event")
+    )
     JSON_PROPERTIES: ClassVar = ("signature", "reason")
 
     action: ActionKind
@@ -155,7 +188,10 @@ class IssueChange:
         """Why it is changed, in a few words."""
         if self.cause is ActionCause.DUPLICATE:
             return f"duplicate of #{self.original}"
-        return f"{len(self.cases)} case{'s' * (len(self.cases) != 1)} {_REASONS[self.cause]}"
+        return (
+            f"{len(self.cases)} case{'s' * (len(self.cases) != 1)} "
+            f"{_REASONS[self.cause]}"
+        )
 
 
 @dataclass(frozen=True)
@@ -171,11 +207,16 @@ class IssueChanges:
     applied: bool = False
 
 
-def plan(night: Night, issues: Sequence[TrackedIssue], limit: int, repository: str = "") -> IssueChanges:
+def plan(
+    night: Night, issues: Sequence[TrackedIssue], limit: int, repository: str = ""
+) -> IssueChanges:
     """Return what to change after a night, at most `limit` changes."""
     failures = failures_of(night)
     owners: dict[ClusterKey, TrackedIssue] = {}
-    issues = [replace(issue, marker=with_target(issue.marker, night, failures)) for issue in issues]
+    issues = [
+        replace(issue, marker=with_target(issue.marker, night, failures))
+        for issue in issues
+    ]
     changes: list[IssueChange] = []
     notes = []
     for issue in sorted(issues, key=lambda issue: issue.number):
@@ -183,7 +224,16 @@ def plan(night: Night, issues: Sequence[TrackedIssue], limit: int, repository: s
         if owner is not issue:
             if issue.is_open:
                 event = f"duplicate {owner.number}"
-                changes.append(_change(ActionKind.CLOSE, ActionCause.DUPLICATE, issue, (), event, original=owner.number))
+                changes.append(
+                    _change(
+                        ActionKind.CLOSE,
+                        ActionCause.DUPLICATE,
+                        issue,
+                        (),
+                        event,
+                        original=owner.number,
+                    )
+                )
         elif reason := _why_closed(night.toolchain, failures, issue):
             notes.append(f"#{issue.number} stays closed: {reason}")
         elif change := _update(night, failures.get(issue.marker.key, []), issue):
@@ -192,49 +242,95 @@ def plan(night: Night, issues: Sequence[TrackedIssue], limit: int, repository: s
         if key not in owners and any(case.counts for case in members):
             cases, failure = tuple(case.case for case in members), members[0].failure
             assert failure
-            title = " ".join(f"{failure.failure_class}: {failure.headline}".split())[:_TITLE]
+            title = " ".join(f"{failure.failure_class}: {failure.headline}".split())[
+                :_TITLE
+            ]
             marker = Marker(key, cases[:_CASES], night.toolchain)
-            changes.append(IssueChange(ActionKind.OPEN, ActionCause.NEW, key, cases, None, title, marker=marker))
+            changes.append(
+                IssueChange(
+                    ActionKind.OPEN,
+                    ActionCause.NEW,
+                    key,
+                    cases,
+                    None,
+                    title,
+                    marker=marker,
+                )
+            )
     changes.sort(key=lambda change: list(ActionKind).index(change.action))
-    return IssueChanges(repository, tuple(changes[:limit]), tuple(changes[limit:]), tuple(notes))
+    return IssueChanges(
+        repository, tuple(changes[:limit]), tuple(changes[limit:]), tuple(notes)
+    )
 
 
 def stands_for(marker: Marker, failures: Iterable[ClusterKey]) -> ClusterKey | None:
-    """Return which of some failures an issue is about, or may be about as far as it says."""
+    """Return which of some failures an issue is about, or may be about as far as it
+    says.
+    """
     known = marker.key
     return next(
-        (key for key in failures if key == known or (not known.compiler and is_recorded_as(key.signature, known.signature))),
+        (
+            key
+            for key in failures
+            if key == known
+            or (not known.compiler and is_recorded_as(key.signature, known.signature))
+        ),
         None,
     )
 
 
 def with_target(marker: Marker, night: Night, failures: Iterable[ClusterKey]) -> Marker:
-    """Return a marker with compiler and backend. In one of an older version they are those of the cases that it names."""
+    """Return a marker with compiler and backend. In one of an older version they are
+    those of the cases that it names.
+    """
     if marker.key.compiler:
         return marker
     cases = [case for case in night.cases if case.case in marker.cases]
     failing = [case.key_of(case.failure) for case in cases if case.failure]
-    own = replace(marker.key, compiler=cases[0].compiler, backend=cases[0].backend) if cases else marker.key
-    return replace(marker, key=stands_for(marker, failing if cases else failures) or own)
+    if cases:
+        own = replace(marker.key, compiler=cases[0].compiler, backend=cases[0].backend)
+    else:
+        own = marker.key
+    return replace(
+        marker, key=stands_for(marker, failing if cases else failures) or own
+    )
 
 
 def failures_of(night: Night) -> dict[ClusterKey, list[CaseResult]]:
     """Return the failing cases of a night by their failure. Flaky cases say nothing."""
     groups: dict[ClusterKey, list[CaseResult]] = {}
     for case in night.cases:
-        if case.failure and case.status in FAILING and case.change is not CaseChangeKind.FLAKY:
+        if (
+            case.failure
+            and case.status in FAILING
+            and case.change is not CaseChangeKind.FLAKY
+        ):
             groups.setdefault(case.key_of(case.failure), []).append(case)
     return groups
 
 
-def _update(night: Night, members: Sequence[CaseResult], issue: TrackedIssue) -> IssueChange | None:
-    """Return what a night changes in the issue of a failure. members: the cases that fail with it."""
-    revision, known, failing = night.toolchain, issue.marker.cases, tuple(case.case for case in members)
+def _update(
+    night: Night, members: Sequence[CaseResult], issue: TrackedIssue
+) -> IssueChange | None:
+    """Return what a night changes in the issue of a failure. members: the cases that
+    fail with it.
+    """
+    revision = night.toolchain
+    known = issue.marker.cases
+    failing = tuple(case.case for case in members)
     if not issue.marker.reaches(revision):
         return None
-    marker = replace(issue.marker, cases=tuple(dict.fromkeys((*known, *failing)))[:_CASES], toolchain=revision)
+    marker = replace(
+        issue.marker,
+        cases=tuple(dict.fromkeys((*known, *failing)))[:_CASES],
+        toolchain=revision,
+    )
     added = tuple(case for case in failing if case not in known)
-    passing = {case.case for case in night.cases if case.status in PASSING and case.change is not CaseChangeKind.FLAKY}
+    passing = {
+        case.case
+        for case in night.cases
+        if case.status in PASSING and case.change is not CaseChangeKind.FLAKY
+    }
     if failing and not issue.is_open:
         if all(case.status is Status.XFAIL for case in members):
             return None
@@ -245,24 +341,53 @@ def _update(night: Night, members: Sequence[CaseResult], issue: TrackedIssue) ->
         kind, cause, cases = ActionKind.CLOSE, ActionCause.FIXED, known
     else:
         return None
-    digest = hashlib.sha256("\n".join(added).encode()).hexdigest()[:12] if cause is ActionCause.MORE else ""
-    event = " ".join(filter(None, (cause, revision.name, (revision.commit or "")[:10], digest)))
+    if cause is ActionCause.MORE:
+        digest = hashlib.sha256("\n".join(added).encode()).hexdigest()[:12]
+    else:
+        digest = ""
+    event = " ".join(
+        filter(None, (cause, revision.name, (revision.commit or "")[:10], digest))
+    )
     return _change(kind, cause, issue, cases, event, marker=marker)
 
 
 def _change(
-    kind: ActionKind, cause: ActionCause, issue: TrackedIssue, cases: tuple[str, ...], event: str, **values: Any
+    kind: ActionKind,
+    cause: ActionCause,
+    issue: TrackedIssue,
+    cases: tuple[str, ...],
+    event: str,
+    **values: Any,
 ) -> IssueChange:
-    return IssueChange(kind, cause, issue.marker.key, cases, issue.number, issue.title, tracked=issue, event=event, **values)
+    return IssueChange(
+        kind,
+        cause,
+        issue.marker.key,
+        cases,
+        issue.number,
+        issue.title,
+        tracked=issue,
+        event=event,
+        **values,
+    )
 
 
-def _why_closed(revision: Revision, failures: Mapping[ClusterKey, object], issue: TrackedIssue) -> str | None:
+def _why_closed(
+    revision: Revision, failures: Mapping[ClusterKey, object], issue: TrackedIssue
+) -> str | None:
     closed_on = (issue.closed_at or "")[:10]
-    if issue.is_open or not issue.marker.reaches(revision) or issue.marker.key not in failures:
+    if (
+        issue.is_open
+        or not issue.marker.reaches(revision)
+        or issue.marker.key not in failures
+    ):
         return None
     if issue.state_reason in ("not_planned", "duplicate"):
         return f"it was closed as {issue.state_reason.replace('_', ' ')}"
     closed_by_night = any(event.startswith(ActionCause.FIXED) for event in issue.events)
     if not closed_by_night and revision.date and revision.date <= closed_on:
-        return f"{revision.name} is of {revision.date}, and the issue was closed on {closed_on}"
+        return (
+            f"{revision.name} is of {revision.date}, and the issue was closed on "
+            f"{closed_on}"
+        )
     return None

@@ -1,4 +1,6 @@
-"""What is known of a case: its nights, its state on every toolchain that it ran on, its last output, its command line."""
+"""What is known of a case: its nights, its state on every toolchain that it ran on, its
+last output, its command line.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from triage.recipes.values import parse_version
 from triage.reduce.reproducer import without_paths
 
 _NO_NAMES: Mapping[Path, str] = {}
-_LINES, _BEFORE = 400, 20  # lines of a log that are shown, and those before the root cause
+# lines of a log that are shown, and those before the root cause
+_LINES, _BEFORE = 400, 20
 
 
 @dataclass(frozen=True)
@@ -88,31 +91,75 @@ class KnownCase:
     log: LogExcerpt | None
 
 
-def known_case(text: str, store: NightStore, history: NightsHistory, results: ResultCache) -> KnownCase:
-    """Collect what is known of the case with a name or a part of it. Raises BadInput if nothing is, or several cases fit."""
+def known_case(
+    text: str, store: NightStore, history: NightsHistory, results: ResultCache
+) -> KnownCase:
+    """Collect what is known of the case with a name or a part of it. Raises BadInput if
+    nothing is, or several cases fit.
+    """
     names = list(dict.fromkeys(name for _, name in history.rows))
-    fitting = [text] if text in names else [name for name in names if text in name]
+    if text in names:
+        fitting = [text]
+    else:
+        fitting = [name for name in names if text in name]
     if len(fitting) > 1:
         shown = ", ".join(fitting[:10])
-        raise BadInput(f"{len(fitting)} cases have {text!r} in their name; choose from {shown}{', ...' * (len(fitting) > 10)}")
-    name = fitting[0] if fitting else text
+        raise BadInput(
+            f"{len(fitting)} cases have {text!r} in their name; choose from "
+            f"{shown}{', ...' * (len(fitting) > 10)}"
+        )
+    if fitting:
+        name = fitting[0]
+    else:
+        name = text
     records = results.newest_of(name)
     rows = [row for row, (_, own) in enumerate(history.rows) if own == name]
     if not rows and not records:
-        raise BadInput(f"nothing is known of a case {name!r}; `triage run` or `triage nightly` tests it")
-    known, runs, found = known_failures(history, store.issues()), list[CaseRun](), dict[ClusterKey, KnownFailure]()
+        raise BadInput(
+            f"nothing is known of a case {name!r}; `triage run` or `triage nightly` "
+            "tests it"
+        )
+    known = known_failures(history, store.issues())
+    runs = list[CaseRun]()
+    found = dict[ClusterKey, KnownFailure]()
     for row in rows:
         line = history.rows[row][0]
         for run in reversed(history.runs[row]):
-            failure, first, last = history.kind_of(row, run.last), history.nights[run.first], history.nights[run.last]
-            key = line.key_of(failure) if failure else None
-            ends = first.started, last.started, run.count, first.toolchain, last.toolchain
-            runs.append(CaseRun(run.status, run.flaky, *ends, line.name, failure, key.id if key else None))
+            failure = history.kind_of(row, run.last)
+            first = history.nights[run.first]
+            last = history.nights[run.last]
+            if failure:
+                key = line.key_of(failure)
+            else:
+                key = None
+            ends = (
+                first.started,
+                last.started,
+                run.count,
+                first.toolchain,
+                last.toolchain,
+            )
+            runs.append(
+                CaseRun(
+                    run.status,
+                    run.flaky,
+                    *ends,
+                    line.name,
+                    failure,
+                    key.id if key else None,
+                )
+            )
             if key in known:
                 found[key] = known[key]
     failing = next((run.toolchain.name for run in runs if run.failure), "")
-    logs = (log_of(records, failing), *(stored_log(store, history, row) for row in rows))
-    track = history.rows[rows[0]][0] if rows else None
+    logs = (
+        log_of(records, failing),
+        *(stored_log(store, history, row) for row in rows),
+    )
+    if rows:
+        track = history.rows[rows[0]][0]
+    else:
+        track = None
     return KnownCase(
         case=name,
         suite=track.suite if track else "",
@@ -121,65 +168,135 @@ def known_case(text: str, store: NightStore, history: NightsHistory, results: Re
         states=states_of(records, history, rows),
         flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
         failures=[each.cluster for each in found.values()],
-        tracked={each.cluster.key.id: each.tracker for each in found.values() if each.tracker},
+        tracked={
+            each.cluster.key.id: each.tracker for each in found.values() if each.tracker
+        },
         log=next(filter(None, logs), None),
     )
 
 
-def states_of(records: Sequence[Record], history: NightsHistory, rows: Sequence[int]) -> list[ToolchainState]:
+def states_of(
+    records: Sequence[Record], history: NightsHistory, rows: Sequence[int]
+) -> list[ToolchainState]:
     """Return the state on each toolchain that a case ran on, the newest release first.
 
-    A night also runs the program, compares its results, and knows what the recipe expects, so its failures and unexpected
-    passes come before what a compile alone shows. rows: of the case in the history.
+    A night also runs the program, compares its results, and knows what the recipe
+    expects, so its failures and unexpected passes come before what a compile alone
+    shows. rows: of the case in the history.
     """
     states = {}
     for record in sorted(records, key=lambda record: record.at):
         outcome = _judged(record)
-        states[record.toolchain] = ToolchainState(record.toolchain, Status(outcome.plain_status), outcome.failure)
+        states[record.toolchain] = ToolchainState(
+            record.toolchain, Status(outcome.plain_status), outcome.failure
+        )
     for row in rows:
-        newest = {night.toolchain.name: number for number, night in enumerate(history.nights) if history.states[row, number]}
+        newest = {
+            night.toolchain.name: number
+            for number, night in enumerate(history.nights)
+            if history.states[row, number]
+        }
         for name, number in newest.items():
             status, _ = status_in(int(history.states[row, number]))
-            compiled = states[name].failure if name in states else None
+            if name in states:
+                compiled = states[name].failure
+            else:
+                compiled = None
             if status in FAILING or (status is Status.XPASS and not compiled):
-                states[name] = ToolchainState(name, status, compiled or history.kind_of(row, number))
-    ordered = sorted(states.values(), key=lambda state: parse_version(state.toolchain) or Version("0"), reverse=True)
+                states[name] = ToolchainState(
+                    name, status, compiled or history.kind_of(row, number)
+                )
+    ordered = sorted(
+        states.values(),
+        key=lambda state: parse_version(state.toolchain) or Version("0"),
+        reverse=True,
+    )
     return sorted(ordered, key=lambda state: parse_version(state.toolchain) is None)
 
 
 def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:
-    """Return the output of a failing case on a toolchain, or on the latest one where it fails."""
-    failing = sorted((record for record in records if not record.execution.ok), key=lambda it: it.toolchain != toolchain)
+    """Return the output of a failing case on a toolchain, or on the latest one where it
+    fails.
+    """
+    failing = sorted(
+        (record for record in records if not record.execution.ok),
+        key=lambda it: it.toolchain != toolchain,
+    )
     if not failing:
         return None
     execution, failure = failing[0].execution, _judged(failing[0]).failure
-    stream = execution.stdout if execution.stderr.empty else execution.stderr
-    return _excerpt(stream.text, failure.line if failure else None, failing[0].toolchain, execution.argv)
+    if execution.stderr.empty:
+        stream = execution.stdout
+    else:
+        stream = execution.stderr
+    return _excerpt(
+        stream.text,
+        failure.line if failure else None,
+        failing[0].toolchain,
+        execution.argv,
+    )
 
 
-def stored_log(store: NightStore, history: NightsHistory, row: int) -> LogExcerpt | None:
-    """Return the output of a case that was stored with the last or the first night of its last failure."""
+def stored_log(
+    store: NightStore, history: NightsHistory, row: int
+) -> LogExcerpt | None:
+    """Return the output of a case that was stored with the last or the first night of
+    its last failure.
+    """
     run = next((run for run in reversed(history.runs[row]) if run.failed), None)
     for number in (run.last, run.first) if run else ():
         night, kind = history.nights[number], history.kind_of(row, number)
-        path = next((case.log for case in night.cases if case.case == history.rows[row][1]), None)
-        content = store.log(history.numbers[number], path) if path else None
+        path = next(
+            (case.log for case in night.cases if case.case == history.rows[row][1]),
+            None,
+        )
+        if path:
+            content = store.log(history.numbers[number], path)
+        else:
+            content = None
         if content is not None and kind:
-            root = next((at for at, line in enumerate(content.splitlines(), 1) if kind.headline in line), None)
+            root = next(
+                (
+                    at
+                    for at, line in enumerate(content.splitlines(), 1)
+                    if kind.headline in line
+                ),
+                None,
+            )
             return _excerpt(content, root, night.toolchain.name, ())
     return None
 
 
-def _excerpt(text: str, line: int | None, toolchain: str, command: Sequence[str]) -> LogExcerpt:
-    """Return the lines of a log from a little before its root cause on; without one, its end. line: its number, from 1."""
+def _excerpt(
+    text: str, line: int | None, toolchain: str, command: Sequence[str]
+) -> LogExcerpt:
+    """Return the lines of a log from a little before its root cause on; without one,
+    its end. line: its number, from 1.
+    """
     clean = without_paths(_NO_NAMES, "input")
     lines = clean(text).rstrip().splitlines()
-    root = None if line is None or line > len(lines) else line - 1
-    start = max(0, min(len(lines) - _LINES, len(lines) if root is None else root - _BEFORE))
+    if line is None or line > len(lines):
+        root = None
+    else:
+        root = line - 1
+    start = max(
+        0, min(len(lines) - _LINES, len(lines) if root is None else root - _BEFORE)
+    )
     shown = lines[start : start + _LINES]
     words = shlex.join(map(clean, command))
-    return LogExcerpt(toolchain, words, shown, None if root is None else root - start, len(lines) - len(shown))
+    return LogExcerpt(
+        toolchain,
+        words,
+        shown,
+        None if root is None else root - start,
+        len(lines) - len(shown),
+    )
 
 
 def _judged(record: Record) -> Outcome:
-    return judge(record.execution, packaged_rules(), record.failing_pass, flaky=bool(record.disagreements))
+    return judge(
+        record.execution,
+        packaged_rules(),
+        record.failing_pass,
+        flaky=bool(record.disagreements),
+    )

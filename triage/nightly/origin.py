@@ -1,4 +1,6 @@
-"""Find what brought a regression of a night: along releases, nightlies and local builds, or along the commits of a clone."""
+"""Find what brought a regression of a night: along releases, nightlies and local
+builds, or along the commits of a clone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.metric import measuring
-from triage.bisect.plan import VersionRange, candidates_of, plan_commits, rev_text, search_versions, versions_between
+from triage.bisect.plan import (
+    VersionRange,
+    candidates_of,
+    plan_commits,
+    rev_text,
+    search_versions,
+    versions_between,
+)
 from triage.bisect.releases import search_change
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
@@ -33,12 +42,15 @@ class CaseOrigin:
 
 @dataclass
 class OriginFinder:
-    """Bisects cases between a baseline and a toolchain; call `describe` before the first search."""
+    """Bisects cases between a baseline and a toolchain; call `describe` before the
+    first search.
+    """
 
     runner: Engine
     pair: ToolchainPair
     repo: Path | None = None
-    """A clone whose commits are searched between two releases, or instead of releases."""
+    """A clone whose commits are searched between two releases, or instead of releases.
+    """
     project_file: Path | None = None
     compare_passes: bool = True
     """Before a search along commits, to rank them."""
@@ -56,19 +68,32 @@ class OriginFinder:
         new = self.pair[1]
         if new.path is not None:  # its family may have no releases
             return VersionRange()
-        return versions_between(self.runner.registry, new, self.runner.registry.releases(new.family)[-1])
+        return versions_between(
+            self.runner.registry, new, self.runner.registry.releases(new.family)[-1]
+        )
 
     def find_fix(self, case: Case) -> Bisection | None:
-        """Bisect the fix of a failure after the toolchain. Returns None if the newest release has no fix."""
-        fix = self._search(case, self.fixes, None, BisectKind.FIX) if self.fixes.refs else None
-        return fix.bisection if fix and fix.bisection.after is not None else None
+        """Bisect the fix of a failure after the toolchain. Returns None if the newest
+        release has no fix.
+        """
+        if self.fixes.refs:
+            fix = self._search(case, self.fixes, None, BisectKind.FIX)
+        else:
+            fix = None
+        if fix and fix.bisection.after is not None:
+            return fix.bisection
+        return None
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect where the run of a function became slower, or without one the compile.
 
-        budget: seconds to measure each candidate for. A candidate whose interval reaches the threshold is never named.
+        budget: seconds to measure each candidate for. A candidate whose interval
+        reaches the threshold is never named.
         """
-        metric = f"{Metric.CPU_SECONDS}" if function is None else f"{Metric.RUN_SECONDS}:{function}"
+        if function is None:
+            metric = f"{Metric.CPU_SECONDS}"
+        else:
+            metric = f"{Metric.RUN_SECONDS}:{function}"
         reason = self.between.problem
         try:
             if reason is None:
@@ -78,36 +103,54 @@ class OriginFinder:
                     if self.repo and origin.pair and self.can_narrow(origin.pair):
                         with suppress(BadInput):
                             inside = finder.narrow(case, origin.pair)
-                            origin = inside if inside.pair else origin
+                            if inside.pair:
+                                origin = inside
+                            else:
+                                origin = origin
                     return origin.bisection
         except BadInput as error:  # they do not differ any more
             reason = str(error)
-        return Bisection(case.name, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=reason)
+        return Bisection(
+            case.name, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=reason
+        )
 
     def bisect(self, case: Case, changed: Failure | None = None) -> CaseOrigin:
-        """Bisect a regression of a case along releases; where an end is not a release, at once along the commits of the clone.
-        Without an answer the bisection has the reason.
+        """Bisect a regression of a case along releases; where an end is not a release,
+        at once along the commits of the clone. Without an answer the bisection has the
+        reason.
         """
         if self.repo is None or self.can_narrow(self.pair):
             return self._search(case, self.between, changed)
-        return _run(plan_commits(self._request(case), *map(rev_text, self.pair)), changed)
+        return _run(
+            plan_commits(self._request(case), *map(rev_text, self.pair)), changed
+        )
 
-    def narrow(self, case: Case, pair: ToolchainPair, changed: Failure | None = None) -> CaseOrigin:
-        """Bisect what lies between two releases: the commits of the clone, or else nightlies.
+    def narrow(
+        self, case: Case, pair: ToolchainPair, changed: Failure | None = None
+    ) -> CaseOrigin:
+        """Bisect what lies between two releases: the commits of the clone, or else
+        nightlies.
 
         Raises:
             BadInput: There is nothing between them.
-            EnvironmentFailure: There is nothing else, and no source of compilers of commits can be asked.
+            EnvironmentFailure: There is nothing else, and no source of compilers of
+                commits can be asked.
         """
-        problems, failure, names = [], None, " and ".join(ref.revision.name for ref in pair)
+        problems = []
+        failure = None
+        names = " and ".join(ref.revision.name for ref in pair)
         if self.repo is not None:
             try:
                 commits = plan_commits(self._request(case), *map(rev_text, pair))
-                if len(commits.range.candidates) - len(commits.range.closed) > len(pair):
+                if len(commits.range.candidates) - len(commits.range.closed) > len(
+                    pair
+                ):
                     return _run(commits, changed)
                 problems.append(f"no source has a compiler of a commit between {names}")
             except BadInput as error:
-                problems.append(f"the commits of {self.repo} cannot be searched: {error}")
+                problems.append(
+                    f"the commits of {self.repo} cannot be searched: {error}"
+                )
             except EnvironmentFailure as error:
                 failure = error
         inside = VersionRange(skipped=self._without_nightlies)
@@ -118,24 +161,46 @@ class OriginFinder:
         self._without_nightlies = inside.skipped
         if failure is not None:
             raise failure
-        raise BadInput("; ".join([*problems, inside.skipped or f"there is no nightly between {names}"]))
+        raise BadInput(
+            "; ".join(
+                [*problems, inside.skipped or f"there is no nightly between {names}"]
+            )
+        )
 
     def can_narrow(self, pair: ToolchainPair) -> bool:
-        """Return whether both are releases: between others, everything was searched at once."""
+        """Return whether both are releases: between others, everything was searched at
+        once.
+        """
         return all(ref.is_stable for ref in pair)
 
     def _search(
-        self, case: Case, versions: VersionRange, changed: Failure | None, kind: BisectKind = BisectKind.REGRESSION
+        self,
+        case: Case,
+        versions: VersionRange,
+        changed: Failure | None,
+        kind: BisectKind = BisectKind.REGRESSION,
     ) -> CaseOrigin:
         if versions.problem is not None:
-            return CaseOrigin(Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=versions.problem))
-        return _run(search_versions(replace(self._request(case), kind=kind), versions.refs), changed)
+            return CaseOrigin(
+                Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=versions.problem)
+            )
+        return _run(
+            search_versions(replace(self._request(case), kind=kind), versions.refs),
+            changed,
+        )
 
     def _request(self, case: Case) -> BisectRequest:
-        return BisectRequest(self.runner, case, self.repo, self.project_file, attribute=self.compare_passes)
+        return BisectRequest(
+            self.runner,
+            case,
+            self.repo,
+            self.project_file,
+            attribute=self.compare_passes,
+        )
 
     def describe(self, case: Case) -> str:
-        """Return what is searched, what is not, and why; leave out a clone whose commits cannot be searched.
+        """Return what is searched, what is not, and why; leave out a clone whose
+        commits cannot be searched.
 
         Probes nothing. case: any one.
         """
@@ -159,13 +224,25 @@ class OriginFinder:
         elif repo is None:
             parts.append("--repo with a clone of the compiler finds the commit")
         elif self.can_narrow(self.pair):
-            parts.append(f"then the commits of {repo} between the releases around a change")
-        return "; ".join([*parts, *([self.between.skipped] if self.between.skipped else [])])
+            parts.append(
+                f"then the commits of {repo} between the releases around a change"
+            )
+        return "; ".join(
+            [*parts, *([self.between.skipped] if self.between.skipped else [])]
+        )
 
 
 def _run(search: BisectSearch, changed: Failure | None) -> CaseOrigin:
-    bisection = search_change(search, changed) if changed else run_search(search)
-    refs = {candidate.revision.name: candidate.ref for candidate in search.range.candidates}
-    around = (bisection.after, bisection.before) if bisection.undone else (bisection.before, bisection.after)
+    if changed:
+        bisection = search_change(search, changed)
+    else:
+        bisection = run_search(search)
+    refs = {
+        candidate.revision.name: candidate.ref for candidate in search.range.candidates
+    }
+    if bisection.undone:
+        around = (bisection.after, bisection.before)
+    else:
+        around = (bisection.before, bisection.after)
     old, new = (refs.get(revision.name) if revision else None for revision in around)
     return CaseOrigin(bisection, (old, new) if old and new else None)

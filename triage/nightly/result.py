@@ -1,4 +1,6 @@
-"""The result of a nightly: one tree of frozen dataclasses, printed as JSON, stored, and read back by the same classes."""
+"""The result of a nightly: one tree of frozen dataclasses, printed as JSON, stored, and
+read back by the same classes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ from triage.reduce.result import IssueDraft
 from triage.remedy.result import Remedy
 
 SCHEMA: Final = 4  # of the JSON
-# A night may come from another machine: its paths name what a nightly writes, and nothing else.
+# A night may come from another machine: its paths name what a nightly writes, and
+# nothing else.
 _NAME = "[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 LogPath = Annotated[str, StringConstraints(pattern=f"^logs/{_NAME}/{_NAME}\\.log$")]
 ReproducerPath = Annotated[str, StringConstraints(pattern=f"^reproducers/{_NAME}$")]
@@ -30,7 +33,9 @@ IssuePath = Annotated[str, StringConstraints(pattern=f"^issues/{_NAME}\\.md$")]
 
 
 class CaseChangeKind(StrEnum):
-    """What happened to a case between baseline and toolchain. The values are part of the JSON of a night."""
+    """What happened to a case between baseline and toolchain. The values are part of
+    the JSON of a night.
+    """
 
     REGRESSED = "regressed"
     FIXED = "fixed"
@@ -45,7 +50,9 @@ class CaseChangeKind(StrEnum):
 
 @dataclass(frozen=True, order=True, slots=True)
 class ClusterKey:
-    """What decides which failures are one. A failure of one backend is not known because another backend has its signature."""
+    """What decides which failures are one. A failure of one backend is not known
+    because another backend has its signature.
+    """
 
     compiler: str
     backend: str
@@ -57,7 +64,9 @@ class ClusterKey:
         """The same in every night."""
         return text_id("\0".join((self.compiler, self.backend, self.signature)))
 
-    def cluster(self, cases: list[str], failure: Failure | None = None) -> FailureCluster:
+    def cluster(
+        self, cases: list[str], failure: Failure | None = None
+    ) -> FailureCluster:
         """Return a cluster of which nothing else is known."""
         return FailureCluster(**asdict(self), id=self.id, cases=cases, failure=failure)
 
@@ -78,7 +87,9 @@ class ProbeResult:
     foreign: bool = False
     """Another machine made it, which is not trusted."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """`compile_seconds`, `cpu_seconds`, `peak_rss_mb`, `artifact_bytes`, `run_seconds`, `dispatches` and others, if known."""
+    """`compile_seconds`, `cpu_seconds`, `peak_rss_mb`, `artifact_bytes`, `run_seconds`,
+    `dispatches` and others, if known.
+    """
     warnings: list[Failure] = field(default_factory=list)
     log: LogPath | None = None
     """Path of the compiler's output, relative to the folder of the report."""
@@ -86,7 +97,9 @@ class ProbeResult:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseResult(ProbeResult):
-    """A case of a night: its result on the new toolchain, and `baseline`, the one on the baseline."""
+    """A case of a night: its result on the new toolchain, and `baseline`, the one on
+    the baseline.
+    """
 
     JSON_PROPERTIES: ClassVar = ("baseline_status", "cluster")
 
@@ -99,7 +112,8 @@ class CaseResult(ProbeResult):
     baseline: ProbeResult
     summary: str = ""
     source: str = ""
-    """The recipe's file, relative to the folder in which triage ran where it is inside."""
+    """The recipe's file, relative to the folder in which triage ran where it is inside.
+    """
     target: Target | None = None
     stages: list[Stage] = field(default_factory=list)
     """The stages that the case has."""
@@ -118,11 +132,15 @@ class CaseResult(ProbeResult):
     @property
     def cluster(self) -> str | None:
         """The id of the failure, the same in every night."""
-        return self.key_of(self.failure).id if self.failure else None
+        if self.failure:
+            return self.key_of(self.failure).id
+        return None
 
     @property
     def backend(self) -> str:
-        return self.target.backend if self.target else ""
+        if self.target:
+            return self.target.backend
+        return ""
 
     def key_of(self, failure: Failure) -> ClusterKey:
         """Return the key of a failure that the case has on one of the toolchains."""
@@ -140,8 +158,12 @@ class CaseResult(ProbeResult):
 
     @property
     def changed_failure(self) -> Failure | None:
-        """The new failure of a case that failed in another way on the baseline; None for other cases."""
-        return self.failure if self.change is CaseChangeKind.CHANGED else None
+        """The new failure of a case that failed in another way on the baseline; None
+        for other cases.
+        """
+        if self.change is CaseChangeKind.CHANGED:
+            return self.failure
+        return None
 
     @property
     def passes_on_both(self) -> bool:
@@ -150,7 +172,9 @@ class CaseResult(ProbeResult):
 
 @dataclass(frozen=True)
 class StepResult:
-    """A step of an investigation: bisect, narrow, confirm, attribute, remedy or reduce."""
+    """A step of an investigation: bisect, narrow, confirm, attribute, remedy or
+    reduce.
+    """
 
     step: str
     status: str
@@ -162,9 +186,13 @@ class StepResult:
 
 @dataclass(frozen=True)
 class ClusterAttribution:
-    """The pass after which the IR of both toolchains diverges, as `triage attribute` found it."""
+    """The pass after which the IR of both toolchains diverges, as `triage attribute`
+    found it.
+    """
 
-    __pydantic_config__: ClassVar[Mapping[str, object]] = {"alias_generator": lambda name: name.removesuffix("_")}
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {
+        "alias_generator": lambda name: name.removesuffix("_")
+    }
 
     status: str
     pass_: str | None = None
@@ -172,7 +200,8 @@ class ClusterAttribution:
     function: str | None = None
     files: list[str] = field(default_factory=list)
     page: str | None = None
-    """The page with both IRs, relative to the folder of the report. It is never read."""
+    """The page with both IRs, relative to the folder of the report. It is never read.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +238,9 @@ class FailureCluster:
     """State of the reduced program by toolchain."""
     draft: IssueDraft | None = None
     issue: IssuePath | None = None
-    """Path of the draft of an issue, relative to the folder of the report. It is rendered from this cluster, never read."""
+    """Path of the draft of an issue, relative to the folder of the report. It is
+    rendered from this cluster, never read.
+    """
     steps: list[StepResult] = field(default_factory=list)
 
     @property
@@ -240,12 +271,16 @@ class TimeChange:
     measured: Literal["compile", "run"] = "run"
     """CPU time of compiles, or wall time of runs."""
     function: str | None = None
-    """The function that was run; null for compiles, and for a program that is run as a whole."""
+    """The function that was run; null for compiles, and for a program that is run as a
+    whole.
+    """
     baseline_seconds: float | None = None
     """The median."""
     seconds: float | None = None
     ratio: float | None = None
-    """New to baseline, with an interval from `low` to `high` where there are enough samples."""
+    """New to baseline, with an interval from `low` to `high` where there are enough
+    samples.
+    """
     low: float | None = None
     high: float | None = None
     verdict: Pace | None = None
@@ -260,7 +295,16 @@ class Night:
     """A night: a toolchain against a baseline. The JSON of `triage nightly`."""
 
     JSON_PROPERTIES: ClassVar = (
-        *("changes", "regressed", "fixed", "changed", "known", "unchanged", "untestable", "unexpected_passes"),
+        *(
+            "changes",
+            "regressed",
+            "fixed",
+            "changed",
+            "known",
+            "unchanged",
+            "untestable",
+            "unexpected_passes",
+        ),
         *("partial", "slower", "stages", "suites"),
     )
 
@@ -325,7 +369,13 @@ class Night:
     @property
     def unchanged(self) -> int:
         """Number of cases that fail as before or pass."""
-        return len(self.of(CaseChangeKind.FAILING, CaseChangeKind.PASSING, CaseChangeKind.UNEXPECTED_PASS))
+        return len(
+            self.of(
+                CaseChangeKind.FAILING,
+                CaseChangeKind.PASSING,
+                CaseChangeKind.UNEXPECTED_PASS,
+            )
+        )
 
     @property
     def untestable(self) -> int:
@@ -345,7 +395,10 @@ class Night:
     @property
     def slower(self) -> list[TimeChange]:
         """Compiles and runs that are slower, the slowest first."""
-        return sorted((row for row in self.times if row.verdict is Pace.SLOWER), key=lambda row: -(row.ratio or 0))
+        return sorted(
+            (row for row in self.times if row.verdict is Pace.SLOWER),
+            key=lambda row: -(row.ratio or 0),
+        )
 
     @property
     def stages(self) -> dict[str, dict[str, int]]:
@@ -361,32 +414,53 @@ class Night:
 
     @property
     def suites(self) -> dict[str, dict[str, int]]:
-        """How many cases passed, failed and could not be tested on the new toolchain, by suite."""
+        """How many cases passed, failed and could not be tested on the new toolchain,
+        by suite.
+        """
         counts: dict[str, dict[str, int]] = {}
         for case in self.cases:
-            row = counts.setdefault(case.suite, {"passed": 0, "failed": 0, "untestable": 0})
-            row["passed" if case.status in PASSING else "failed" if case.status in FAILING else "untestable"] += 1
+            row = counts.setdefault(
+                case.suite, {"passed": 0, "failed": 0, "untestable": 0}
+            )
+            row[
+                "passed"
+                if case.status in PASSING
+                else "failed"
+                if case.status in FAILING
+                else "untestable"
+            ] += 1
         return counts
 
     @property
     def left_steps(self) -> list[tuple[FailureCluster, StepResult]]:
         """The steps that an investigation left over, with their clusters."""
-        return [(cluster, step) for cluster in self.clusters for step in cluster.steps if step.status == "left"]
+        return [
+            (cluster, step)
+            for cluster in self.clusters
+            for step in cluster.steps
+            if step.status == "left"
+        ]
 
 
 def text_id(text: str) -> str:
-    """Return an id of a text. Older versions of triage used that of the signature for a cluster."""
+    """Return an id of a text. Older versions of triage used that of the signature for a
+    cluster.
+    """
     return blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def with_keys(night: Night) -> Night:
-    """Return a night whose clusters name the compiler and the backend of their cases, which older versions did not write."""
+    """Return a night whose clusters name the compiler and the backend of their cases,
+    which older versions did not write.
+    """
     cases, clusters = {case.case: case for case in night.cases}, []
     for cluster in night.clusters:
         case = cases.get(cluster.representative or next(iter(cluster.cases), ""))
         if case and not cluster.compiler:
             key = ClusterKey(case.compiler, case.backend, cluster.signature)
-            cluster = replace(cluster, **asdict(key), id=key.id + cluster.id[len(key.id) :])
+            cluster = replace(
+                cluster, **asdict(key), id=key.id + cluster.id[len(key.id) :]
+            )
         clusters.append(cluster)
     return replace(night, clusters=clusters)
 
@@ -397,12 +471,15 @@ def _adapter() -> TypeAdapter[Night]:
 
 
 def night_bytes(night: Night) -> bytes:
-    """Return a night as JSON without derived keys and without fields that have their defaults."""
+    """Return a night as JSON without derived keys and without fields that have their
+    defaults.
+    """
     return _adapter().dump_json(night, by_alias=True, exclude_defaults=True)
 
 
 def parse_night(document: str | bytes, name: str) -> Night:
-    """Read the JSON of a night. Keys that this version does not know are ignored. name: of the document, for errors.
+    """Read the JSON of a night. Keys that this version does not know are ignored. name:
+    of the document, for errors.
 
     Raises:
         BadInput: It is not a night, or another version of triage wrote it.
@@ -410,11 +487,18 @@ def parse_night(document: str | bytes, name: str) -> Night:
     try:
         return with_keys(_adapter().validate_json(document))
     except RecursionError as error:
-        raise BadInput(f"{name} is not the JSON of a nightly: it is nested too deeply") from error
+        raise BadInput(
+            f"{name} is not the JSON of a nightly: it is nested too deeply"
+        ) from error
     except ValidationError as error:
         first = error.errors()[0]
         if first["type"] == "literal_error" and first["loc"] == ("schema",):
             found = str(first["input"])[:20]
-            raise BadInput(f"{name} has schema {found} and this version reads {SCHEMA}: run the nightly again") from error
+            raise BadInput(
+                f"{name} has schema {found} and this version reads {SCHEMA}: run the "
+                "nightly again"
+            ) from error
         where = "".join(f"{part}: " for part in first["loc"])
-        raise BadInput(f"{name} is not the JSON of a nightly: {where}{first['msg']}") from error
+        raise BadInput(
+            f"{name} is not the JSON of a nightly: {where}{first['msg']}"
+        ) from error

@@ -1,4 +1,6 @@
-"""Run a nightly: probe every case on both toolchains, compare the results, measure times in turn, bisect what is slower."""
+"""Run a nightly: probe every case on both toolchains, compare the results, measure
+times in turn, bisect what is slower.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,14 @@ from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.judge import status_of
 from triage.execution.task import ProbeJob
-from triage.execution.timing import LOOKS, Comparison, Pace, compare_times, rounds, time_compile
+from triage.execution.timing import (
+    LOOKS,
+    Comparison,
+    Pace,
+    compare_times,
+    rounds,
+    time_compile,
+)
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput, TriageError
 from triage.model.execution import Stage
@@ -38,7 +47,8 @@ from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
 
-_SUSPICIOUS = 1.5  # a compile is measured again when it takes this many times the baseline's CPU time
+# a compile is measured again when it takes this many times the baseline's CPU time
+_SUSPICIOUS = 1.5
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
 _SLOWER = 0.25  # a compile is slower when its whole interval is beyond this change
 _BUDGET = 600.0  # seconds for the compiles of one case
@@ -46,7 +56,9 @@ _BUDGET = 600.0  # seconds for the compiles of one case
 
 @dataclass
 class NightRun:
-    """A nightly in progress. `night` is what is known so far, so that it can be reported whenever the run is stopped."""
+    """A nightly in progress. `night` is what is known so far, so that it can be
+    reported whenever the run is stopped.
+    """
 
     runner: Engine
     cases: Sequence[Case]
@@ -64,7 +76,8 @@ class NightRun:
     phase: str = "comparison"
     """What is being done."""
     scope: str | None = None
-    _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)  # by case and revision
+    # by case and revision
+    _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)
     _results: dict[str, CaseResult] = field(default_factory=dict)
     _times: dict[str, list[TimeChange]] = field(default_factory=dict)
     _started: float = field(default_factory=time.monotonic)
@@ -74,7 +87,9 @@ class NightRun:
         """Raises BadInput when both toolchains are the same."""
         if self.toolchain.revision.name == self.baseline.revision.name:
             name = self.baseline.revision.name
-            raise BadInput(f"toolchain and baseline are both {name}; name two different revisions")
+            raise BadInput(
+                f"toolchain and baseline are both {name}; name two different revisions"
+            )
 
     @property
     def refs(self) -> tuple[ToolchainRef, ToolchainRef]:
@@ -93,7 +108,11 @@ class NightRun:
         """Return what is known. `stopped`: why the run ended early."""
         revisions = {name: probe.revision for (_, name), probe in self._probes.items()}
         old, new = (revisions.get(ref.revision.name, ref.revision) for ref in self.refs)
-        results = [self._results[case.name] for case in self.cases if case.name in self._results]
+        results = [
+            self._results[case.name]
+            for case in self.cases
+            if case.name in self._results
+        ]
         return Night(
             schema=SCHEMA,
             toolchain=new,
@@ -110,57 +129,106 @@ class NightRun:
             clusters=clusters_of(results),
             times=[row for rows in self._times.values() for row in rows],
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
-            not_compared=[case.name for case in self.cases if case.name not in self._results],
+            not_compared=[
+                case.name for case in self.cases if case.name not in self._results
+            ],
             strict=self.strict,
         )
 
     def compare(self) -> None:
-        """Probe every case on both toolchains and compare the probes; measure the compiles again that took much longer."""
-        self._probe([ProbeJob(case, ref) for ref in self.refs for case in self.cases], "nightly")
+        """Probe every case on both toolchains and compare the probes; measure the
+        compiles again that took much longer.
+        """
+        self._probe(
+            [ProbeJob(case, ref) for ref in self.refs for case in self.cases], "nightly"
+        )
         doubted = []
         for result in self._results.values():
             case = self.by_name[result.case]
             # A pass that is new, or an old failure, hides a regression if it is wrong.
             if result.foreign and result.status in PASSING:
                 doubted.append(ProbeJob(case, self.toolchain, fresh=True))
-            if result.baseline.foreign and result.baseline.status in FAILING and result.status in FAILING:
+            if (
+                result.baseline.foreign
+                and result.baseline.status in FAILING
+                and result.status in FAILING
+            ):
                 doubted.append(ProbeJob(case, self.baseline, fresh=True))
         self._probe(doubted, "repeat what other machines found")
         for name, result in list(self._results.items()):
             case = self.by_name[name]
-            has_changed = result.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED, CaseChangeKind.FIXED)
-            is_unsteady = any(self.runner.is_unsteady(ProbeJob(case, ref)) for ref in self.refs if has_changed)
+            has_changed = result.change in (
+                CaseChangeKind.REGRESSED,
+                CaseChangeKind.CHANGED,
+                CaseChangeKind.FIXED,
+            )
+            is_unsteady = any(
+                self.runner.is_unsteady(ProbeJob(case, ref))
+                for ref in self.refs
+                if has_changed
+            )
             if is_unsteady or (has_changed and self.is_flaky(name)):
                 self._results[name] = replace(result, change=CaseChangeKind.FLAKY)
-            old, new = (values.metrics.get("cpu_seconds", 0.0) for values in (result.baseline, result))
-            if result.passes_on_both and 0 < _SUSPICIOUS * old < new and new - old > _SUSPICIOUS_BY:
+            old, new = (
+                values.metrics.get("cpu_seconds", 0.0)
+                for values in (result.baseline, result)
+            )
+            if (
+                result.passes_on_both
+                and 0 < _SUSPICIOUS * old < new
+                and new - old > _SUSPICIOUS_BY
+            ):
                 times = compile_times(self.runner, case, *self.refs)
                 if times and times.baseline_seconds and times.seconds:
-                    self._add_times(name, [times], {"cpu_seconds": times.baseline_seconds}, {"cpu_seconds": times.seconds})
+                    self._add_times(
+                        name,
+                        [times],
+                        {"cpu_seconds": times.baseline_seconds},
+                        {"cpu_seconds": times.seconds},
+                    )
 
     def _probe(self, jobs: Sequence[ProbeJob], what: str) -> None:
         for probe in self.runner.probe_all(jobs, what):
             name = probe.case.name
             self._probes[name, probe.revision.name] = probe
-            old, new = (self._probes.get((name, ref.revision.name)) for ref in self.refs)
+            old, new = (
+                self._probes.get((name, ref.revision.name)) for ref in self.refs
+            )
             if old is None or new is None:
                 continue
             try:
                 self._results[name] = case_result(old, new)
-            except Exception as error:  # a defect of this program makes that case untestable
+            # a defect of this program makes that case untestable
+            except Exception as error:
                 outcome = self.runner.internal_error(f"the report of {name}", error)
-                self._results[name] = case_result(replace(old, outcome=outcome), replace(new, outcome=outcome))
+                self._results[name] = case_result(
+                    replace(old, outcome=outcome), replace(new, outcome=outcome)
+                )
 
     def write_logs(self, out: Path) -> None:
-        """Write the output of each failure on the new toolchain that has no file yet."""
+        """Write the output of each failure on the new toolchain that has no file
+        yet.
+        """
         for name, result in self._results.items():
             if result.log or result.status not in FAILING:
                 continue
-            known = self.runner.last_execution(self.by_name[name], self.runner.registry.obtain(self.toolchain))
-            text = known[1].stdout.text + known[1].stderr.text if known else ""
+            known = self.runner.last_execution(
+                self.by_name[name], self.runner.registry.obtain(self.toolchain)
+            )
+            if known:
+                text = known[1].stdout.text + known[1].stderr.text
+            else:
+                text = ""
             if text:
-                path = f"logs/{_file_name(self.toolchain.revision.name)}/{_file_name(name)}.log"
-                save_file(out / path, text.encode("utf-8", "replace")[-LARGEST_FILE:], "write a log")
+                path = (
+                    f"logs/{_file_name(self.toolchain.revision.name)}/"
+                    f"{_file_name(name)}.log"
+                )
+                save_file(
+                    out / path,
+                    text.encode("utf-8", "replace")[-LARGEST_FILE:],
+                    "write a log",
+                )
                 self._results[name] = replace(result, log=path)
 
     def bench(self, threshold: float, budget: float) -> None:
@@ -172,70 +240,122 @@ class NightRun:
         for result in list(self._results.values()):
             case = self.by_name[result.case]
             if result.passes_on_both and (case.benchmarks or case.run):
-                self._add_times(case.name, *run_times(self.runner, case, *self.refs, threshold=threshold, budget=budget))
+                self._add_times(
+                    case.name,
+                    *run_times(
+                        self.runner,
+                        case,
+                        *self.refs,
+                        threshold=threshold,
+                        budget=budget,
+                    ),
+                )
 
     @cached_property
     def finder(self) -> OriginFinder:
-        """What bisects cases between both toolchains. The reports say from now on what it can search."""
+        """What bisects cases between both toolchains. The reports say from now on what
+        it can search.
+        """
         finder = OriginFinder(self.runner, self.refs, self.repo, self.project_file)
         self.scope = finder.describe(self.cases[0])
         return finder
 
     def bisect_slower(self, budget: float) -> None:
-        """Find what made compiles and runs slower. budget: seconds to measure each candidate."""
+        """Find what made compiles and runs slower. budget: seconds to measure each
+        candidate.
+        """
         self.phase, finder = "bisects", self.finder
         for name, rows in self._times.items():
             for number, row in enumerate(rows):
                 if row.verdict is not Pace.SLOWER:
                     continue
                 try:
-                    function = None if row.measured == "compile" else row.function or ""
+                    if row.measured == "compile":
+                        function = None
+                    else:
+                        function = row.function or ""
                     found = finder.find_slower(self.by_name[name], function, budget)
                 except (TriageError, OSError):
                     raise
-                except Exception as error:  # a defect of this program leaves the others with their answers
+                # a defect of this program leaves the others with their answers
+                except Exception as error:
                     why = self.runner.internal_error(f"the bisect of {name}", error)
                     kind, status = BisectKind.REGRESSION, Answer.INCONCLUSIVE
-                    found = Bisection(name, kind, status, reason=why.reason, cause=why.cause)
+                    found = Bisection(
+                        name, kind, status, reason=why.reason, cause=why.cause
+                    )
                 rows[number] = replace(row, bisection=found)
 
-    def _add_times(self, name: str, rows: list[TimeChange], old: dict[str, float], new: dict[str, float]) -> None:
-        """Add times and metrics of both toolchains to a case, and the verdict that says most: slower before faster."""
+    def _add_times(
+        self,
+        name: str,
+        rows: list[TimeChange],
+        old: dict[str, float],
+        new: dict[str, float],
+    ) -> None:
+        """Add times and metrics of both toolchains to a case, and the verdict that says
+        most: slower before faster.
+        """
         result, times = self._results[name], self._times.setdefault(name, [])
         times += rows
         self._results[name] = replace(
             result,
             metrics={**result.metrics, **new},
-            baseline=replace(result.baseline, metrics={**result.baseline.metrics, **old}),
-            pace=next((pace for pace in (Pace.SLOWER, Pace.FASTER) if pace in {row.verdict for row in times}), None),
+            baseline=replace(
+                result.baseline, metrics={**result.baseline.metrics, **old}
+            ),
+            pace=next(
+                (
+                    pace
+                    for pace in (Pace.SLOWER, Pace.FASTER)
+                    if pace in {row.verdict for row in times}
+                ),
+                None,
+            ),
         )
 
 
 def _file_name(text: str) -> str:
     """Return a text as the name of a file, which no other text has."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[-100:]
-    return name if name == text else f"{name}-{text_id(text)}"
+    if name == text:
+        return name
+    return f"{name}-{text_id(text)}"
 
 
 def compare(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
-    """Return how a case changed. A failure that the recipe expects at this version is known, not a regression."""
+    """Return how a case changed. A failure that the recipe expects at this version is
+    known, not a regression.
+    """
     if Status.UNTESTABLE in (baseline.status, new.status):
         return CaseChangeKind.UNTESTABLE
     if new.status in PASSING:
-        passing = CaseChangeKind.UNEXPECTED_PASS if new.status is Status.XPASS else CaseChangeKind.PASSING
-        return CaseChangeKind.FIXED if baseline.status in FAILING else passing
+        if new.status is Status.XPASS:
+            passing = CaseChangeKind.UNEXPECTED_PASS
+        else:
+            passing = CaseChangeKind.PASSING
+        if baseline.status in FAILING:
+            return CaseChangeKind.FIXED
+        return passing
     if new.status is Status.XFAIL:
         return CaseChangeKind.KNOWN
     if baseline.status in PASSING:
         return CaseChangeKind.REGRESSED
-    signatures = [result.failure and result.failure.signature for result in (baseline, new)]
-    return CaseChangeKind.FAILING if signatures[0] == signatures[1] else CaseChangeKind.CHANGED
+    signatures = [
+        result.failure and result.failure.signature for result in (baseline, new)
+    ]
+    if signatures[0] == signatures[1]:
+        return CaseChangeKind.FAILING
+    return CaseChangeKind.CHANGED
 
 
 def case_result(baseline: Probe, new: Probe) -> CaseResult:
     """Return the result of one case of a night."""
     case, old, own = new.case, probe_result(baseline), probe_result(new)
-    expectation = expectation_for(case, new.version, own.failure) if case.expect else None
+    if case.expect:
+        expectation = expectation_for(case, new.version, own.failure)
+    else:
+        expectation = None
     return CaseResult(
         **vars(own),
         case=case.name,
@@ -255,18 +375,33 @@ def case_result(baseline: Probe, new: Probe) -> CaseResult:
 def probe_result(probe: Probe) -> ProbeResult:
     """Return the result of a case on one toolchain."""
     measured, outcome = probe.measured, probe.outcome
-    failed = outcome.failure if isinstance(outcome, Failed) else None
-    times = {"compile_seconds": measured.seconds, "cpu_seconds": measured.cpu_seconds, "peak_rss_mb": measured.peak_rss_mb}
+    if isinstance(outcome, Failed):
+        failed = outcome.failure
+    else:
+        failed = None
+    times = {
+        "compile_seconds": measured.seconds,
+        "cpu_seconds": measured.cpu_seconds,
+        "peak_rss_mb": measured.peak_rss_mb,
+    }
     return ProbeResult(
         status=status_of(probe),
-        stage=stages_of(probe.case)[-1] if isinstance(outcome, Compiled) else failed.stage if failed else None,
+        stage=stages_of(probe.case)[-1]
+        if isinstance(outcome, Compiled)
+        else failed.stage
+        if failed
+        else None,
         failure=outcome.failure,
         reason=outcome.reason,
         cause=outcome.cause,
         flaky=outcome.flaky,
         cached=probe.cached,
         foreign=probe.foreign,
-        metrics={name: value for name, value in {**times, **measured.metrics}.items() if value or name not in times},
+        metrics={
+            name: value
+            for name, value in {**times, **measured.metrics}.items()
+            if value or name not in times
+        },
         warnings=list(outcome.warnings),
     )
 
@@ -279,70 +414,117 @@ def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
             groups.setdefault(case.key_of(case.failure), []).append(case)
     return [
         key.cluster([case.case for case in members], members[0].failure)
-        for key, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
+        for key, members in sorted(
+            groups.items(), key=lambda group: (-len(group[1]), group[0])
+        )
     ]
 
 
 def suite_of(case: Case) -> str:
-    """Return the suite of a case: the recipe or config that many cases come from, else the recipe's folder."""
+    """Return the suite of a case: the recipe or config that many cases come from, else
+    the recipe's folder.
+    """
     is_own = case.name.partition("[")[0] == case.recipe
-    return case.source.absolute().parent.name if is_own else case.recipe
+    if is_own:
+        return case.source.absolute().parent.name
+    return case.recipe
 
 
 def stages_of(case: Case) -> tuple[Stage, ...]:
     """Return the stages that a case has."""
-    importing = (Stage.IMPORT,) if case.input.kind is InputKind.ONNX else ()
-    if case.run is None:
-        return (*importing, Stage.COMPILE)
-    compared = (Stage.COMPARE,) if case.run.expected or case.run.reference else ()
-    measured = (Stage.BENCHMARK,) if case.run.measured else ()
-    return (*importing, Stage.COMPILE, Stage.RUN, *compared, *measured)
+    stages = [Stage.COMPILE]
+    if case.input.kind is InputKind.ONNX:
+        stages.insert(0, Stage.IMPORT)
+    if case.run:
+        stages.append(Stage.RUN)
+        if case.run.expected or case.run.reference:
+            stages.append(Stage.COMPARE)
+        if case.run.measured:
+            stages.append(Stage.BENCHMARK)
+    return tuple(stages)
 
 
-def compile_times(runner: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef) -> TimeChange | None:
-    """Compile a case on both toolchains in turn until its verdict is clear or time is up; None when it does not compile.
+def compile_times(
+    runner: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef
+) -> TimeChange | None:
+    """Compile a case on both toolchains in turn until its verdict is clear or time is
+    up; None when it does not compile.
 
     Nothing else is compiled meanwhile. Numbers of another hour are not used.
     """
     old: list[float] = []
     new: list[float] = []
     compared = None
-    pairs = [(partial(time_compile, runner, case, ref), times) for ref, times in ((baseline, old), (toolchain, new))]
+    pairs = [
+        (partial(time_compile, runner, case, ref), times)
+        for ref, times in ((baseline, old), (toolchain, new))
+    ]
     for _, turn in rounds(pairs, time.monotonic() + _BUDGET, grace=0.0):
         for timed, samples in turn:
             sample = timed()
             if isinstance(sample, str):
                 return None
             samples.append(sample.seconds)
-        if len(new) in LOOKS and (compared := compare_times(old, new, _SLOWER)) and compared.pace is not Pace.NOISY:
+        if (
+            len(new) in LOOKS
+            and (compared := compare_times(old, new, _SLOWER))
+            and compared.pace is not Pace.NOISY
+        ):
             break
     if compared is None:
         reason = f"too few samples ({len(new)})"
-        change = TimeChange(case=case.name, ratio=round(median(new) / median(old), 2), verdict=Pace.NOISY, reason=reason)
+        change = TimeChange(
+            case=case.name,
+            ratio=round(median(new) / median(old), 2),
+            verdict=Pace.NOISY,
+            reason=reason,
+        )
     else:
         change = _compared(case, compared)
-    return replace(change, measured="compile", baseline_seconds=median(old), seconds=median(new))
+    return replace(
+        change, measured="compile", baseline_seconds=median(old), seconds=median(new)
+    )
 
 
 def run_times(
-    runner: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef, *, threshold: float, budget: float
+    runner: Engine,
+    case: Case,
+    baseline: ToolchainRef,
+    toolchain: ToolchainRef,
+    *,
+    threshold: float,
+    budget: float,
 ) -> tuple[list[TimeChange], dict[str, float], dict[str, float]]:
-    """Measure the functions of a case on both toolchains in turn; a change is measured again before it is reported.
+    """Measure the functions of a case on both toolchains in turn; a change is measured
+    again before it is reported.
 
     Returns:
-        The times, and the metrics of the program on the baseline and on the new toolchain.
+        The times, and the metrics of the program on the baseline and on the new
+            toolchain.
     """
     pair = Configuration(case, baseline), Configuration(case, toolchain)
     result = Benchmark(pair, pair[0], threshold).measure(runner, budget)
     rows = []
     for function in result.functions or ("",):
-        old, new = (result.of(each, function) or result.of(each, "") or Series(each, function) for each in pair)
-        failed = next((series for series in (new, old) if series.reason is not None), None)
+        old, new = (
+            result.of(each, function) or result.of(each, "") or Series(each, function)
+            for each in pair
+        )
+        failed = next(
+            (series for series in (new, old) if series.reason is not None), None
+        )
         change = _compared(case, new.comparison)
         if failed:
             reason = f"{failed.configuration.ref.revision.name}: {failed.reason}"
             change = replace(change, verdict=None, reason=reason)
-        rows.append(replace(change, function=new.function or None, baseline_seconds=old.median, seconds=new.median))
+        rows.append(
+            replace(
+                change,
+                function=new.function or None,
+                baseline_seconds=old.median,
+                seconds=new.median,
+            )
+        )
     series = [result.rows(each) for each in pair]
     before, after = (_metrics(each[0]) if len(each) == 1 else {} for each in series)
     return rows, before, after
@@ -352,7 +534,13 @@ def _compared(case: Case, compared: Comparison | None) -> TimeChange:
     change = TimeChange(case=case.name)
     if compared is None:
         return change
-    return replace(change, ratio=compared.ratio, low=compared.low, high=compared.high, verdict=compared.pace)
+    return replace(
+        change,
+        ratio=compared.ratio,
+        low=compared.low,
+        high=compared.high,
+        verdict=compared.pace,
+    )
 
 
 def _metrics(series: Series) -> dict[str, float]:

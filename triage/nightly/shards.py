@@ -22,33 +22,45 @@ _FOLDERS = ("attribution", "issues", "logs", "reproducers")
 
 
 def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
-    """Return the cases of shard `I/N`, I from 1: every N-th case. Raises BadInput for another text."""
+    """Return the cases of shard `I/N`, I from 1: every N-th case. Raises BadInput for
+    another text.
+    """
     if text is None:
         return tuple(cases)
     number, count = _parts(text) or (0, 0)
     if not 1 <= number <= count:
-        raise BadInput(f"--shard {text!r}: write I/N with I from 1 to N, for example 1/4")
+        raise BadInput(
+            f"--shard {text!r}: write I/N with I from 1 to N, for example 1/4"
+        )
     return tuple(cases[number - 1 :: count])
 
 
 def _parts(text: str | None) -> tuple[int, int] | None:
     match = re.fullmatch("([0-9]{1,15})/([0-9]{1,15})", text or "")
-    return (int(match[1]), int(match[2])) if match else None
+    if match:
+        return (int(match[1]), int(match[2]))
+    return None
 
 
-def merge(shards: Sequence[tuple[Path, Night]], *, allow_missing: bool = False) -> Night:
+def merge(
+    shards: Sequence[tuple[Path, Night]], *, allow_missing: bool = False
+) -> Night:
     """Return one night of all shards by their folders, in the order of the recipes.
 
-    allow_missing: a missing shard makes the night partial. Raises BadInput for shards of different toolchains, for cases that
-    are in two of them, and for a missing shard.
+    allow_missing: a missing shard makes the night partial. Raises BadInput for shards
+    of different toolchains, for cases that are in two of them, and for a missing shard.
     """
     shards = sorted(shards, key=lambda shard: _parts(shard[1].shard) or (0, 0))
     missing = _missing(shards)
     if missing and not allow_missing:
-        raise BadInput(f"{missing}; pass its folder, or --allow-missing for a partial report")
+        raise BadInput(
+            f"{missing}; pass its folder, or --allow-missing for a partial report"
+        )
     _check_cases(shards, complete=not missing)
     nights = [night for _, night in shards]
-    stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped] + [missing] * bool(missing)
+    stopped = [
+        f"{night.shard}: {night.stopped}" for night in nights if night.stopped
+    ] + [missing] * bool(missing)
     return replace(
         nights[0],
         started=min(night.started for night in nights),
@@ -59,7 +71,9 @@ def merge(shards: Sequence[tuple[Path, Night]], *, allow_missing: bool = False) 
         total=0,
         cases=_in_order(nights, lambda night: night.cases),
         clusters=_clusters(nights),
-        investigation=next((night.investigation for night in nights if night.investigation), None),
+        investigation=next(
+            (night.investigation for night in nights if night.investigation), None
+        ),
         times=_in_order(nights, lambda night: night.times),
         stopped="; ".join(stopped) or None,
         not_compared=_in_order(nights, lambda night: night.not_compared),
@@ -69,76 +83,130 @@ def merge(shards: Sequence[tuple[Path, Night]], *, allow_missing: bool = False) 
 
 
 def copy_files(folders: Sequence[Path], out: Path) -> None:
-    """Copy reproducers, logs and pages next to the joined reports. Raises BadInput for a link in a shard."""
+    """Copy reproducers, logs and pages next to the joined reports. Raises BadInput for
+    a link in a shard.
+    """
     for folder in folders:
         if out.resolve() == folder.resolve():
             raise BadInput(f"--out {out} is the folder of a shard; pass another one")
-        if link := next((path for path in folder.rglob("*") if path.is_symlink()), None):
-            raise BadInput(f"{link} is a link; a shard holds only files that `triage nightly` wrote")
+        link = next((path for path in folder.rglob("*") if path.is_symlink()), None)
+        if link:
+            raise BadInput(
+                f"{link} is a link; a shard holds only files that `triage nightly` "
+                "wrote"
+            )
     with disk_errors(f"write the reports to {out}"):
-        for folder in reversed(folders):  # of files with one name the first shard's stays, as its cluster does
+        # of files with one name the first shard's stays, as its cluster does
+        for folder in reversed(folders):
             for name in _FOLDERS:
                 if (folder / name).is_dir():
                     shutil.copytree(folder / name, out / name, dirs_exist_ok=True)
 
 
 def _missing(shards: Sequence[tuple[Path, Night]]) -> str:
-    """Return which shards are missing; empty when none is. Raises BadInput for shards that do not belong together."""
+    """Return which shards are missing; empty when none is. Raises BadInput for shards
+    that do not belong together.
+    """
     compared = {folder: _compared(night) for folder, night in shards}
     if len(set(compared.values())) > 1:
         texts = [f"{folder} compares {text}" for folder, text in compared.items()]
-        raise BadInput(f"{'; '.join(texts)}; run all shards with the same two revisions, such as nightly:2025-06-04")
+        raise BadInput(
+            f"{'; '.join(texts)}; run all shards with the same two revisions, such as "
+            "nightly:2025-06-04"
+        )
     known = Counter(parts for _, night in shards if (parts := _parts(night.shard)))
     counts = {count for _, count in known}
     if len(counts) > 1:
-        raise BadInput(f"these are shards of {' and '.join(map(str, sorted(counts)))}; merge shards of one nightly")
-    if twice := [f"{number}/{count}" for (number, count), times in known.items() if times > 1]:
-        raise BadInput(f"shard {', '.join(sorted(twice))} is there twice; pass each folder once")
+        raise BadInput(
+            f"these are shards of {' and '.join(map(str, sorted(counts)))}; merge "
+            "shards of one nightly"
+        )
+    twice = [
+        f"{number}/{count}" for (number, count), times in known.items() if times > 1
+    ]
+    if twice:
+        raise BadInput(
+            f"shard {', '.join(sorted(twice))} is there twice; pass each folder once"
+        )
     numbers = range(1, max(counts, default=0) + 1)
     there = {number for number, _ in known if number in numbers}
     missing = len(numbers) - len(there)
-    names = ", ".join(f"{number}/{numbers[-1]}" for number in islice((each for each in numbers if each not in there), _NAMED))
-    more = f" and {missing - _NAMED} more" if missing > _NAMED else ""
-    return f"shard{'s' if missing > 1 else ''} {names}{more} missing" if missing else ""
+    names = ", ".join(
+        f"{number}/{numbers[-1]}"
+        for number in islice((each for each in numbers if each not in there), _NAMED)
+    )
+    if missing > _NAMED:
+        more = f" and {missing - _NAMED} more"
+    else:
+        more = ""
+    if missing:
+        return f"shard{'s' if missing > 1 else ''} {names}{more} missing"
+    return ""
 
 
 def _compared(night: Night) -> str:
-    names = (f"{end.name} ({end.commit[:10]})" if end.commit else end.name for end in (night.toolchain, night.baseline))
+    names = (
+        f"{end.name} ({end.commit[:10]})" if end.commit else end.name
+        for end in (night.toolchain, night.baseline)
+    )
     return f"{night.compiler or 'a compiler'} {' with '.join(names)}"
 
 
 def _check_cases(shards: Sequence[tuple[Path, Night]], *, complete: bool) -> None:
-    """Raises BadInput when a case is in two shards, or in none because the machines had other recipes."""
+    """Raises BadInput when a case is in two shards, or in none because the machines had
+    other recipes.
+    """
     owner: dict[str, Path] = {}
     for folder, night in shards:
         for name in (*(case.case for case in night.cases), *night.not_compared):
             if name in owner:
-                raise BadInput(f"case {name} is in {owner[name]} and in {folder}; pass the same recipes to all shards")
+                raise BadInput(
+                    f"case {name} is in {owner[name]} and in {folder}; pass the same "
+                    "recipes to all shards"
+                )
             owner[name] = folder
     lost = max((night.total for _, night in shards), default=0) - len(owner)
     if complete and lost > 0:
-        raise BadInput(f"{lost} case{'s are' if lost > 1 else ' is'} in no shard; pass the same recipes to all shards")
+        raise BadInput(
+            f"{lost} case{'s are' if lost > 1 else ' is'} in no shard; pass the same "
+            "recipes to all shards"
+        )
 
 
 def _in_order(nights: Sequence[Night], of: Callable[[Night], list[T]]) -> list[T]:
-    """Return the lists of all nights in the order of the recipes: every N-th entry is a shard's."""
+    """Return the lists of all nights in the order of the recipes: every N-th entry is a
+    shard's.
+    """
     missing = object()
     rows = zip_longest(*map(of, nights), fillvalue=missing)
     return [entry for entry in chain.from_iterable(rows) if entry is not missing]  # type: ignore[misc]
 
 
 def _clusters(nights: Sequence[Night]) -> list[FailureCluster]:
-    """Join clusters of one failure that came with the same revisions, as far as that is known.
+    """Join clusters of one failure that came with the same revisions, as far as that is
+    known.
 
     What was found out comes from the first shard that found it out.
     """
     joined: dict[ClusterKey, list[FailureCluster]] = {}
-    for cluster in sorted(_in_order(nights, lambda night: night.clusters), key=lambda cluster: cluster.culprit is None):
+    for cluster in sorted(
+        _in_order(nights, lambda night: night.clusters),
+        key=lambda cluster: cluster.culprit is None,
+    ):
         own, alike = _range(cluster), joined.setdefault(cluster.key, [])
-        at = next((at for at, known in enumerate(alike) if own in (None, _range(known))), len(alike))
-        known = alike[at] if at < len(alike) else cluster
+        at = next(
+            (at for at, known in enumerate(alike) if own in (None, _range(known))),
+            len(alike),
+        )
+        if at < len(alike):
+            known = alike[at]
+        else:
+            known = cluster
         cases = list(dict.fromkeys([*known.cases, *cluster.cases]))
-        number = f".{at + 1}" if at else ""
+        if at:
+            number = f".{at + 1}"
+        else:
+            number = ""
         alike[at : at + 1] = [replace(known, cases=cases, id=cluster.key.id + number)]
     clusters = chain.from_iterable(joined.values())
     return sorted(clusters, key=lambda cluster: (-len(cluster.cases), cluster.key))

@@ -1,4 +1,6 @@
-"""The steps of an investigation. Each takes a cluster of cases with one new failure and adds what it finds out."""
+"""The steps of an investigation. Each takes a cluster of cases with one new failure and
+adds what it finds out.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome
 from triage.nightly.origin import ToolchainPair
-from triage.nightly.result import CaseChangeKind, CaseResult, ClusterAttribution, FailureCluster, StepResult
+from triage.nightly.result import (
+    CaseChangeKind,
+    CaseResult,
+    ClusterAttribution,
+    FailureCluster,
+    StepResult,
+)
 from triage.nightly.run import NightRun
 from triage.reduce.baseline import ReductionRequest
 from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
@@ -35,15 +43,25 @@ _SPENT = "the budget is spent"
 
 
 class NoResult(Exception):
-    """A step has no result. Its status is `failed`, `skipped`, or `left` where another run may have a result."""
+    """A step has no result. Its status is `failed`, `skipped`, or `left` where another
+    run may have a result.
+    """
 
     def __init__(self, reason: str, status: str = "failed") -> None:
         super().__init__(reason)
         self.status = status
 
 
-def do_step(runner: Engine, step: str, seconds: float, do: Callable[[], object], spent: str = _SPENT) -> StepResult:
-    """Do a step within its time, and return how it ended. spent: the reason where the time was too short."""
+def do_step(
+    runner: Engine,
+    step: str,
+    seconds: float,
+    do: Callable[[], object],
+    spent: str = _SPENT,
+) -> StepResult:
+    """Do a step within its time, and return how it ended. spent: the reason where the
+    time was too short.
+    """
     began, status, reason = time.monotonic(), "done", None
     if seconds <= 0:
         return StepResult(step, "left", reason=spent)
@@ -63,9 +81,11 @@ def do_step(runner: Engine, step: str, seconds: float, do: Callable[[], object],
         except OSError:
             raise
         except Exception as error:
-            status, reason = "failed", runner.internal_error(f"the step {step}", error).reason
+            status = "failed"
+            reason = runner.internal_error(f"the step {step}", error).reason
     if status != "done":
-        runner.stop.clear()  # a search that fails sets it, too, to end its other compiles
+        # a search that fails sets it, too, to end its other compiles
+        runner.stop.clear()
     return StepResult(step, status, round(time.monotonic() - began, 2), reason)
 
 
@@ -79,28 +99,42 @@ def diverging_pass(
     patience: float | None = None,
     excerpts: bool = True,
 ) -> Attribution:
-    """Find the pass after which the IR of two toolchains diverges. Raises NoResult if there is no answer."""
+    """Find the pass after which the IR of two toolchains diverges. Raises NoResult if
+    there is no answer.
+    """
     if runner.compilers[case.compiler].ir is None:
         raise NoResult(f"the IR of {case.compiler} cannot be printed", "skipped")
     if failure.stage is not Stage.COMPILE:
         raise NoResult(f"it fails in the stage {failure.stage.value}", "skipped")
-    found = attribute(runner, case, *pair, repository, patience=patience, excerpts=excerpts)
+    found = attribute(
+        runner, case, *pair, repository, patience=patience, excerpts=excerpts
+    )
     if found.status is ComparisonResult.INCONCLUSIVE:
         raise NoResult(found.reason or "no answer")
     return found
 
 
 def working_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
-    """Find flags or input changes that work around a failure. Raises NoResult if there are none."""
+    """Find flags or input changes that work around a failure. Raises NoResult if there
+    are none.
+    """
     found = find_remedies(runner, request)
     if found.failure is None:
         raise NoResult(found.reason or "")
     if not found.remedies:
-        left = f"; {found.left} are left" if found.is_out_of_time else ""
-        upgrade = f"; it passes on {found.upgrade.name}" if found.upgrade else ""
+        if found.is_out_of_time:
+            left = f"; {found.left} are left"
+        else:
+            left = ""
+        if found.upgrade:
+            upgrade = f"; it passes on {found.upgrade.name}"
+        else:
+            upgrade = ""
         tried = f"none of {found.tried} candidates works"
         if not found.tried:
-            tried = f"nothing was tried: {'the time left is too short' if left else 'no candidate is known'}"
+            tried = "nothing was tried: no candidate is known"
+            if left:
+                tried = "nothing was tried: the time left is too short"
         raise NoResult(f"{tried}{left}{upgrade}", "left" if left else "failed")
     return found
 
@@ -149,71 +183,115 @@ class ClusterInWork:
         return self.pair
 
     def stand_aside(self) -> None:
-        """Raise NoResult where an earlier cluster with the same culprit stands for this one."""
+        """Raise NoResult where an earlier cluster with the same culprit stands for this
+        one.
+        """
         for other in self.all[: self.all.index(self)]:
             if other.record.id in self.record.same_culprit:
                 raise NoResult(f"{other.case.name} has the same culprit", "skipped")
 
     def has_failure(self, outcome: Outcome) -> bool:
         """Return whether an outcome is this failure, and not only sometimes."""
-        return isinstance(outcome, Failed) and not outcome.flaky and same_signature(self.failure)(outcome.failure)
+        return (
+            isinstance(outcome, Failed)
+            and not outcome.flaky
+            and same_signature(self.failure)(outcome.failure)
+        )
 
 
 def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    origin = setting.run.finder.bisect(cluster.case, cluster.representative.changed_failure)
+    origin = setting.run.finder.bisect(
+        cluster.case, cluster.representative.changed_failure
+    )
     fix = setting.run.finder.find_fix(cluster.case)
     cluster.pair, culprit = origin.pair, origin.bisection
-    cluster.record = replace(cluster.record, culprit=culprit, release_culprit=None, fix=fix)
+    cluster.record = replace(
+        cluster.record, culprit=culprit, release_culprit=None, fix=fix
+    )
     if culprit.after is None:
         raise NoResult(culprit.reason or "no answer")
 
 
 def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    """Narrow a pair of releases: by the commits of a clone that a source has compilers of, or else by nightlies."""
+    """Narrow a pair of releases: by the commits of a clone that a source has compilers
+    of, or else by nightlies.
+    """
     finder, releases = setting.run.finder, cluster.known_pair
     if not finder.can_narrow(releases):
         raise NoResult("its culprit is not a pair of releases", "skipped")
     try:
-        origin = finder.narrow(cluster.case, releases, cluster.representative.changed_failure)
+        origin = finder.narrow(
+            cluster.case, releases, cluster.representative.changed_failure
+        )
     except BadInput as error:
         if finder.repo is None:
-            raise NoResult(f"{error}; commits are searched with --repo", "skipped") from error
+            raise NoResult(
+                f"{error}; commits are searched with --repo", "skipped"
+            ) from error
         raise
     if origin.pair is None:
         raise NoResult(origin.bisection.reason or "no answer")
     cluster.pair = origin.pair
-    cluster.record = replace(cluster.record, culprit=origin.bisection, release_culprit=cluster.record.culprit)
+    cluster.record = replace(
+        cluster.record, culprit=origin.bisection, release_culprit=cluster.record.culprit
+    )
 
 
 def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    """Probe the other cases of a cluster before and at the culprit, and before and at its fix in a newer release."""
+    """Probe the other cases of a cluster before and at the culprit, and before and at
+    its fix in a newer release.
+    """
     others = [case for case in cluster.members if case is not cluster.representative]
     if not others:
         raise NoResult("it has no other case", "skipped")
-    confirmed, fix = _changing(setting, cluster, others, cluster.known_pair), cluster.record.fix
+    confirmed = _changing(setting, cluster, others, cluster.known_pair)
+    fix = cluster.record.fix
     if fix and fix.before and fix.after:
-        before, after = (fix.before, fix.after) if fix.undone else (fix.after, fix.before)
+        if fix.undone:
+            before, after = (fix.before, fix.after)
+        else:
+            before, after = (fix.after, fix.before)
         refs = {ref.revision.name: ref for ref in setting.run.finder.fixes.refs}
-        confirmed = _changing(setting, cluster, confirmed, (refs[before.name], refs[after.name]))
+        confirmed = _changing(
+            setting, cluster, confirmed, (refs[before.name], refs[after.name])
+        )
     different = [case.case for case in others if case not in confirmed]
-    cluster.record = replace(cluster.record, confirmed=[case.case for case in confirmed], different=different)
+    cluster.record = replace(
+        cluster.record, confirmed=[case.case for case in confirmed], different=different
+    )
 
 
 def _changing(
-    setting: InvestigationSetting, cluster: ClusterInWork, members: Sequence[CaseResult], pair: ToolchainPair
+    setting: InvestigationSetting,
+    cluster: ClusterInWork,
+    members: Sequence[CaseResult],
+    pair: ToolchainPair,
 ) -> list[CaseResult]:
-    """Return the cases that lack the cluster's failure with the first toolchain of a pair and have it with the second.
+    """Return the cases that lack the cluster's failure with the first toolchain of a
+    pair and have it with the second.
 
     With the first one, those that compile on the baseline must compile.
     """
-    jobs = [ProbeJob(setting.run.by_name[member.case], ref) for member in members for ref in pair]
+    jobs = [
+        ProbeJob(setting.run.by_name[member.case], ref)
+        for member in members
+        for ref in pair
+    ]
     probes = setting.run.runner.probe_all(jobs, "confirm the culprit")
-    outcomes = {(probe.case.name, probe.revision.name): probe.outcome for probe in probes}
+    outcomes = {
+        (probe.case.name, probe.revision.name): probe.outcome for probe in probes
+    }
     changing = []
     for member in members:
         before, after = (outcomes[member.case, ref.revision.name] for ref in pair)
-        fails_otherwise = isinstance(before, Failed) and not before.flaky and not cluster.has_failure(before)
-        was_without = isinstance(before, Compiled) or (fails_otherwise and member.changed_failure is not None)
+        fails_otherwise = (
+            isinstance(before, Failed)
+            and not before.flaky
+            and not cluster.has_failure(before)
+        )
+        was_without = isinstance(before, Compiled) or (
+            fails_otherwise and member.changed_failure is not None
+        )
         if was_without and cluster.has_failure(after):
             changing.append(member)
     return changing
@@ -221,9 +299,14 @@ def _changing(
 
 def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     cluster.stand_aside()
-    repository = Repository(setting.run.finder.repo) if setting.run.finder.repo else None
+    if setting.run.finder.repo:
+        repository = Repository(setting.run.finder.repo)
+    else:
+        repository = None
     run, pair = setting.run.runner, cluster.known_pair
-    found = diverging_pass(run, cluster.case, cluster.failure, pair, repository, patience=_PATIENCE)
+    found = diverging_pass(
+        run, cluster.case, cluster.failure, pair, repository, patience=_PATIENCE
+    )
     page = setting.write_page(found, setting.out / "attribution" / slug(cluster.case))
     answer = ClusterAttribution(
         status=found.status.value,
@@ -238,10 +321,22 @@ def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
 
 def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     cluster.stand_aside()
-    siblings = [case for case in setting.run.cases if case.source == cluster.case.source]
-    good = setting.run.baseline if cluster.representative.change is CaseChangeKind.REGRESSED else None
+    siblings = [
+        case for case in setting.run.cases if case.source == cluster.case.source
+    ]
+    if cluster.representative.change is CaseChangeKind.REGRESSED:
+        good = setting.run.baseline
+    else:
+        good = None
     seconds = min(_REMEDY_SECONDS, cluster.allowance)
-    request = RemedyRequest(cluster.case, setting.run.toolchain, good, _REMEDIES_TRIED, siblings, seconds=seconds)
+    request = RemedyRequest(
+        cluster.case,
+        setting.run.toolchain,
+        good,
+        _REMEDIES_TRIED,
+        siblings,
+        seconds=seconds,
+    )
     found = working_remedies(setting.run.runner, request)
     cluster.record = replace(cluster.record, remedies=list(found.remedies))
 
@@ -250,29 +345,51 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     cluster.stand_aside()
     changed = cluster.representative.changed_failure is not None
     request = ReductionRequest(
-        cluster.case, setting.run.toolchain, setting.run.baseline, same_signature, resume=True, changed=changed
+        cluster.case,
+        setting.run.toolchain,
+        setting.run.baseline,
+        same_signature,
+        resume=True,
+        changed=changed,
     )
     result = reduce_case(setting.run.runner, request)
     if result.reason is not None:
-        raise NoResult(result.reason, "left" if result.cause is Cause.ENVIRONMENT else "failed")
+        raise NoResult(
+            result.reason, "left" if result.cause is Cause.ENVIRONMENT else "failed"
+        )
     reproducer = reproducer_of(setting.run.runner, result, setting.run.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
-    unneeded = [flag.text for flag in cluster.case.flags if flag not in result.small.flags]
+    unneeded = [
+        flag.text for flag in cluster.case.flags if flag not in result.small.flags
+    ]
     assert result.readable  # it was reduced
-    shown = reproducer_of(setting.run.runner, replace(result, probes=(result.readable,)), setting.run.toolchain)
+    shown = reproducer_of(
+        setting.run.runner,
+        replace(result, probes=(result.readable,)),
+        setting.run.toolchain,
+    )
     draft = replace(draft_of(shown), unneeded=unneeded)
     path = f"reproducers/{folder.name}"
-    replays = {probe.revision.name: _state(probe.outcome, reproducer.failure) for probe in reproducer.reduction.probes}
-    cluster.record = replace(cluster.record, reproducer=path, size=result.size, draft=draft, replays=replays)
+    replays = {
+        probe.revision.name: _state(probe.outcome, reproducer.failure)
+        for probe in reproducer.reduction.probes
+    }
+    cluster.record = replace(
+        cluster.record, reproducer=path, size=result.size, draft=draft, replays=replays
+    )
 
 
 def _state(outcome: Outcome, failure: Failure) -> str:
-    """Return what a version does with a reduced program, in the words of `triage replay`."""
+    """Return what a version does with a reduced program, in the words of `triage
+    replay`.
+    """
     match outcome:
         case Compiled():
             return "fixed"
         case Failed():
-            return "reproduces" if same_signature(failure)(outcome.failure) else "changed"
+            if same_signature(failure)(outcome.failure):
+                return "reproduces"
+            return "changed"
     return "untestable"
 
 
@@ -288,8 +405,12 @@ STEPS: Mapping[str, Callable[[InvestigationSetting, ClusterInWork], None]] = {
 
 
 def commit_of(culprit: Bisection | None) -> str | None:
-    """Return the commit that is the culprit. Two failures that came with one release need not have the same culprit."""
+    """Return the commit that is the culprit. Two failures that came with one release
+    need not have the same culprit.
+    """
     if culprit is None or culprit.status != Answer.CULPRIT:
         return None
     [suspect] = culprit.suspects
-    return suspect.commit if suspect.commit and suspect.commit.startswith(suspect.name) else None
+    if suspect.commit and suspect.commit.startswith(suspect.name):
+        return suspect.commit
+    return None

@@ -1,4 +1,6 @@
-"""Nights on disk: `nightly.json` in a folder of reports, and the stored nights of TRIAGE_HOME."""
+"""Nights on disk: `nightly.json` in a folder of reports, and the stored nights of
+TRIAGE_HOME.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,27 @@ _LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are 
 
 
 def read_night(path: Path) -> Night:
-    """Read `nightly.json`, or the one in a folder. Raises BadInput if it cannot be read, or if a path in it is a link."""
-    file = path / NIGHT_FILE if path.is_dir() else path
+    """Read `nightly.json`, or the one in a folder. Raises BadInput if it cannot be
+    read, or if a path in it is a link.
+    """
+    if path.is_dir():
+        file = path / NIGHT_FILE
+    else:
+        file = path
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise BadInput(f"{file}: {error.strerror or error}; pass the folder that `triage nightly --out` wrote") from error
+        raise BadInput(
+            f"{file}: {error.strerror or error}; pass the folder that `triage nightly "
+            "--out` wrote"
+        ) from error
     night = parse_night(content, str(file))
     names = [result.log for case in night.cases for result in (case, case.baseline)]
-    names += [name for cluster in night.clusters for name in (cluster.reproducer, cluster.issue)]
+    names += [
+        name
+        for cluster in night.clusters
+        for name in (cluster.reproducer, cluster.issue)
+    ]
     for name in filter(None, names):
         if (file.parent / name).resolve() != file.parent.resolve() / name:
             raise BadInput(f"{file}: {name} is a link; a nightly writes only files")
@@ -43,15 +57,25 @@ def read_night(path: Path) -> Night:
 class NightStore:
     """Stored nights by number. A damaged night counts as not there."""
 
-    def __init__(self, home: Path, warn: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, home: Path, warn: Callable[[str], None] = lambda _: None
+    ) -> None:
         """`warn` receives what the user must know about damage."""
         self.path = home / f"nights-{SCHEMA}"
         self._warn = warn
 
     def add(self, night: Night, folder: Path | None = None) -> int | None:
-        """Store a night and return its number, unless it is stored already. folder: of its reports, for logs of failures."""
-        passed = [replace(case, baseline=replace(case.baseline, metrics={}, warnings=[])) for case in night.cases]
-        kept = [whole if whole.counts else short for whole, short in zip(night.cases, passed, strict=True)]
+        """Store a night and return its number, unless it is stored already. folder: of
+        its reports, for logs of failures.
+        """
+        passed = [
+            replace(case, baseline=replace(case.baseline, metrics={}, warnings=[]))
+            for case in night.cases
+        ]
+        kept = [
+            whole if whole.counts else short
+            for whole, short in zip(night.cases, passed, strict=True)
+        ]
         night = replace(night, cases=kept, reports={})
         content = night_bytes(night)
         digest = sha256(content).hexdigest()[:16]
@@ -59,13 +83,22 @@ class NightStore:
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".lock"):
                 numbers = self.numbers()
-                if any((self.path / str(number) / digest).exists() for number in numbers):
+                if any(
+                    (self.path / str(number) / digest).exists() for number in numbers
+                ):
                     return None
                 number = max(numbers, default=0) + 1
                 own = self.path / str(number)
                 for case in night.cases:
-                    if folder and case.log and case.counts and (folder / case.log).is_file():
-                        write_whole(own / case.log, _shortened((folder / case.log).read_bytes()))
+                    if (
+                        folder
+                        and case.log
+                        and case.counts
+                        and (folder / case.log).is_file()
+                    ):
+                        write_whole(
+                            own / case.log, _shortened((folder / case.log).read_bytes())
+                        )
                 write_whole(own / digest, "")
                 write_whole(own / _COLUMNS, NightColumns.of(night).content())
                 write_whole(own / _STORED, zlib.compress(content))
@@ -74,7 +107,9 @@ class NightStore:
     def history(self) -> NightsHistory:
         """Read all nights, the oldest first."""
         read = ((number, self._columns(number)) for number in self.numbers())
-        return history_of([(number, columns) for number, columns in read if columns is not None])
+        return history_of(
+            [(number, columns) for number, columns in read if columns is not None]
+        )
 
     def numbers(self) -> list[int]:
         """Return the numbers of all nights, the oldest first."""
@@ -83,21 +118,45 @@ class NightStore:
 
     def nights(self) -> list[tuple[int, Night]]:
         """Return all nights with their numbers, the oldest first."""
-        found = [(number, night) for number in self.numbers() if (night := self.night(number))]
+        found = [
+            (number, night)
+            for number in self.numbers()
+            if (night := self.night(number))
+        ]
         return sorted(found, key=lambda entry: (entry[1].started, entry[0]))
 
     def named(self, name: str) -> tuple[int, Night]:
-        """Return the night with a number or a date, or `latest` or `previous`. Raises BadInput if there is none."""
+        """Return the night with a number or a date, or `latest` or `previous`. Raises
+        BadInput if there is none.
+        """
         stored = self.nights()
         if name in ("latest", "previous"):
             suites = [{case.suite for case in night.cases} for _, night in stored]
-            same = [entry for entry, own in zip(stored, suites, strict=True) if own == suites[-1]]  # several suites alternate
-            chosen = same[-1:] if name == "latest" else same[-2:-1]
+            # several suites alternate
+            same = [
+                entry
+                for entry, own in zip(stored, suites, strict=True)
+                if own == suites[-1]
+            ]
+            if name == "latest":
+                chosen = same[-1:]
+            else:
+                chosen = same[-2:-1]
         else:
             numbered = [entry for entry in stored if name == str(entry[0])]
-            chosen = numbered or [entry for entry in stored if name in (entry[1].started[:10], entry[1].started)][-1:]
+            chosen = (
+                numbered
+                or [
+                    entry
+                    for entry in stored
+                    if name in (entry[1].started[:10], entry[1].started)
+                ][-1:]
+            )
         if not chosen:
-            raise BadInput(f"there is no night {name!r} in {self.path}; `triage nights list` shows those that are stored")
+            raise BadInput(
+                f"there is no night {name!r} in {self.path}; `triage nights list` "
+                "shows those that are stored"
+            )
         return chosen[0]
 
     def night(self, number: int) -> Night | None:
@@ -106,11 +165,15 @@ class NightStore:
         try:
             return parse_night(zlib.decompress(path.read_bytes()), str(path))
         except (OSError, zlib.error, BadInput) as error:
-            self._warn(f"night {number} in {self.path} is damaged and left out: {error}")
+            self._warn(
+                f"night {number} in {self.path} is damaged and left out: {error}"
+            )
             return None
 
     def _columns(self, number: int) -> NightColumns | None:
-        """Return the columns of a night. They are made again where their file is damaged."""
+        """Return the columns of a night. They are made again where their file is
+        damaged.
+        """
         path = self.path / str(number) / _COLUMNS
         try:
             return NightColumns.read(path.read_bytes())
@@ -124,7 +187,9 @@ class NightStore:
         return columns
 
     def log(self, number: int, name: str) -> str | None:
-        """Return the output of a failure that was stored with a night. name: its path in the night."""
+        """Return the output of a failure that was stored with a night. name: its path
+        in the night.
+        """
         try:
             return (self.path / str(number) / name).read_text("utf-8", "replace")
         except OSError:
@@ -136,11 +201,15 @@ class NightStore:
                 shutil.rmtree(self.path / str(number))
 
     def add_issues(self, issues: Mapping[str, str]) -> None:
-        """Store the issue of each cluster, as `owner/repository#number` or as its address."""
+        """Store the issue of each cluster, as `owner/repository#number` or as its
+        address.
+        """
         with disk_errors(f"store issues in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".lock"):
-                write_whole(self.path / _ISSUES, json.dumps({**self.issues(), **issues}))
+                write_whole(
+                    self.path / _ISSUES, json.dumps({**self.issues(), **issues})
+                )
 
     def issues(self) -> dict[str, str]:
         """Return the issues by the id of their cluster."""
@@ -148,7 +217,9 @@ class NightStore:
             values = json.loads((self.path / _ISSUES).read_bytes())
         except (OSError, ValueError):
             return {}
-        return {str(key): str(value) for key, value in values.items()} if isinstance(values, dict) else {}
+        if isinstance(values, dict):
+            return {str(key): str(value) for key, value in values.items()}
+        return {}
 
 
 def _shortened(content: bytes) -> bytes:

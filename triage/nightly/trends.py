@@ -1,4 +1,6 @@
-"""What lasts over the nights: the life of each failure, and steps in values that were measured every night."""
+"""What lasts over the nights: the life of each failure, and steps in values that were
+measured every night.
+"""
 
 from __future__ import annotations
 
@@ -51,16 +53,24 @@ class FailureLife:
 
     @cached_property
     def open_runs(self) -> tuple[FailingRun, ...]:
-        """Those of the cases that still fail so, as far as is known, and are not expected to; where all are expected, all."""
+        """Those of the cases that still fail so, as far as is known, and are not
+        expected to; where all are expected, all.
+        """
         last = [failing for failing in self.runs if failing.after is None]
-        return tuple([failing for failing in last if failing.run.status is Status.FAILED] or last)
+        return tuple(
+            [failing for failing in last if failing.run.status is Status.FAILED] or last
+        )
 
     @property
     def state(self) -> str:
-        """`open`, `known` where every open case fails as its recipe expects, or `gone`."""
+        """`open`, `known` where every open case fails as its recipe expects, or
+        `gone`.
+        """
         if not self.open_runs:
             return "gone"
-        return "open" if self.open_runs[0].run.status is Status.FAILED else "known"
+        if self.open_runs[0].run.status is Status.FAILED:
+            return "open"
+        return "known"
 
     @property
     def first(self) -> FailingRun:
@@ -78,7 +88,9 @@ class FailureLife:
     @property
     def gone(self) -> int | None:
         """The first night without it, once it is gone."""
-        return None if self.open_runs else max(failing.after.first for failing in self.runs if failing.after)
+        if self.open_runs:
+            return None
+        return max(failing.after.first for failing in self.runs if failing.after)
 
 
 @dataclass(frozen=True)
@@ -93,16 +105,26 @@ class KnownFailure:
 
 
 def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
-    """Return all failures: first the open ones, the newest of these first, then the known ones, then those that are gone."""
+    """Return all failures: first the open ones, the newest of these first, then the
+    known ones, then those that are gone.
+    """
     found: dict[tuple[Track, str], list[FailingRun]] = {}
     for row, runs in enumerate(history.runs):
         tested: list[StateRun] = []
         for run in runs:
-            if tested and run.failed and tested[-1].failed and tested[-1].signature == run.signature:
-                tested[-1] = replace(run, first=tested[-1].first)  # only its expectation changed
+            if (
+                tested
+                and run.failed
+                and tested[-1].failed
+                and tested[-1].signature == run.signature
+            ):
+                # only its expectation changed
+                tested[-1] = replace(run, first=tested[-1].first)
             elif run.status is not Status.UNTESTABLE:
                 tested.append(run)
-        for before, run, after in zip([None, *tested], tested, [*tested[1:], None], strict=False):
+        for before, run, after in zip(
+            [None, *tested], tested, [*tested[1:], None], strict=False
+        ):
             if run.failed and run.signature:
                 key = history.rows[row][0], history.signatures[run.signature]
                 found.setdefault(key, []).append(FailingRun(row, run, before, after))
@@ -118,24 +140,44 @@ def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
         lives.append(FailureLife(track, signature, kind, tuple(failing), page))
     order = ["open", "known", "gone"]
     return tuple(
-        sorted(lives, key=lambda life: (order.index(life.state), -life.current.run.first, -len(life.rows), life.signature))
+        sorted(
+            lives,
+            key=lambda life: (
+                order.index(life.state),
+                -life.current.run.first,
+                -len(life.rows),
+                life.signature,
+            ),
+        )
     )
 
 
-def known_failures(history: NightsHistory, issues: Mapping[str, str]) -> dict[ClusterKey, KnownFailure]:
-    """Return what nights found out about each failure. issues: by the id of their cluster."""
+def known_failures(
+    history: NightsHistory, issues: Mapping[str, str]
+) -> dict[ClusterKey, KnownFailure]:
+    """Return what nights found out about each failure. issues: by the id of their
+    cluster.
+    """
     known: dict[ClusterKey, KnownFailure] = {}
-    oldest: dict[str, ClusterKey] = {}  # an issue that an older version stored by the signature is that of its first failure
+    # an issue that an older version stored by the signature is that of its first
+    # failure
+    oldest: dict[str, ClusterKey] = {}
     for number, night in enumerate(history.nights):
         for cluster in night.clusters:
             key, signature = cluster.key, cluster.signature
-            own_id = text_id(signature) if oldest.setdefault(signature, key) == key else key.id
+            if oldest.setdefault(signature, key) == key:
+                own_id = text_id(signature)
+            else:
+                own_id = key.id
             before, tracker = known.get(key), issues.get(key.id, issues.get(own_id))
             if before is None:
                 known[key] = KnownFailure(cluster, number, tracker)
             elif cluster.steps or not before.cluster.steps:
-                culprit, fix = cluster.culprit or before.cluster.culprit, cluster.fix or before.cluster.fix
-                known[key] = KnownFailure(replace(cluster, culprit=culprit, fix=fix), number, tracker)
+                culprit = cluster.culprit or before.cluster.culprit
+                fix = cluster.fix or before.cluster.fix
+                known[key] = KnownFailure(
+                    replace(cluster, culprit=culprit, fix=fix), number, tracker
+                )
         for case in night.cases:
             if case.failure and case.issue:
                 key = case.key_of(case.failure)
@@ -162,10 +204,14 @@ class MetricStep:
         return self.new / self.old
 
 
-def find_steps(values: Matrix, least: float, least_by: float = 0.0) -> Iterator[MetricStep]:
-    """Yield the steps in each row of a matrix whose columns are nights; NaN stands for no value.
+def find_steps(
+    values: Matrix, least: float, least_by: float = 0.0
+) -> Iterator[MetricStep]:
+    """Yield the steps in each row of a matrix whose columns are nights; NaN stands for
+    no value.
 
-    least: the smallest relative change that counts; least_by: the smallest absolute one.
+    least: the smallest relative change that counts; least_by: the smallest absolute
+    one.
     """
     for row, of_case in enumerate(values):
         measured = np.flatnonzero(of_case > 0)
@@ -173,7 +219,8 @@ def find_steps(values: Matrix, least: float, least_by: float = 0.0) -> Iterator[
             continue
         series = of_case[measured].astype(np.float64)
         for start, found, end in _segments(series, least):
-            # A segment has a least length, so that a step of the last nights is found too early: date it by the values.
+            # A segment has a least length, so that a step of the last nights is found
+            # too early: date it by the values.
             old, last = float(np.median(series[start:found])), float(series[end - 1])
             at = found
             while at < end and abs(series[at] - old) < abs(series[at] - last):
@@ -182,15 +229,22 @@ def find_steps(values: Matrix, least: float, least_by: float = 0.0) -> Iterator[
                 continue  # too few values yet: it may be an outlier
             new = float(np.median(series[at:end]))
             if max(new / old, old / new) >= 1 + least and abs(new - old) >= least_by:
-                yield MetricStep(row, int(measured[at - 1]), int(measured[at]), old, new)
+                yield MetricStep(
+                    row, int(measured[at - 1]), int(measured[at]), old, new
+                )
 
 
 def _segments(series: Matrix, least: float) -> Iterator[tuple[int, int, int]]:
     logs = np.log(series)
     changes = np.diff(logs)
-    # Steps are rare among the differences of neighbours, so that their median deviation measures the noise alone.
-    noise = max(1.4826 * float(np.median(np.abs(changes - np.median(changes)))) / 2**0.5, 1e-4)
-    near = np.lib.stride_tricks.sliding_window_view(np.pad(logs, _WINDOW // 2, mode="edge"), _WINDOW)
+    # Steps are rare among the differences of neighbours, so that their median deviation
+    # measures the noise alone.
+    noise = max(
+        1.4826 * float(np.median(np.abs(changes - np.median(changes)))) / 2**0.5, 1e-4
+    )
+    near = np.lib.stride_tricks.sliding_window_view(
+        np.pad(logs, _WINDOW // 2, mode="edge"), _WINDOW
+    )
     middle = np.median(near, axis=1)
     logs = np.clip(logs, middle - _OUTLIER * noise, middle + _OUTLIER * noise)
     means = np.convolve(logs, np.full(_SHORTEST, 1 / _SHORTEST), mode="valid")
@@ -198,6 +252,8 @@ def _segments(series: Matrix, least: float) -> Iterator[tuple[int, int, int]]:
         return  # no two segments can differ by so much
     import ruptures
 
-    search = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit((logs / noise)[:, None])
+    search = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit(
+        (logs / noise)[:, None]
+    )
     bounds = [0, *search.predict(pen=_PENALTY * float(np.log(len(logs))))]
     yield from zip(bounds, bounds[1:], bounds[2:], strict=False)

@@ -1,6 +1,7 @@
 """YAML text as plain data that knows where each value is.
 
-A scalar keeps its text in the file: `1.10` does not become 1.1, nor `no` False. The type that a key has decides what it means.
+A scalar keeps its text in the file: `1.10` does not become 1.1, nor `no` False. The
+type that a key has decides what it means.
 """
 
 from __future__ import annotations
@@ -26,10 +27,23 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml is ten times faster, but not every PyYAML has it."""
 
 _PREFIX = "tag:yaml.org,2002:"
-_KINDS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge"}
+_KINDS = {
+    "map",
+    "seq",
+    "str",
+    "int",
+    "float",
+    "bool",
+    "null",
+    "timestamp",
+    "value",
+    "merge",
+}
 _ENDLESS = re.compile(r'"[^"]{300,}"|\S{300,}')
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
-_JSON_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_JSON_COMMENT = re.compile(
+    r'"(?:[^"\\\n]|\\.)*+"|\'(?:[^\'\\\n]|\\.)*+\'|//[^\n]*|/\*.*?\*/', re.DOTALL
+)
 
 
 @dataclass
@@ -46,12 +60,16 @@ class ConfigDocument:
     """Where the key and the value of each location begin."""
 
     def problem(self, loc: Loc, message: str, *, at_key: bool = False) -> Problem:
-        """Return a problem at the value or the key of `loc`. Parts that are not in the file are skipped."""
+        """Return a problem at the value or the key of `loc`. Parts that are not in the
+        file are skipped.
+        """
         key, value = self.marks[self.resolve(loc)]
         return _problem(self.path, key if at_key else value, message)
 
     def resolve(self, loc: Loc) -> Loc:
-        """Return a location without the parts that are not in the file, such as the branch of a union."""
+        """Return a location without the parts that are not in the file, such as the
+        branch of a union.
+        """
         known: Loc = ()
         for part in loc:
             if (*known, part) in self.marks:
@@ -64,53 +82,111 @@ class ConfigDocument:
 
     def in_order(self) -> list[Problem]:
         """Return the problems by position, each once."""
-        return sorted(dict.fromkeys(self.problems), key=lambda problem: (problem.line or 0, problem.column or 0))
+        return sorted(
+            dict.fromkeys(self.problems),
+            key=lambda problem: (problem.line or 0, problem.column or 0),
+        )
 
-    def add(self, node: yaml.Node, loc: Loc = (), key: yaml.Node | None = None, outer: tuple[yaml.Node, ...] = ()) -> Any:
-        """Return the data of a node, inside the nodes `outer`, and report what is wrong with it."""
+    def add(
+        self,
+        node: yaml.Node,
+        loc: Loc = (),
+        key: yaml.Node | None = None,
+        outer: tuple[yaml.Node, ...] = (),
+    ) -> Any:
+        """Return the data of a node, inside the nodes `outer`, and report what is wrong
+        with it.
+        """
         self.marks[loc] = (key or node).start_mark, node.start_mark
         if node in outer:
-            raise BadFiles([self.problem(loc, "this value contains itself through an alias; write it out.")])
+            raise BadFiles(
+                [
+                    self.problem(
+                        loc,
+                        "this value contains itself through an alias; write it out.",
+                    )
+                ]
+            )
         if len(self.marks) > MAX_VALUES or len(outer) > MAX_DEPTH:
             limits = f"more than {MAX_VALUES} values or {MAX_DEPTH} levels"
-            raise BadFiles([self.problem(loc, f"the file expands to {limits}; use fewer aliases or entries.")])
+            raise BadFiles(
+                [
+                    self.problem(
+                        loc,
+                        f"the file expands to {limits}; use fewer aliases or entries.",
+                    )
+                ]
+            )
         outer, kind = (*outer, node), node.tag.removeprefix(_PREFIX)
         if kind not in _KINDS:
-            self.report(loc, f'the tag "{node.tag.replace(_PREFIX, "!!")}" has no meaning here; remove it.')
+            self.report(
+                loc,
+                (
+                    f'the tag "{node.tag.replace(_PREFIX, "!!")}" has no meaning '
+                    "here; remove it."
+                ),
+            )
         if isinstance(node, yaml.SequenceNode):
-            return [self.add(item, (*loc, number), None, outer) for number, item in enumerate(node.value)]
+            return [
+                self.add(item, (*loc, number), None, outer)
+                for number, item in enumerate(node.value)
+            ]
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node.value, loc, is_null=kind == "null")
         data = {}
         for key, value in node.value:
-            message = "a key must be one word, not a list or a mapping; put quotes around a ${key}."
+            message = (
+                "a key must be one word, not a list or a mapping; put quotes around a "
+                "${key}."
+            )
             if isinstance(key, yaml.ScalarNode):
                 at = (*loc, key.value)
                 if at not in self.marks:
                     data[key.value] = self.add(value, at, key, outer)
                     continue
                 first = self.marks[at][0]
-                message = f'the key "{key.value}" is repeated, first at {first.line + 1}:{first.column + 1}; keep one of them.'
+                message = (
+                    f'the key "{key.value}" is repeated, first at '
+                    f"{first.line + 1}:{first.column + 1}; keep one of them."
+                )
             self.problems.append(_problem(self.path, key.start_mark, message))
         return data
 
     def _scalar(self, text: str, loc: Loc, *, is_null: bool) -> str | None:
-        subject = "the file" if not loc else "this entry" if isinstance(loc[-1], int) else f'"{loc[-1]}"'
+        if not loc:
+            subject = "the file"
+        elif isinstance(loc[-1], int):
+            subject = "this entry"
+        else:
+            subject = f'"{loc[-1]}"'
         if not is_null:
             if "\0" in text:
                 self.report(loc, "no program accepts a NUL character; remove the \\0.")
             return text
         if not text:
-            self.report(loc, f"{subject} has no value; give it one or remove it (an unquoted # begins a comment).")
+            self.report(
+                loc,
+                (
+                    f"{subject} has no value; give it one or remove it (an unquoted # "
+                    "begins a comment)."
+                ),
+            )
         elif not self.nulls:
-            self.report(loc, f'{subject} is {text}, which means "no value" in YAML; remove it, or write it in quotes.')
+            self.report(
+                loc,
+                (
+                    f'{subject} is {text}, which means "no value" in YAML; remove it, '
+                    "or write it in quotes."
+                ),
+            )
         return None
 
 
 def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocument:
     """Read a file with one YAML document.
 
-    Duplicate keys, empty values, tags, cycles and excessive sizes are problems in the document.
+    Duplicate keys, empty values, tags, cycles and excessive sizes are problems in the
+    document.
 
     Args:
         path: The file, named in problems as it is given here.
@@ -121,27 +197,39 @@ def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocume
         BadFiles: The file cannot be read, or it is not YAML.
     """
     text = read_text(path)
-    return parse_document(str(path), json_as_yaml(text) if json else text, empty, nulls=json)
+    return parse_document(
+        str(path), json_as_yaml(text) if json else text, empty, nulls=json
+    )
 
 
-def parse_document(path: str, text: str, empty: str, *, nulls: bool = False) -> ConfigDocument:
-    """Parse the text of a file as `read_document` does; with `nulls`, `null` is a value."""
+def parse_document(
+    path: str, text: str, empty: str, *, nulls: bool = False
+) -> ConfigDocument:
+    """Parse the text of a file as `read_document` does; with `nulls`, `null` is a
+    value.
+    """
     document = ConfigDocument(path, nulls)
     document.data = document.add(_compose(path, text, empty))
     return document
 
 
 def json_as_yaml(text: str) -> str:
-    """Return JSON with comments as YAML, with blanks instead of comments and tabs, so that every position stays."""
+    """Return JSON with comments as YAML, with blanks instead of comments and tabs, so
+    that every position stays.
+    """
 
     def blank(match: re.Match[str]) -> str:
-        return re.sub(r"[^\n]", " ", match[0]) if match[0].startswith("/") else match[0]
+        if match[0].startswith("/"):
+            return re.sub(r"[^\n]", " ", match[0])
+        return match[0]
 
     return _JSON_COMMENT.sub(blank, text).replace("\t", " ")
 
 
 def read_text(path: Path) -> str:
-    """Return the file's text without a byte order mark. BadFiles if it is too big, not text, or cannot be read."""
+    """Return the file's text without a byte order mark. BadFiles if it is too big, not
+    text, or cannot be read.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -155,14 +243,18 @@ def read_text(path: Path) -> str:
         message = why_unreadable(path, error)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        message = f"line {line} is not UTF-8 (byte 0x{data[error.start]:02x}); save the file as UTF-8 text."
+        message = (
+            f"line {line} is not UTF-8 (byte 0x{data[error.start]:02x}); save the "
+            "file as UTF-8 text."
+        )
     raise BadFiles([Problem(str(path), None, None, message)])
 
 
 def why_unreadable(path: Path, error: OSError | ValueError) -> str:
     """Return a sentence for a path that cannot be used."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
-        return f"cannot be read: {(getattr(error, 'strerror', None) or str(error)).lower()}."
+        reason = getattr(error, "strerror", None) or str(error)
+        return f"cannot be read: {reason.lower()}."
     if path.is_symlink():
         return f'this link points to "{path.readlink()}", which does not exist.'
     try:
@@ -173,24 +265,37 @@ def why_unreadable(path: Path, error: OSError | ValueError) -> str:
 
 
 def _problem(path: str, mark: Any, message: str) -> Problem:
-    """Return a problem at a mark, on one line: long words are shortened and control characters escaped."""
-    shortened = _ENDLESS.sub(lambda found: f"{found.group()[:100]}…{found.group()[-20:]}", message)
-    line = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shortened)
+    """Return a problem at a mark, on one line: long words are shortened and control
+    characters escaped.
+    """
+    shortened = _ENDLESS.sub(
+        lambda found: f"{found.group()[:100]}…{found.group()[-20:]}", message
+    )
+    line = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode()
+        for char in shortened
+    )
     return Problem(path, mark.line + 1, mark.column + 1, line)
 
 
 def _compose(path: str, text: str, empty: str) -> yaml.Node:
-    if control := _CONTROL.search(text):
+    control = _CONTROL.search(text)
+    if control:
         start = control.start()
-        line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
-        message = f"YAML does not allow the control character U+{ord(control[0]):04X}; remove it."
+        line = text.count("\n", 0, start) + 1
+        column = start - text.rfind("\n", 0, start)
+        message = (
+            f"YAML does not allow the control character U+{ord(control[0]):04X}; "
+            "remove it."
+        )
         raise BadFiles([Problem(path, line, column, message)])
     try:
         _check_depth(path, text, LOADER)
         root = yaml.compose(text, Loader=LOADER)
     except yaml.YAMLError as error:
         with suppress(yaml.YAMLError):  # it is no YAML before it is nested deeply
-            if "nesting depth" in str(error):  # libyaml stops at 1,000 levels before it returns the first one
+            # libyaml stops at 1,000 levels before it returns the first one
+            if "nesting depth" in str(error):
                 _check_depth(path, text, yaml.SafeLoader)
         raise BadFiles([_syntax_problem(path, text, error)]) from error
     if root is None or root.tag == f"{_PREFIX}null":
@@ -198,19 +303,29 @@ def _compose(path: str, text: str, empty: str) -> yaml.Node:
     return root
 
 
-def _check_depth(path: str, text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]) -> None:
-    """Raise BadFiles for deep nesting. Composing is recursive and would overflow the stack; reading events is not."""
+def _check_depth(
+    path: str, text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]
+) -> None:
+    """Raise BadFiles for deep nesting. Composing is recursive and would overflow the
+    stack; reading events is not.
+    """
     depth = 0
     for event in yaml.parse(text, Loader=loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
+            event, yaml.CollectionEndEvent
+        )
         if depth > MAX_DEPTH:
-            message = f"values are nested more than {MAX_DEPTH} levels deep; remove some levels."
+            message = (
+                f"values are nested more than {MAX_DEPTH} levels deep; remove some "
+                "levels."
+            )
             raise BadFiles([_problem(path, event.start_mark, message)])
 
 
 def _syntax_problem(path: str, text: str, error: yaml.YAMLError) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    message = f"this is not YAML: {' '.join(str(getattr(error, 'problem', None) or error).split())}."
+    problem = str(getattr(error, "problem", None) or error)
+    message = f"this is not YAML: {' '.join(problem.split())}."
     if mark is None:
         return Problem(path, None, None, message)
     line = "".join(text.splitlines()[mark.line : mark.line + 1])
@@ -220,7 +335,12 @@ def _syntax_problem(path: str, text: str, error: yaml.YAMLError) -> Problem:
     elif re.match(r" *\t", line):
         message = "a tab indents this line; YAML allows only spaces there."
     elif line[: mark.column + 1].endswith("${"):
-        message = 'put quotes around a value with ${key} inside [ ] or { }, such as "--flag=${key}".'
+        message = (
+            "put quotes around a value with ${key} inside [ ] or { }, such as "
+            '"--flag=${key}".'
+        )
     elif begin and begin.line != mark.line:
-        message = f"{message[:-1]} {error.context or ''} that begins at {begin.line + 1}:{begin.column + 1}."  # type: ignore[attr-defined]
+        context = getattr(error, "context", None) or ""
+        place = f"{begin.line + 1}:{begin.column + 1}"
+        message = f"{message[:-1]} {context} that begins at {place}."
     return _problem(path, mark, message)

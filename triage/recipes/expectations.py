@@ -1,9 +1,11 @@
-"""Known failures and flags: which apply to a version, and how lists of known failures in files change.
+"""Known failures and flags: which apply to a version, and how lists of known failures
+in files change.
 
-A range [since, until) names releases. A nightly such as 3.5.0rc20250604 is built between 3.4.0 and 3.5.0, and a change
-"since 3.5.0" appeared in one of these nightlies. Therefore a nightly, like any other pre-release or local build, counts
-as the release it leads to: inside `since: "3.5.0"` and outside `until: "3.5.0"`. A bound that names a nightly or a
-post-release itself is compared exactly.
+A range [since, until) names releases. A nightly such as 3.5.0rc20250604 is built
+between 3.4.0 and 3.5.0, and a change "since 3.5.0" appeared in one of these nightlies.
+Therefore a nightly, like any other pre-release or local build, counts as the release it
+leads to: inside `since: "3.5.0"` and outside `until: "3.5.0"`. A bound that names a
+nightly or a post-release itself is compared exactly.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
 from typing import ClassVar
@@ -30,51 +32,77 @@ from triage.recipes.values import parse_version, yaml_text
 
 _WIDTH = 120  # columns; a list on one line gets a line for each entry when it is wider
 _PLAIN_KEY = re.compile(r"[A-Za-z][\w./,-]*=[\w./,=-]+|[a-z][a-z0-9-]+")
-_DIFFER = "the cases of the recipe differ; name a file for them, `expect: expect.yaml`, and repeat the command"
+_DIFFER = (
+    "the cases of the recipe differ; name a file for them, `expect: expect.yaml`, and "
+    "repeat the command"
+)
 
 TextChange = tuple[int, int, str]
 """Replace the text between two positions."""
 
 
-def expectation_for(case: Case, version: str | None, failure: Failure | None = None) -> Expectation | None:
-    """Return the first expectation that holds for a version; with a failure, the first that also names it.
+def expectation_for(
+    case: Case, version: str | None, failure: Failure | None = None
+) -> Expectation | None:
+    """Return the first expectation that holds for a version; with a failure, the first
+    that also names it.
 
-    For an unknown version (None, or text that is not a version) only those without bounds hold: a failure must not be
-    excused by a guess.
+    For an unknown version (None, or text that is not a version) only those without
+    bounds hold: a failure must not be excused by a guess.
     """
     holding = (item for item in case.expect if applies(item, version))
-    return next((item for item in holding if failure is None or matches(item, failure)), None)
+    return next(
+        (item for item in holding if failure is None or matches(item, failure)), None
+    )
 
 
 def applies(item: Expectation, version: str | None) -> bool:
     """Return whether an expectation holds for a version."""
-    return _holds(item.since, item.until, version, unknown=item.since is None and item.until is None)
+    return _holds(
+        item.since,
+        item.until,
+        version,
+        unknown=item.since is None and item.until is None,
+    )
 
 
 def flag_applies(flag: Flag, version: str | None) -> bool:
     """Return whether a flag is given to a version.
 
-    An unknown version counts as newer than every release, as most local builds are: it gets flags without `until`. If it is
-    older, the compiler reports the unknown flag, and the case is untestable.
+    An unknown version counts as newer than every release, as most local builds are: it
+    gets flags without `until`. If it is older, the compiler reports the unknown flag,
+    and the case is untestable.
     """
     return _holds(flag.since, flag.until, version, unknown=flag.until is None)
 
 
 def matches(item: Expectation, failure: Failure) -> bool:
-    """Return whether an expectation names the failure: its stage, and its class or family, where these are given."""
-    return item.failure in (None, failure.failure_class, failure.family) and item.stage in (None, failure.stage)
+    """Return whether an expectation names the failure: its stage, and its class or
+    family, where these are given.
+    """
+    return item.failure in (
+        None,
+        failure.failure_class,
+        failure.family,
+    ) and item.stage in (None, failure.stage)
 
 
-def _holds(since: str | None, until: str | None, version: str | None, *, unknown: bool) -> bool:
+def _holds(
+    since: str | None, until: str | None, version: str | None, *, unknown: bool
+) -> bool:
     parsed = parse_version(version or "")
     if parsed is None:
         return unknown
-    return not (since and _is_before(parsed, Version(since))) and (until is None or _is_before(parsed, Version(until)))
+    return not (since and _is_before(parsed, Version(since))) and (
+        until is None or _is_before(parsed, Version(until))
+    )
 
 
 def _is_before(version: Version, bound: Version) -> bool:
     """Compare by the release, unless the bound names more than one."""
-    return (version if bound.public != bound.base_version else Version(version.base_version)) < bound
+    return (
+        version if bound.public != bound.base_version else Version(version.base_version)
+    ) < bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +114,9 @@ class ObservedCase:
     """PEP 440, if it is known."""
     failure: Failure | None
     since: str | None = None
-    """The oldest version that is known to fail so, with none between that does not (default: `version`)."""
+    """The oldest version that is known to fail so, with none between that does not
+    (default: `version`).
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +155,9 @@ class UpdatedFile:
         """The changes as a unified diff."""
         name = str(self.path)
         old, new = self.old.splitlines(), self.new.splitlines()
-        return "\n".join(unified_diff(old, new, f"{name} (old)", f"{name} (new)", lineterm=""))
+        return "\n".join(
+            unified_diff(old, new, f"{name} (old)", f"{name} (new)", lineterm="")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,74 +172,146 @@ class ExpectationUpdate:
 
 
 def label_of(case: str) -> str:
-    """Return the name of a case in a file of known failures: what its brackets hold, or the recipe's name."""
+    """Return the name of a case in a file of known failures: what its brackets hold, or
+    the recipe's name.
+    """
     return case.partition("[")[2].removesuffix("]") or case
 
 
-def updated_expectations(recipe: Path, observed: Sequence[ObservedCase], untested: int) -> UpdatedFile:
-    """Update the known failures of a recipe: in its own list, or in the file that it names.
+def updated_expectations(
+    recipe: Path, observed: Sequence[ObservedCase], untested: int
+) -> UpdatedFile:
+    """Update the known failures of a recipe: in its own list, or in the file that it
+    names.
 
-    An entry whose failure is gone ends at the version that was seen, and holds for older versions as before; a new failure
-    gets an entry that begins with the oldest version that is known to have it.
+    An entry whose failure is gone ends at the version that was seen, and holds for
+    older versions as before; a new failure gets an entry that begins with the oldest
+    version that is known to have it.
     `untested` of its cases were not observed.
     """
     file = _values(read_text(recipe)).get("expect")
     if not isinstance(file, yaml.ScalarNode):
         return _update(recipe, {"expect": observed}, untested)
     path = recipe.parent / file.value
-    return _update(path, {label_of(entry.case.name): [entry] for entry in observed}, untested=0)
+    return _update(
+        path, {label_of(entry.case.name): [entry] for entry in observed}, untested=0
+    )
 
 
-def _update(path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: int) -> UpdatedFile:
-    """Update the lists below these keys. A list may hold for several cases, `untested` of which were not seen."""
+def _update(
+    path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: int
+) -> UpdatedFile:
+    """Update the lists below these keys. A list may hold for several cases, `untested`
+    of which were not seen.
+    """
     old = read_text(path) if path.exists() else ""
-    text = old if not old or old.endswith("\n") else f"{old}\n"
+    text = old
+    if old and not old.endswith("\n"):
+        text = f"{old}\n"
     nodes = _values(text)
     changes: list[ExpectationChange] = []
     left: list[LeftCase] = []
     edits: list[TextChange] = []
     for key, observed in lists.items():
-        node, version, names = nodes.get(key), observed[0].version, ", ".join(seen.case.name for seen in observed)
+        node = nodes.get(key)
         items = node.value if isinstance(node, yaml.SequenceNode) else []
-        known = []
-        replaced: dict[int, str | None] = {}
-        for index, item in enumerate(items):
-            fields = {name.value: value.value for name, value in item.value}
-            stage = Stage(fields["stage"]) if "stage" in fields else None
-            entry = Expectation(fields.get("failure"), fields.get("since"), fields.get("until"), stage=stage)
-            if not applies(entry, version):
-                continue
-            known.append(entry)
-            if untested or any(seen.failure and matches(entry, seen.failure) for seen in observed):
-                continue
-            name = entry.failure or f"stage {entry.stage}"
-            ends = version is not None and (entry.since is None or Version(entry.since) < Version(version))
-            replaced[index] = _closed(text, item, str(version)) if ends else None
-            changes.append(ExpectationChange(names, name, f"{name} until {version}" if ends else None))
-        new = [seen for seen in observed if seen.failure and not any(matches(entry, seen.failure) for entry in known)]
-        failures = {seen.failure.failure_class: seen.failure for seen in new if seen.failure}
+        ended = _EndedEntries.among(text, items, observed, whole=not untested)
+        changes += ended.changes
+        new = [
+            seen
+            for seen in observed
+            if seen.failure
+            and not any(matches(one, seen.failure) for one in ended.known)
+        ]
+        classes = {seen.failure.failure_class for seen in new if seen.failure}
         added = []
-        if new and (untested or len(new) < len(observed) or len(failures) > 1):
+        if new and (untested or len(new) < len(observed) or len(classes) > 1):
             left += [LeftCase(seen.case.name, _DIFFER) for seen in new]
         elif new:
-            [(name, failure)] = failures.items()
-            where = {} if failure.stage is Stage.COMPILE else {"stage": str(failure.stage)}
-            begins = [Version(seen.since or version) for seen in new if version]
-            since = {"since": str(max(begins))} if begins else {}
-            added = [yaml_text({**where, "failure": name, **since})]
-            changes.append(ExpectationChange(names, None, name))
-        if isinstance(node, yaml.SequenceNode) and (added or replaced):
-            edits.append(_list_change(path, text, node, replaced, [(len(items), entry) for entry in added]))
+            names = ", ".join(seen.case.name for seen in observed)
+            added = [_new_entry(new)]
+            changes.append(ExpectationChange(names, None, classes.pop()))
+        if isinstance(node, yaml.SequenceNode) and (added or ended.replaced):
+            at_end = [(len(items), entry) for entry in added]
+            edits.append(_list_change(path, text, node, ended.replaced, at_end))
         elif added:
             title = key if _PLAIN_KEY.fullmatch(key) else yaml_text(key)
             edits.append((len(text), len(text), f"{title}:\n  - {added[0]}\n"))
-    return UpdatedFile(path, old, _with_changes(text, edits) if edits else old, tuple(changes), tuple(left))
+    new_text = _with_changes(text, edits) if edits else old
+    return UpdatedFile(path, old, new_text, tuple(changes), tuple(left))
+
+
+@dataclass
+class _EndedEntries:
+    """The entries of a list that hold for a version, and those that end there."""
+
+    known: list[Expectation] = field(default_factory=list)
+    replaced: dict[int, str | None] = field(default_factory=dict)
+    """The new texts of entries by position; None to remove one."""
+    changes: list[ExpectationChange] = field(default_factory=list)
+
+    @classmethod
+    def among(
+        cls,
+        text: str,
+        items: Sequence[yaml.MappingNode],
+        observed: Sequence[ObservedCase],
+        *,
+        whole: bool,
+    ) -> _EndedEntries:
+        """Compare the entries of a list with cases that were seen. whole: those are all
+        of its cases, so that a failure that was not seen is gone.
+        """
+        found, version = cls(), observed[0].version
+        names = ", ".join(seen.case.name for seen in observed)
+        for index, item in enumerate(items):
+            entry = _entry_of(item)
+            if not applies(entry, version):
+                continue
+            found.known.append(entry)
+            failures = [seen.failure for seen in observed if seen.failure]
+            if not whole or any(matches(entry, failure) for failure in failures):
+                continue
+            begins_here = version is None or (
+                entry.since is not None and Version(entry.since) >= Version(version)
+            )
+            name = entry.failure or f"stage {entry.stage}"
+            if begins_here:
+                found.replaced[index] = None
+                found.changes.append(ExpectationChange(names, name, None))
+            else:
+                found.replaced[index] = _closed(text, item, str(version))
+                until = f"{name} until {version}"
+                found.changes.append(ExpectationChange(names, name, until))
+        return found
+
+
+def _entry_of(item: yaml.MappingNode) -> Expectation:
+    fields = {name.value: value.value for name, value in item.value}
+    stage = Stage(fields["stage"]) if "stage" in fields else None
+    bounds = (fields.get("since"), fields.get("until"))
+    return Expectation(fields.get("failure"), *bounds, stage=stage)
+
+
+def _new_entry(seen: Sequence[ObservedCase]) -> str:
+    """Return an entry for the failure that cases share."""
+    failure = seen[0].failure
+    assert failure
+    entry = {"failure": failure.failure_class}
+    if failure.stage is not Stage.COMPILE:
+        entry = {"stage": str(failure.stage), **entry}
+    begins = [Version(one.since or one.version) for one in seen if one.version]
+    if begins:
+        entry["since"] = str(max(begins))
+    return yaml_text(entry)
 
 
 def _values(text: str) -> dict[str, yaml.Node]:
     """Return the values of the mapping in a text, by their keys."""
     root = yaml.compose(text, Loader=LOADER)
-    return {key.value: value for key, value in root.value} if isinstance(root, yaml.MappingNode) else {}
+    if isinstance(root, yaml.MappingNode):
+        return {key.value: value for key, value in root.value}
+    return {}
 
 
 def _closed(text: str, entry: yaml.MappingNode, until: str) -> str:
@@ -215,17 +319,27 @@ def _closed(text: str, entry: yaml.MappingNode, until: str) -> str:
     start, end = entry.start_mark.index, _end_of(entry)
     for key, value in entry.value:
         if key.value == "until":
-            return f'{text[start : value.start_mark.index]}"{until}"{text[value.end_mark.index : end]}'
+            return (
+                f'{text[start : value.start_mark.index]}"{until}"'
+                f"{text[value.end_mark.index : end]}"
+            )
     last = _end_of(entry.value[-1][1])
-    between = ", " if entry.flow_style else "\n" + " " * entry.start_mark.column
+    if entry.flow_style:
+        between = ", "
+    else:
+        between = "\n" + " " * entry.start_mark.column
     return f'{text[start:last]}{between}until: "{until}"{text[last:end]}'
 
 
-def edited_json_lists(path: Path, text: str, edits: Mapping[str, tuple[Collection[str], Collection[str]]]) -> str:
-    """Return a JSON text with lists of its mapping edited: in order if a list is sorted, else at its end.
+def edited_json_lists(
+    path: Path, text: str, edits: Mapping[str, tuple[Collection[str], Collection[str]]]
+) -> str:
+    """Return a JSON text with lists of its mapping edited: in order if a list is
+    sorted, else at its end.
 
-    `edits` has by the key of the list the entries to remove and those to add. A list that is not there is added. Raises
-    BadFiles if comments stand between entries that share a line.
+    `edits` has by the key of the list the entries to remove and those to add. A list
+    that is not there is added. Raises BadFiles if comments stand between entries that
+    share a line.
     """
     root = yaml.compose(json_as_yaml(text), Loader=LOADER)
     assert isinstance(root, yaml.MappingNode)
@@ -235,23 +349,32 @@ def edited_json_lists(path: Path, text: str, edits: Mapping[str, tuple[Collectio
         new = {entry: json.dumps(entry, ensure_ascii=False) for entry in sorted(added)}
         if name in lists:
             values = [item.value for item in lists[name].value]
-            gone = {index: None for index, value in enumerate(values) if value in removed}
+            gone = {
+                index: None for index, value in enumerate(values) if value in removed
+            }
             is_sorted = values == sorted(values)
             at = [
-                (bisect_left(values, entry) if is_sorted else len(values), new[entry]) for entry in new if entry not in values
+                (bisect_left(values, entry) if is_sorted else len(values), new[entry])
+                for entry in new
+                if entry not in values
             ]
             if at or gone:
                 changes.append(_list_change(path, text, lists[name], gone, at))
         elif new:
-            start = root.value[-1][0].start_mark.index  # a key in front of the last one needs no other comma
+            # a key in front of the last one needs no other comma
+            start = root.value[-1][0].start_mark.index
             indent = text[text.rfind("\n", 0, start) + 1 : start]
             entries = ",".join(f"\n{indent * 2}{entry}" for entry in new.values())
-            changes.append((start, start, f"{json.dumps(name)}: [{entries}\n{indent}],\n{indent}"))
+            changes.append(
+                (start, start, f"{json.dumps(name)}: [{entries}\n{indent}],\n{indent}")
+            )
     return _with_changes(text, changes)
 
 
 def _with_changes(text: str, changes: Sequence[TextChange]) -> str:
-    """Return the text with changes. Of two insertions at one position, the first one given comes first."""
+    """Return the text with changes. Of two insertions at one position, the first one
+    given comes first.
+    """
     parts, done = [], 0
     for start, end, new in sorted(changes, key=lambda change: change[0]):
         parts += [text[done:start], new]
@@ -260,25 +383,44 @@ def _with_changes(text: str, changes: Sequence[TextChange]) -> str:
 
 
 def _list_change(
-    path: Path, text: str, node: yaml.SequenceNode, replaced: Mapping[int, str | None], added: Sequence[tuple[int, str]]
+    path: Path,
+    text: str,
+    node: yaml.SequenceNode,
+    replaced: Mapping[int, str | None],
+    added: Sequence[tuple[int, str]],
 ) -> TextChange:
-    """Return the change that edits a list. Comments above an entry, except the first, belong to it.
+    """Return the change that edits a list. Comments above an entry, except the first,
+    belong to it.
 
-    `replaced` has the new texts of entries by their numbers, None to remove one; `added` has new entries, each with the number
-    of the entry in front of which it comes.
+    `replaced` has the new texts of entries by their numbers, None to remove one;
+    `added` has new entries, each with the number of the entry in front of which it
+    comes.
     """
     items, in_brackets = node.value, bool(node.flow_style)
-    old = [replaced.get(index, text[item.start_mark.index : _end_of(item)]) for index, item in enumerate(items)]
+    old = [
+        replaced.get(index, text[item.start_mark.index : _end_of(item)])
+        for index, item in enumerate(items)
+    ]
     entries = [
         new
         for *_, new in sorted(
-            [*((index, 1, new) for index, new in enumerate(old) if new), *((index, 0, new) for index, new in added)]
+            [
+                *((index, 1, new) for index, new in enumerate(old) if new),
+                *((index, 0, new) for index, new in added),
+            ]
         )
     ]
-    lines = [node.start_mark.line if in_brackets else -1, *(item.start_mark.line for item in items)]
-    if len(lines) == 1 or len(set(lines)) < len(lines) or not (entries or in_brackets):  # YAML needs brackets then
+    lines = [
+        node.start_mark.line if in_brackets else -1,
+        *(item.start_mark.line for item in items),
+    ]
+    # YAML needs brackets then
+    if len(lines) == 1 or len(set(lines)) < len(lines) or not (entries or in_brackets):
         return _short_list_change(path, text, node, entries)
-    newline = "\r\n" if "\r\n" in text else "\n"
+    if "\r\n" in text:
+        newline = "\r\n"
+    else:
+        newline = "\n"
     begin = done = text.rfind("\n", 0, items[0].start_mark.index) + 1
     prefix = text[begin : items[0].start_mark.index]  # the dash of YAML, too
     blocks = [(index, 0, prefix + new, newline) for index, new in added]
@@ -292,32 +434,68 @@ def _list_change(
             blocks.append((index, 1, before, behind.lstrip()[1:] if comma else behind))
         done = after
     blocks.sort()
-    last = len(blocks) if comma else len(blocks) - 1  # the last one may have none
-    written = [before + "," * (in_brackets and place < last) + behind for place, (*_, before, behind) in enumerate(blocks)]
+    # the last one may have none
+    if comma:
+        last = len(blocks)
+    else:
+        last = len(blocks) - 1
+    written = [
+        before + "," * (in_brackets and place < last) + behind
+        for place, (*_, before, behind) in enumerate(blocks)
+    ]
     return begin, min(done, len(text)), "".join(written)
 
 
-def _short_list_change(path: Path, text: str, node: yaml.SequenceNode, entries: Sequence[str]) -> TextChange:
-    """Return the list written again: one that is or becomes empty, or has several entries on a line."""
+def _short_list_change(
+    path: Path, text: str, node: yaml.SequenceNode, entries: Sequence[str]
+) -> TextChange:
+    """Return the list written again: one that is or becomes empty, or has several
+    entries on a line.
+    """
     start, end, line = node.start_mark.index, _end_of(node), f"[{', '.join(entries)}]"
     if not node.flow_style:
-        return len(text[:start].rstrip()), end, f" {line}"  # behind the colon of the key
+        # behind the colon of the key
+        return len(text[:start].rstrip()), end, f" {line}"
     if text[start:end].replace("\t", " ") != json_as_yaml(text)[start:end]:
-        message = "the comments of this list have no clear place; write each entry on a line of its own."
-        raise BadFiles([Problem(str(path), node.start_mark.line + 1, node.start_mark.column + 1, message)])
+        message = (
+            "the comments of this list have no clear place; write each entry on a "
+            "line of its own."
+        )
+        raise BadFiles(
+            [
+                Problem(
+                    str(path),
+                    node.start_mark.line + 1,
+                    node.start_mark.column + 1,
+                    message,
+                )
+            ]
+        )
     if node.start_mark.column + len(line) <= _WIDTH:
         return start, end, line
     indent = re.match(r"[ \t]*", text[text.rfind("\n", 0, start) + 1 :])[0]  # type: ignore[index]
-    return start, end, "[" + ",".join(f"\n{indent * 2 or '  '}{entry}" for entry in entries) + f"\n{indent}]"
+    return (
+        start,
+        end,
+        "["
+        + ",".join(f"\n{indent * 2 or '  '}{entry}" for entry in entries)
+        + f"\n{indent}]",
+    )
 
 
 def _end_of(node: yaml.Node) -> int:
-    """Return the position behind a value, without the comments and blank lines that follow it."""
+    """Return the position behind a value, without the comments and blank lines that
+    follow it.
+    """
     if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
         return int(node.end_mark.index)
-    return _end_of(node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1])
+    return _end_of(
+        node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
+    )
 
 
 def _line_end(text: str, position: int) -> int:
     end = text.find("\n", position)
-    return len(text) if end < 0 else end
+    if end < 0:
+        return len(text)
+    return end

@@ -1,4 +1,6 @@
-"""What a compiler family contributes to recipes: backends, phases, kinds of input and keys; and the text of a new recipe."""
+"""What a compiler family contributes to recipes: backends, phases, kinds of input and
+keys; and the text of a new recipe.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,14 @@ class RecipeFamily:
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Words that people write for a backend."""
     chips: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Architectures such as `gfx942` and `sm_86` that any release compiles for, by backend."""
+    """Architectures such as `gfx942` and `sm_86` that any release compiles for, by
+    backend.
+    """
     phases: tuple[str, ...] = ()
     """Where the compiler can stop, in order."""
-    inputs: Mapping[str, InputKind] = field(default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE})
+    inputs: Mapping[str, InputKind] = field(
+        default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE}
+    )
     """By suffix."""
     any_input: bool = False
     """Whether files with other suffixes are accepted too."""
@@ -51,10 +57,14 @@ class RecipeFamily:
     flag: str = "-O3"
     """An example, for a new recipe."""
     keys: str = "triage.recipes.recipe:RecipeFormat"
-    """`module:Class` of the model, which is imported on first use because pydantic models are slow to import."""
+    """`module:Class` of the model, which is imported on first use because pydantic
+    models are slow to import.
+    """
 
     def kind_of(self, suffix: str) -> InputKind | None:
-        """Return the kind of an input with that suffix (with its dot), or None if the family does not accept it."""
+        """Return the kind of an input with that suffix (with its dot), or None if the
+        family does not accept it.
+        """
         return self.inputs.get(suffix, InputKind.OTHER if self.any_input else None)
 
     def check_chip(self, target: Target) -> None:
@@ -62,7 +72,10 @@ class RecipeFamily:
         known, chip = self.chips.get(target.backend, ()), target.chip or ""
         if known and _ARCHITECTURE.fullmatch(chip) and chip not in known:
             nearest = did_you_mean(chip, known)
-            raise BadInput(f"no release of {self.name} is known to compile for {chip}{nearest} A recipe may name any chip")
+            raise BadInput(
+                f"no release of {self.name} is known to compile for {chip}{nearest} A "
+                "recipe may name any chip"
+            )
 
     def model(self) -> type[RecipeFormat]:
         """Import the model of a recipe's keys."""
@@ -108,41 +121,95 @@ class RecipeStart:
     """Keys whose values the user has to write."""
 
 
-def new_recipe(families: RecipeFamilies, title: str, input_path: str, start: RecipeStart) -> str:
-    """Return the YAML text of a recipe whose name is made from a title, with comments on further keys."""
+def new_recipe(
+    families: RecipeFamilies, title: str, input_path: str, start: RecipeStart
+) -> str:
+    """Return the YAML text of a recipe whose name is made from a title, with comments
+    on further keys.
+    """
     family, target = families[start.family], start.target
     name = name_from(title) or start.family
-    summary = f"{name} on {target.chip or target.backend}" if target else name
+    if target:
+        summary = f"{name} on {target.chip or target.backend}"
+    else:
+        summary = name
     lines = [f"# {line}" for note in start.notes for line in note.splitlines()]
-    lines += yaml_lines({"name": name, "summary": summary, "compiler": start.family, "input": input_path})
-    lines += [f"# {start.comment}"] if start.comment else []
+    lines += yaml_lines(
+        {
+            "name": name,
+            "summary": summary,
+            "compiler": start.family,
+            "input": input_path,
+        }
+    )
+    if start.comment:
+        lines += [f"# {start.comment}"]
     lines += yaml_lines(start.keys, start.guessed)
     if target:
-        values = {"backend": target.backend, "chip": target.chip, "devices": target.devices}
-        lines.append(f"target: {yaml_text({key: value for key, value in values.items() if value is not None})}")
+        values = {
+            "backend": target.backend,
+            "chip": target.chip,
+            "devices": target.devices,
+        }
+        known = {key: value for key, value in values.items() if value is not None}
+        lines.append(f"target: {yaml_text(known)}")
     if start.flags:
-        lines += ["flags:", *(f"  - {json.dumps(flag, ensure_ascii=False)}" for flag in start.flags)]
+        lines += [
+            "flags:",
+            *(f"  - {json.dumps(flag, ensure_ascii=False)}" for flag in start.flags),
+        ]
     if start.env:
-        lines += ["env:", *(f"  {variable}: {json.dumps(value, ensure_ascii=False)}" for variable, value in start.env.items())]
+        lines += [
+            "env:",
+            *(
+                f"  {variable}: {json.dumps(value, ensure_ascii=False)}"
+                for variable, value in start.env.items()
+            ),
+        ]
     lines += yaml_lines({"phase": start.phase} if start.phase else {})
     lines.append("limits: {timeout: 120s, memory: 8GiB}")
     if start.expect:
-        lines += ["expect:", *(f"  - {{failure: {failure}}}" for failure in start.expect)]
-    lines += ["", "# Further keys. since: the first version; until: the first version without it."]
+        lines += [
+            "expect:",
+            *(f"  - {{failure: {failure}}}" for failure in start.expect),
+        ]
+    lines += [
+        "",
+        (
+            "# Further keys. since: the first version; until: the first version "
+            "without it."
+        ),
+    ]
     if family.flags and not start.flags:
-        lines.append(f'# flags: ["{family.flag}", {{flag: "{family.flag}", since: "3.5.0", until: "3.9.0"}}]')
+        lines.append(
+            f'# flags: ["{family.flag}", {{flag: "{family.flag}", since: "3.5.0", '
+            f'until: "3.9.0"}}]'
+        )
     if family.phases and start.phase is None:
         lines.append(f"# phase: {family.phases[len(family.phases) // 2]}")
     key, choices = family.axis
-    places = (*SECTIONS, *family.sections) if family.flags else (*family.sections, "target")
-    lines.append(f"# matrix: {{{key}: [{choices}]}}  # a case for each value; ${{{key}}} is replaced in {', '.join(places)}")
+    if family.flags:
+        places = (*SECTIONS, *family.sections)
+    else:
+        places = (*family.sections, "target")
+    lines.append(
+        f"# matrix: {{{key}: [{choices}]}}  # a case for each value; ${{{key}}} is "
+        f"replaced in {', '.join(places)}"
+    )
     if not start.expect:
-        lines.append('# expect: [{failure: timeout, since: "3.1.0", until: "3.8.0", issue: "owner/repo#123"}]')
+        lines.append(
+            '# expect: [{failure: timeout, since: "3.1.0", until: "3.8.0", issue: '
+            '"owner/repo#123"}]'
+        )
     return "\n".join(lines) + "\n"
 
 
 def with_questions(text: str, names: Sequence[str]) -> str:
     """Write `?` for the values of keys that are not known."""
     for name in names:
-        text = re.sub(rf"(?m)^  {name}: (.*?)(?:  #.*)?$", rf'  {name}: "?"  # not known; \1 does not compile', text)
+        text = re.sub(
+            rf"(?m)^  {name}: (.*?)(?:  #.*)?$",
+            rf'  {name}: "?"  # not known; \1 does not compile',
+            text,
+        )
     return text

@@ -1,4 +1,6 @@
-"""Read recipe files into cases, one for each combination of a matrix; report all mistakes of all files at once."""
+"""Read recipe files into cases, one for each combination of a matrix; report all
+mistakes of all files at once.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ from typing import Any
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits
-from triage.recipes.document import ConfigDocument, Loc, parse_document, read_document, read_text, why_unreadable
+from triage.recipes.document import (
+    ConfigDocument,
+    Loc,
+    parse_document,
+    read_document,
+    read_text,
+    why_unreadable,
+)
 from triage.recipes.expectations import label_of
 from triage.recipes.family import SECTIONS, RecipeFamilies, RecipeFamily
 from triage.recipes.mapping import checked
@@ -39,22 +48,29 @@ _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 Choice = dict[str, str]
 
 
-def load_recipes(paths: Sequence[Path], families: RecipeFamilies, failure_names: Collection[str] = ()) -> tuple[Case, ...]:
-    """Read every case of the recipes in `paths`: files, and folders searched for *.yaml and *.yml.
+def load_recipes(
+    paths: Sequence[Path], families: RecipeFamilies, failure_names: Collection[str] = ()
+) -> tuple[Case, ...]:
+    """Read every case of the recipes in `paths`: files, and folders searched for *.yaml
+    and *.yml.
 
-    The cases keep the order of the paths; a folder's files are sorted, and the last key of a matrix changes fastest.
+    The cases keep the order of the paths; a folder's files are sorted, and the last key
+    of a matrix changes fastest.
 
     Args:
         paths: Named in problems as they are given here.
         families: The compiler families of `compiler`.
-        failure_names: The failure classes and families that `expect` may name; empty accepts any.
+        failure_names: The failure classes and families that `expect` may name; empty
+            accepts any.
 
     Raises:
         BadFiles: with the problems of all files.
         BadInput: `paths` is empty.
     """
     if not paths:
-        raise BadInput("no recipe was named; give a recipe file or a folder of recipes.")
+        raise BadInput(
+            "no recipe was named; give a recipe file or a folder of recipes."
+        )
     files: dict[str, Path] = {}  # by the real path
     problems: list[Problem] = []
     for path in paths:
@@ -74,7 +90,10 @@ def load_recipes(paths: Sequence[Path], families: RecipeFamilies, failure_names:
             here = str(document.problem(("name",), "")).removesuffix(": ")
             first = names.setdefault(own[0].recipe, here)
             if first != here:
-                message = f'the name "{own[0].recipe}" is already used at {first}; give each recipe its own name.'
+                message = (
+                    f'the name "{own[0].recipe}" is already used at {first}; give '
+                    "each recipe its own name."
+                )
                 document.report(("name",), message)
         problems += document.in_order()
     if problems:
@@ -83,7 +102,9 @@ def load_recipes(paths: Sequence[Path], families: RecipeFamilies, failure_names:
 
 
 def check_recipe(families: RecipeFamilies, text: str) -> None:
-    """Check a recipe's text, without looking for its input. BadFiles with every mistake."""
+    """Check a recipe's text, without looking for its input. BadFiles with every
+    mistake.
+    """
     document = parse_document("new recipe", text, _START)
     _cases(document, Path(), families, None, ())
     if document.problems:
@@ -91,7 +112,9 @@ def check_recipe(families: RecipeFamilies, text: str) -> None:
 
 
 def _recipe_files(path: Path, problems: list[Problem]) -> list[Path]:
-    """Return the recipes that a path stands for: itself, or those below a folder in sorted order, without hidden ones."""
+    """Return the recipes that a path stands for: itself, or those below a folder in
+    sorted order, without hidden ones.
+    """
     unreadable: list[OSError] = []
     found: list[Path] = []
     message = ""
@@ -102,14 +125,26 @@ def _recipe_files(path: Path, problems: list[Problem]) -> list[Path]:
     if stat.S_ISDIR(mode):
         for parent, folders, names in os.walk(path, onerror=unreadable.append):
             folders[:] = [name for name in folders if not name.startswith(".")]
-            found += [Path(parent, name) for name in names if re.fullmatch(r"[^.].*\.ya?ml", name)]
+            found += [
+                Path(parent, name)
+                for name in names
+                if re.fullmatch(r"[^.].*\.ya?ml", name)
+            ]
         found = sorted(file for file in found if not re.match(EXPECT_FILE, file.name))
-        problems += [Problem(error.filename, None, None, why_unreadable(path, error)) for error in unreadable]
+        problems += [
+            Problem(error.filename, None, None, why_unreadable(path, error))
+            for error in unreadable
+        ]
         if not found and not unreadable:
-            message = "this folder has no recipe: no *.yaml or *.yml file in it or below it."
+            message = (
+                "this folder has no recipe: no *.yaml or *.yml file in it or below it."
+            )
     elif path.suffix in _INPUTS and mode:
         new = f"triage recipe new {path.stem}.yaml --input {path}"
-        message = f"this is an input ({path.suffix}), not a recipe; `{new}` writes a recipe for it."
+        message = (
+            f"this is an input ({path.suffix}), not a recipe; `{new}` writes a recipe "
+            "for it."
+        )
     elif mode and not stat.S_ISREG(mode):
         message = "this is not a file or a folder; give a recipe file."
     elif mode:
@@ -126,7 +161,9 @@ def _cases(
     folder: Path | None,
     failure_names: Collection[str],
 ) -> list[Case]:
-    """Return the cases of a recipe whose relative paths start at `folder`. The document gets the problems."""
+    """Return the cases of a recipe whose relative paths start at `folder`. The document
+    gets the problems.
+    """
     data = document.data
     if not isinstance(data, dict):
         checked(document, RecipeFormat)
@@ -134,8 +171,14 @@ def _cases(
     compiler = str(data.get("compiler", next(iter(families))))
     family = families.get(compiler, RecipeFamily(compiler, any_input=True))
     if compiler not in families:
-        nicknames = {nickname: each.name for each in families.values() for nickname in each.nicknames}
-        document.report(("compiler",), unknown_word(compiler, "compiler", families, nicknames))
+        nicknames = {
+            nickname: each.name
+            for each in families.values()
+            for nickname in each.nicknames
+        }
+        document.report(
+            ("compiler",), unknown_word(compiler, "compiler", families, nicknames)
+        )
     # The recipe's own rules define further classes.
     setting = Setting(family, folder, () if "rules" in data else sorted(failure_names))
     cases = []
@@ -145,25 +188,40 @@ def _cases(
             continue
         inputs: list[tuple[Choice, Path]] = [({}, locate(source.parent, recipe.input))]
         if is_pattern(recipe.input) and folder is not None:
-            inputs = [({FILE: name}, path) for name, path in matching(folder, recipe.input)]
+            inputs = [
+                ({FILE: name}, path) for name, path in matching(folder, recipe.input)
+            ]
         for label, path in inputs:
             matrix = tuple((choice | label).items())
-            brackets = f"[{','.join(f'{key}={value}' for key, value in matrix)}]" if matrix else ""
+            if matrix:
+                brackets = f"[{','.join(f'{key}={value}' for key, value in matrix)}]"
+            else:
+                brackets = ""
             case = Case(
                 recipe=recipe.name,
                 name=f"{recipe.name}{brackets}",
                 summary=recipe.summary,
                 compiler=family.name,
                 source=source.absolute(),
-                input=Input(path, family.kind_of(path.suffix) or InputKind.OTHER, tuple(recipe.args.items())),
-                target=Target(recipe.target.backend, recipe.target.chip, recipe.target.devices),
+                input=Input(
+                    path,
+                    family.kind_of(path.suffix) or InputKind.OTHER,
+                    tuple(recipe.args.items()),
+                ),
+                target=Target(
+                    recipe.target.backend, recipe.target.chip, recipe.target.devices
+                ),
                 flags=tuple(
-                    Flag(entry) if isinstance(entry, str) else Flag(entry.flag, entry.since, entry.until)
+                    Flag(entry)
+                    if isinstance(entry, str)
+                    else Flag(entry.flag, entry.since, entry.until)
                     for entry in recipe.flags
                 ),
                 phase=recipe.phase,
                 limits=recipe.limits.value(Limits()),
-                expect=() if isinstance(recipe.expect, str) else tuple(item.value() for item in recipe.expect),
+                expect=()
+                if isinstance(recipe.expect, str)
+                else tuple(item.value() for item in recipe.expect),
                 matrix=matrix,
                 env=tuple(recipe.env.items()),
             )
@@ -174,16 +232,25 @@ def _cases(
     return cases
 
 
-def _with_expectations(cases: Sequence[Case], path: Path, setting: Setting) -> list[Case]:
-    """Return the cases with the known failures in a file: a list for each case, in the form of the recipe's own `expect`."""
-    if re.fullmatch(r"(\s*(#.*)?\n?)*", read_text(path)):  # all entries were removed, or none was written yet
+def _with_expectations(
+    cases: Sequence[Case], path: Path, setting: Setting
+) -> list[Case]:
+    """Return the cases with the known failures in a file: a list for each case, in the
+    form of the recipe's own `expect`.
+    """
+    # all entries were removed, or none was written yet
+    if re.fullmatch(r"(\s*(#.*)?\n?)*", read_text(path)):
         return list(cases)
     document = read_document(path, "write `CASE: [{failure: timeout}]`")
     lists = checked(document, dict[str, list[ExpectFormat]], context=setting) or {}
     labels = [label_of(case.name) for case in cases]
     for label in document.data if isinstance(document.data, dict) else ():
         if label not in labels:
-            document.report((label,), f'the recipe has no case "{label}"{did_you_mean(label, labels)}', at_key=True)
+            document.report(
+                (label,),
+                f'the recipe has no case "{label}"{did_you_mean(label, labels)}',
+                at_key=True,
+            )
     if document.problems:
         raise BadFiles(document.in_order())
     return [
@@ -192,45 +259,92 @@ def _with_expectations(cases: Sequence[Case], path: Path, setting: Setting) -> l
     ]
 
 
-def _choices(document: ConfigDocument, sections: Sequence[str]) -> Iterator[tuple[Choice, dict[str, Any]]]:
-    """Yield every combination in the file's order, the last key changing fastest, and the data with its values filled in.
+def _choices(
+    document: ConfigDocument, sections: Sequence[str]
+) -> Iterator[tuple[Choice, dict[str, Any]]]:
+    """Yield every combination in the file's order, the last key changing fastest, and
+    the data with its values filled in.
 
-    What is wrong with the placeholders is reported. Without a matrix there is one empty combination.
+    What is wrong with the placeholders is reported. Without a matrix there is one empty
+    combination.
     """
     matrix = document.data.get("matrix", {})
-    keys: dict[str, Any] = matrix if isinstance(matrix, dict) else {}
-    valid = {key: values for key, values in keys.items() if isinstance(values, list) and values}
-    valid = {key: values for key, values in valid.items() if all(isinstance(value, str) for value in values)}
+    keys: dict[str, Any]
+    if isinstance(matrix, dict):
+        keys = matrix
+    else:
+        keys = {}
+    valid = {
+        key: values
+        for key, values in keys.items()
+        if isinstance(values, list) and values
+    }
+    valid = {
+        key: values
+        for key, values in valid.items()
+        if all(isinstance(value, str) for value in values)
+    }
     count = prod(map(len, valid.values()))
     if count > MAX_CASES:
-        document.report(("matrix",), f"the matrix has {count} combinations; the limit is {MAX_CASES}.", at_key=True)
+        document.report(
+            ("matrix",),
+            f"the matrix has {count} combinations; the limit is {MAX_CASES}.",
+            at_key=True,
+        )
         valid = {}
     used: set[str] = set()
     places = ", ".join(sections)
 
     def filled(data: Any, choice: Choice, loc: Loc) -> Any:
         if isinstance(data, dict):
-            return {key: filled(value, choice, (*loc, key)) for key, value in data.items()}
+            return {
+                key: filled(value, choice, (*loc, key)) for key, value in data.items()
+            }
         if isinstance(data, list):
-            return [filled(value, choice, (*loc, number)) for number, value in enumerate(data)]
+            return [
+                filled(value, choice, (*loc, number))
+                for number, value in enumerate(data)
+            ]
         if data is None or "${" not in data:
             return data
-        if loc[0] not in sections or (loc[0] == "flags" and loc[-1] in {"since", "until"}):
-            document.report(loc, f'"{data}": placeholders are replaced only in {places}.')
+        if loc[0] not in sections or (
+            loc[0] == "flags" and loc[-1] in {"since", "until"}
+        ):
+            document.report(
+                loc, f'"{data}": placeholders are replaced only in {places}.'
+            )
             return data
         for name in _PLACEHOLDER.findall(data):
-            used.add(name if name in keys else closest(name, keys) or name)  # a mistyped name uses the key that it means
+            # a mistyped name uses the key that it means
+            used.add(name if name in keys else closest(name, keys) or name)
             if name not in keys and keys is matrix:
-                known = f"The matrix has {', '.join(keys)}." if keys else "The recipe has no matrix."
-                document.report(loc, f'"${{{name}}}" is not a matrix key{did_you_mean(name, keys)} {known}')
+                if keys:
+                    known = f"The matrix has {', '.join(keys)}."
+                else:
+                    known = "The recipe has no matrix."
+                document.report(
+                    loc,
+                    (
+                        f'"${{{name}}}" is not a matrix key{did_you_mean(name, keys)} '
+                        f"{known}"
+                    ),
+                )
         if "${" in _PLACEHOLDER.sub("", data):
-            document.report(loc, f'"{data}" has a ${{ that is not closed; write ${{key}}.')
+            document.report(
+                loc, f'"{data}" has a ${{ that is not closed; write ${{key}}.'
+            )
         return _PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), data)
 
-    combinations = [dict(zip(valid, values, strict=True)) for values in product(*valid.values())]
+    combinations = [
+        dict(zip(valid, values, strict=True)) for values in product(*valid.values())
+    ]
     choices = [(choice, filled(document.data, choice, ())) for choice in combinations]
     for key in keys:
         if key not in used:
             advice = f"write ${{{key}}} in {places}, or remove the key."
-            document.report(("matrix", key), f'nothing uses the matrix key "{key}": {advice}', at_key=True)
+            document.report(
+                ("matrix", key),
+                f'nothing uses the matrix key "{key}": {advice}',
+                at_key=True,
+            )
     yield from choices

@@ -1,4 +1,6 @@
-"""Mappings of YAML files as pydantic models: the types check values and describe them to editors."""
+"""Mappings of YAML files as pydantic models: the types check values and describe them
+to editors.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +26,29 @@ from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from triage.model.errors import BadFiles
 from triage.recipes.document import ConfigDocument, Loc
-from triage.recipes.values import closest, did_you_mean, parse_duration, parse_size, yaml_text
+from triage.recipes.values import (
+    closest,
+    did_you_mean,
+    parse_duration,
+    parse_size,
+    yaml_text,
+)
 
 Content = TypeVar("Content")
 
 
 class MappingFormat(BaseModel):
-    """A mapping with these keys and no others. A message about a key shows the first example of its field."""
+    """A mapping with these keys and no others. A message about a key shows the first
+    example of its field.
+    """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        defer_build=True,
+        allow_inf_nan=False,
+    )
 
 
 class AtKey(ValueError):
@@ -51,13 +67,20 @@ class Matching:
     advice: str
     """What is wrong with another text and what to write; `{text}` is the text."""
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         """Check the text."""
-        return core_schema.no_info_after_validator_function(self._check, handler(source))
+        return core_schema.no_info_after_validator_function(
+            self._check, handler(source)
+        )
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
         """Add the pattern."""
-        return {**handler(schema), "pattern": rf"^({self.regex})$|\$\{{"}  # or a placeholder
+        # or a placeholder
+        return {**handler(schema), "pattern": rf"^({self.regex})$|\$\{{"}
 
     def _check(self, text: str) -> str:
         if not re.fullmatch(self.regex, text):
@@ -74,56 +97,92 @@ def _not_empty(text: str) -> str:
 def _one_value(value: Any) -> Any:
     if isinstance(value, str):
         return value
-    raise ValueError(f"expected one value here, not {'a list' if isinstance(value, list) else 'a mapping'}.")
+    raise ValueError(
+        "expected one value here, not "
+        f"{'a list' if isinstance(value, list) else 'a mapping'}."
+    )
 
 
 def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
+    if isinstance(value, str):
+        return [value]
+    return value
 
 
 def _as_mapping(value: Any) -> Any:
     names = _as_list(value)
-    return dict.fromkeys(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else value
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        return dict.fromkeys(names)
+    return value
 
 
 PLACEHOLDER = {"type": "string", "pattern": r"\$\{[^{}]+\}"}
 SCALAR = {"type": ["string", "number", "boolean"]}
 Scalar = Annotated[str, WithJsonSchema(SCALAR)]
 """Any scalar, as the text in the file."""
-Text = Annotated[str, AfterValidator(_not_empty), WithJsonSchema({**SCALAR, "pattern": r"\S"})]
+Text = Annotated[
+    str, AfterValidator(_not_empty), WithJsonSchema({**SCALAR, "pattern": r"\S"})
+]
 """A scalar that is not empty, as the text in the file."""
 OneOrMore = BeforeValidator(_as_list, json_schema_input_type=Text | list[Text])
 """Lets one text stand for a list of one."""
 Texts = Annotated[tuple[Text, ...], OneOrMore]
-Word = Annotated[Text, Matching(r"\S+", '"{text}" contains white space; write one word.')]
+Word = Annotated[
+    Text, Matching(r"\S+", '"{text}" contains white space; write one word.')
+]
 OneValue = BeforeValidator(_one_value)
 """Runs before the validators in front of it."""
 Duration = Annotated[
-    float, BeforeValidator(parse_duration), OneValue, WithJsonSchema({"type": ["string", "number"], "pattern": "^[0-9]"})
+    float,
+    BeforeValidator(parse_duration),
+    OneValue,
+    WithJsonSchema({"type": ["string", "number"], "pattern": "^[0-9]"}),
 ]
 Size = Annotated[
-    int, BeforeValidator(parse_size), OneValue, WithJsonSchema({"type": "string", "pattern": r"^[0-9.]+ ?([kKMGT]i?)B$"})
+    int,
+    BeforeValidator(parse_size),
+    OneValue,
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9.]+ ?([kKMGT]i?)B$"}),
 ]
-_NAME_ADVICE = '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.'
+_NAME_ADVICE = (
+    '"{text}" cannot be set: write a name of letters, digits and _, but not TMPDIR.'
+)
 _Name = Annotated[str, Matching(r"(?!TMPDIR$)[A-Za-z_][A-Za-z0-9_]*", _NAME_ADVICE)]
 Variables = Annotated[
-    dict[_Name, Scalar | None], BeforeValidator(_as_mapping, json_schema_input_type=list[_Name] | dict[_Name, Scalar])
+    dict[_Name, Scalar | None],
+    BeforeValidator(
+        _as_mapping, json_schema_input_type=list[_Name] | dict[_Name, Scalar]
+    ),
 ]
-"""Environment variables: a list of names to pass on, whose values are None, or a mapping of names to values."""
+"""Environment variables: a list of names to pass on, whose values are None, or a
+mapping of names to values.
+"""
 
 
-def checked(document: ConfigDocument, kind: type[Content], data: Any = None, context: object = None) -> Content | None:
-    """Return the content of a file, or None if it has mistakes, which are added to those of the document.
+def checked(
+    document: ConfigDocument,
+    kind: type[Content],
+    data: Any = None,
+    context: object = None,
+) -> Content | None:
+    """Return the content of a file, or None if it has mistakes, which are added to
+    those of the document.
 
-    `data` is checked instead of the document's, with the same places; `context` is passed to the checks.
+    `data` is checked instead of the document's, with the same places; `context` is
+    passed to the checks.
     """
     key: Any = kind
     try:
-        content = _adapter(key).validate_python(document.data if data is None else data, context=context)
+        content = _adapter(key).validate_python(
+            document.data if data is None else data, context=context
+        )
     except ValidationError as error:
         _report(error, document, kind)
         content = None
-    return None if document.problems else content
+    checked: Content | None = content
+    if not document.problems:
+        return checked
+    return None
 
 
 @cache
@@ -140,7 +199,10 @@ def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
 
 
 def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None:
-    errors = [(details, document.resolve(details["loc"])) for details in error.errors(include_url=False)]
+    errors = [
+        (details, document.resolve(details["loc"]))
+        for details in error.errors(include_url=False)
+    ]
     meant = set()  # a mistyped key is not reported as missing too
     for details, loc in errors:
         if details["type"] in _EXTRA:
@@ -150,11 +212,19 @@ def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None
         if details["type"] == "missing":
             loc = (*loc, details["loc"][-1])
         at_key = details["type"] in _EXTRA or details["loc"][-1:] == ("[key]",)
-        # An empty value, a placeholder that the matrix does not fill, and wrong entries of a list have problems of their own.
-        is_reported = (value is None and not document.nulls) or (isinstance(value, str) and "${" in value)
+        # An empty value, a placeholder that the matrix does not fill, and wrong entries
+        # of a list have problems of their own.
+        is_reported = (value is None and not document.nulls) or (
+            isinstance(value, str) and "${" in value
+        )
         is_reported = is_reported or (details["type"] == "too_short" and bool(value))
-        if at_key or not (is_reported or (details["type"] == "missing" and loc in meant)):
-            place = (*loc, cause.key) if isinstance(cause, AtKey) else loc
+        if at_key or not (
+            is_reported or (details["type"] == "missing" and loc in meant)
+        ):
+            if isinstance(cause, AtKey):
+                place = (*loc, cause.key)
+            else:
+                place = loc
             document.report(place, _message(details, loc, kind), at_key=at_key)
 
 
@@ -163,33 +233,59 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
     value, context = details["input"], details.get("ctx", {})
     at = next((at for at in reversed(range(len(loc))) if isinstance(loc[at], str)), -1)
     key, known = str(loc[at]) if at >= 0 else "", _fields_at(loc[: max(at, 0)], kind)
-    examples = known[key].examples if key in known else None
-    advice = f": write `{key}: {yaml_text(examples[0])}`." if examples else "."
+    if key in known:
+        examples = known[key].examples
+    else:
+        examples = None
+    if examples:
+        advice = f": write `{key}: {yaml_text(examples[0])}`."
+    else:
+        advice = "."
     match details["type"]:
         case "value_error":
             return str(context["error"])
         case "missing":
             return f'the key "{key}" is missing{advice.replace("write", "add")}'
         case "extra_forbidden" | "unexpected_keyword_argument":
-            keys = f" Keys: {', '.join(known)}." if known else ""
+            if known:
+                keys = f" Keys: {', '.join(known)}."
+            else:
+                keys = ""
             return f'"{key}" is not a key here{did_you_mean(key, known)}{keys}'
         case "literal_error" | "enum":
             return f'"{value}" is not one of the choices: write {context["expected"]}.'
         case "too_short":
             return f'the list of "{key}" is empty: give it values or remove the key.'
-    shape = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, Mapping) else f'"{value}"'
-    wanted = details["msg"].removeprefix("Input should be ").partition(",")[0].partition(" or instance")[0]
+    if isinstance(value, list):
+        shape = "a list"
+    elif isinstance(value, Mapping):
+        shape = "a mapping"
+    else:
+        shape = f'"{value}"'
+    wanted = (
+        details["msg"]
+        .removeprefix("Input should be ")
+        .partition(",")[0]
+        .partition(" or instance")[0]
+    )
     for pydantic_word, word in _WORDS.items():
         wanted = wanted.replace(pydantic_word, word)
     if not key:
-        return f"the file must be {wanted} of keys such as `{next(iter(known), 'key')}: …`, not {shape}."
+        return (
+            f"the file must be {wanted} of keys such as `{next(iter(known), 'key')}: "
+            f"…`, not {shape}."
+        )
     if key not in known and wanted == "a list":  # a key of the user's own
         advice = f": write `{key}: [{value}]`."
-    subject = f'an entry of "{key}"' if isinstance(loc[-1], int) else f'"{key}"'
+    if isinstance(loc[-1], int):
+        subject = f'an entry of "{key}"'
+    else:
+        subject = f'"{key}"'
     return f"{subject} must be {wanted}, not {shape}{advice}"
 
 
-_EXTRA = ("extra_forbidden", "unexpected_keyword_argument")  # of a model, and of a dataclass
+# of a model, and of a dataclass
+_EXTRA = ("extra_forbidden", "unexpected_keyword_argument")
 _WORDS = {
     "valid ": "",
     "dictionary": "mapping",
@@ -202,7 +298,9 @@ _WORDS = {
 
 
 def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
-    """Return the fields of the mapping at a location, by their keys. An index and keys of the user stay in it."""
+    """Return the fields of the mapping at a location, by their keys. An index and keys
+    of the user stay in it.
+    """
     known = _fields(kind, {})
     for part in loc:
         if part in known:
@@ -211,19 +309,28 @@ def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
 
 
 def _fields(annotation: Any, outer: dict[str, FieldInfo]) -> dict[str, FieldInfo]:
-    """Return the fields of the only model or dataclass in a type; none if there are several, `outer` without one."""
+    """Return the fields of the only model or dataclass in a type; none if there are
+    several, `outer` without one.
+    """
     waiting, models = [annotation], set()
     while waiting:
         part = waiting.pop()
         waiting += get_args(part)
-        if isinstance(part, type) and (issubclass(part, BaseModel) or is_dataclass(part)):
+        if isinstance(part, type) and (
+            issubclass(part, BaseModel) or is_dataclass(part)
+        ):
             models.add(part)
     if len(models) != 1:
-        return {} if models else outer
+        if models:
+            return {}
+        return outer
     [model] = models
     if issubclass(model, BaseModel):
         known = model.model_fields
     else:
         hints = get_type_hints(model, include_extras=True)
-        known = {each.name: FieldInfo.from_annotation(hints[each.name]) for each in fields(model)}
+        known = {
+            each.name: FieldInfo.from_annotation(hints[each.name])
+            for each in fields(model)
+        }
     return {info.alias or name: info for name, info in known.items()}

@@ -1,6 +1,7 @@
 """The keys of a recipe as a pydantic model, and as a JSON schema for editors.
 
-The model checks a recipe after its placeholders are replaced. A compiler family with keys of its own subclasses RecipeFormat.
+The model checks a recipe after its placeholders are replaced. A compiler family with
+keys of its own subclasses RecipeFormat.
 """
 
 from __future__ import annotations
@@ -13,14 +14,34 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 from packaging.version import Version
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, ValidationInfo, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from triage.model.case import Case, Expectation, InputKind
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import why_unreadable
 from triage.recipes.family import RecipeFamilies, RecipeFamily
-from triage.recipes.mapping import PLACEHOLDER, AtKey, MappingFormat, Matching, OneValue, Scalar, Size, Text, Variables, Word
+from triage.recipes.mapping import (
+    PLACEHOLDER,
+    AtKey,
+    MappingFormat,
+    Matching,
+    OneValue,
+    Scalar,
+    Size,
+    Text,
+    Variables,
+    Word,
+)
 from triage.recipes.values import did_you_mean, parse_duration, unknown_word
 
 MAX_CASES = 4096
@@ -58,10 +79,11 @@ def is_pattern(text: str) -> bool:
 
 
 def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
-    """Return the files of a pattern with the names of their cases, in the order of these.
+    """Return the files of a pattern with the names of their cases, in the order of
+    these.
 
-    A name is the path below the part that has no wildcard, without the suffix and without a file name that is the same for
-    all.
+    A name is the path below the part that has no wildcard, without the suffix and
+    without a file name that is the same for all.
     """
     parts = Path(pattern).parts
     first = next(index for index, part in enumerate(parts) if is_pattern(part))
@@ -70,7 +92,10 @@ def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     for path in base.glob(str(Path(*parts[first:]))):
         inner = path.relative_to(base)
         if path.is_file() and not any(part.startswith(".") for part in inner.parts):
-            name = inner.with_suffix("") if is_pattern(parts[-1]) or len(inner.parts) == 1 else inner.parent
+            if is_pattern(parts[-1]) or len(inner.parts) == 1:
+                name = inner.with_suffix("")
+            else:
+                name = inner.parent
             files[name.as_posix()] = path
     return sorted(files.items())
 
@@ -83,24 +108,40 @@ def check_file(text: str, info: ValidationInfo) -> str:
     except OSError:  # its name is too long
         missing = True
     if missing:
-        raise ValueError(f'there is no file "{text}"; paths are relative to the recipe\'s folder.')
+        raise ValueError(
+            f'there is no file "{text}"; paths are relative to the recipe\'s folder.'
+        )
     return text
 
 
 def _check_input(text: str, info: ValidationInfo) -> str:
-    """Check that the family takes the input and that it is there. ValueError says what to write instead."""
-    family, folder, suffix = _setting(info).family, _setting(info).folder, Path(text).suffix
+    """Check that the family takes the input and that it is there. ValueError says what
+    to write instead.
+    """
+    family = _setting(info).family
+    folder = _setting(info).folder
+    suffix = Path(text).suffix
     if family.kind_of(suffix) is None:
-        guess, kinds = did_you_mean(suffix, family.inputs if suffix else ()), ", ".join(family.inputs)
-        raise ValueError(f'{family.name} does not take the input "{text}" with this suffix{guess} Kinds: {kinds}.')
+        guess = did_you_mean(suffix, family.inputs if suffix else ())
+        kinds = ", ".join(family.inputs)
+        raise ValueError(
+            f'{family.name} does not take the input "{text}" with this suffix{guess} '
+            f"Kinds: {kinds}."
+        )
     if folder is None:
         return text
     if is_pattern(text):
         if any("**" in part and part != "**" for part in Path(text).parts):
-            raise ValueError(f'the input "{text}" has ** next to other characters; it is any folder: write `**/*.mlir`.')
+            raise ValueError(
+                f'the input "{text}" has ** next to other characters; it is any '
+                "folder: write `**/*.mlir`."
+            )
         files = matching(folder, text)
         if not 0 < len(files) <= MAX_CASES:
-            raise ValueError(f'{len(files)} files fit the pattern "{text}", and one to {MAX_CASES} may; ** is any folder.')
+            raise ValueError(
+                f'{len(files)} files fit the pattern "{text}", and one to {MAX_CASES} '
+                "may; ** is any folder."
+            )
         for name, path in files:
             if re.search(r"[,=\[\]\s]", name):
                 advice = "rename it without commas, brackets, = and white space."
@@ -110,9 +151,14 @@ def _check_input(text: str, info: ValidationInfo) -> str:
         mode = (folder / text).stat().st_mode
     except (OSError, ValueError) as error:
         reason = why_unreadable(folder / text, error)
-        raise ValueError(f'the input "{text}": {reason} Paths are relative to the recipe\'s folder.') from None
+        raise ValueError(
+            f'the input "{text}": {reason} Paths are relative to the recipe\'s folder.'
+        ) from None
     if not stat.S_ISREG(mode):
-        what = "is a folder; name a file in it" if stat.S_ISDIR(mode) else "is not a regular file"
+        if stat.S_ISDIR(mode):
+            what = "is a folder; name a file in it"
+        else:
+            what = "is not a regular file"
         raise ValueError(f'the input "{text}" {what}.')
     return text
 
@@ -122,16 +168,24 @@ def _known(noun: str) -> AfterValidator:
 
     def check(text: str, info: ValidationInfo) -> str:
         family = _setting(info).family
-        known = {"backend": family.backends, "phase": family.phases}.get(noun, _setting(info).failures)
+        known = {"backend": family.backends, "phase": family.phases}.get(
+            noun, _setting(info).failures
+        )
         if known and text not in known:
-            raise ValueError(unknown_word(text, noun, known, family.aliases if noun == "backend" else None))
+            raise ValueError(
+                unknown_word(
+                    text, noun, known, family.aliases if noun == "backend" else None
+                )
+            )
         return text
 
     return AfterValidator(check)
 
 
 def _time_limit(text: str) -> tuple[float, bool]:
-    """Return the seconds, and whether the time in which a program waits for a core does not count: `120s cpu`."""
+    """Return the seconds, and whether the time in which a program waits for a core does
+    not count: `120s cpu`.
+    """
     seconds = text.removesuffix(" cpu")
     return parse_duration(seconds), seconds != text
 
@@ -144,40 +198,89 @@ def _distinct(values: list[str]) -> list[str]:
 
 
 def _form(value: Any) -> str:
-    return "text" if isinstance(value, str) else "other"
+    if isinstance(value, str):
+        return "text"
+    return "other"
 
 
 File = Annotated[Text, AfterValidator(check_file)]
 """A file that is written relative to the recipe."""
 Flag = Annotated[
     Text,
-    Matching(r"-.*", '"{text}" is not a flag: a flag begins with a hyphen, such as "--{text}".'),
-    Matching(r"-(?!.*\S\s+--?[A-Za-z]).*", '"{text}" looks like several flags; write each as its own entry.'),
+    Matching(
+        r"-.*",
+        '"{text}" is not a flag: a flag begins with a hyphen, such as "--{text}".',
+    ),
+    Matching(
+        r"-(?!.*\S\s+--?[A-Za-z]).*",
+        '"{text}" looks like several flags; write each as its own entry.',
+    ),
 ]
-_NAME_ADVICE = '"{text}" cannot be a name: use at most 100 lowercase letters, digits and hyphens, such as "cuda-matmul-f32".'
-_RELEASE = r"v?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
-_Version = Annotated[Text, Matching(_RELEASE, '"{text}" is not a version: write a release such as "3.5.0".')]
+_NAME_ADVICE = (
+    '"{text}" cannot be a name: use at most 100 lowercase letters, digits and '
+    'hyphens, such as "cuda-matmul-f32".'
+)
+_RELEASE = (
+    r"v?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?"
+)
+_Version = Annotated[
+    Text,
+    Matching(_RELEASE, '"{text}" is not a version: write a release such as "3.5.0".'),
+]
 _ISSUE_ADVICE = '"{text}" is not an issue: write "owner/repo#123" or its URL.'
-_EXPECT_ADVICE = '"{text}" is not a list of known failures: write `[{failure: timeout}]`, or the name of a file `expect.yaml`.'
-_KEY_ADVICE = '"{text}" cannot be a key here: use letters, digits, _ and -, starting with a letter, such as dtype.'
+_EXPECT_ADVICE = (
+    '"{text}" is not a list of known failures: write `[{failure: timeout}]`, or the '
+    "name of a file `expect.yaml`."
+)
+_KEY_ADVICE = (
+    '"{text}" cannot be a key here: use letters, digits, _ and -, starting with a '
+    "letter, such as dtype."
+)
 _Key = Annotated[str, Matching("[A-Za-z][A-Za-z0-9_-]*", _KEY_ADVICE)]
-_CHOICE_ADVICE = '"{text}" cannot be part of a case name: remove commas, brackets, line breaks and outer spaces.'
+_CHOICE_ADVICE = (
+    '"{text}" cannot be part of a case name: remove commas, brackets, line breaks and '
+    "outer spaces."
+)
 _Choice = Annotated[Scalar, Matching(r"(?!\s)[^,\[\]\n\r\t]*(?<!\s)", _CHOICE_ADVICE)]
 _DEVICES = {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 1024}, PLACEHOLDER]}
-_TIME = {"type": ["string", "number"], "pattern": r"^[0-9][0-9.hms]*( cpu)?$", "exclusiveMinimum": 0}
+_TIME = {
+    "type": ["string", "number"],
+    "pattern": r"^[0-9][0-9.hms]*( cpu)?$",
+    "exclusiveMinimum": 0,
+}
 
 
 class BoundedFormat(MappingFormat):
     """Something that holds for versions in [since, until)."""
 
-    since: _Version | None = Field(default=None, description="First version it holds for (default: all).", examples=["3.5.0"])
-    until: _Version | None = Field(default=None, description="First version it no longer holds for.", examples=["3.9.0"])
+    since: _Version | None = Field(
+        default=None,
+        description="First version it holds for (default: all).",
+        examples=["3.5.0"],
+    )
+    until: _Version | None = Field(
+        default=None,
+        description="First version it no longer holds for.",
+        examples=["3.9.0"],
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        if self.since is not None and self.until is not None and Version(self.since) >= Version(self.until):
-            empty = f'no version is in the range since "{self.since}" until "{self.until}"'
-            raise AtKey("until", f"{empty}; until is the first version without it, so it must be later than since.")
+        if (
+            self.since is not None
+            and self.until is not None
+            and Version(self.since) >= Version(self.until)
+        ):
+            empty = (
+                f'no version is in the range since "{self.since}" until "{self.until}"'
+            )
+            raise AtKey(
+                "until",
+                (
+                    f"{empty}; until is the first version without it, so it must be "
+                    "later than since."
+                ),
+            )
         return self
 
 
@@ -185,11 +288,20 @@ class TargetFormat(MappingFormat):
     """What is compiled for."""
 
     backend: Annotated[Text, _known("backend")] = Field(
-        description="Code generator. Each version gets its own spelling of the flag.", examples=["cuda"]
+        description="Code generator. Each version gets its own spelling of the flag.",
+        examples=["cuda"],
     )
-    chip: Word | None = Field(default=None, description="Chip, architecture or CPU.", examples=["sm_86", "gfx942", "znver4"])
-    devices: Annotated[int, Field(ge=1, le=1024), WithJsonSchema(_DEVICES)] | None = Field(
-        default=None, description="How many devices the program is compiled for (default: 1).", examples=[2]
+    chip: Word | None = Field(
+        default=None,
+        description="Chip, architecture or CPU.",
+        examples=["sm_86", "gfx942", "znver4"],
+    )
+    devices: Annotated[int, Field(ge=1, le=1024), WithJsonSchema(_DEVICES)] | None = (
+        Field(
+            default=None,
+            description="How many devices the program is compiled for (default: 1).",
+            examples=[2],
+        )
     )
 
 
@@ -202,42 +314,79 @@ class FlagFormat(BoundedFormat):
 class LimitsFormat(MappingFormat):
     """What one compilation may use."""
 
-    timeout: Annotated[tuple[float, bool], BeforeValidator(_time_limit), OneValue, WithJsonSchema(_TIME)] | None = Field(
+    timeout: (
+        Annotated[
+            tuple[float, bool],
+            BeforeValidator(_time_limit),
+            OneValue,
+            WithJsonSchema(_TIME),
+        ]
+        | None
+    ) = Field(
         default=None,
-        description="Wall time: 120s, 2m, 1h30m, or a number of seconds. With ` cpu` behind it, the time in which the "
-        "program waits for a core does not count; it may then take four times as long.",
+        description="Wall time: 120s, 2m, 1h30m, or a number of seconds. With ` cpu` "
+        "behind it, the time in which the program waits for a core does "
+        "not count; it may then take four times as long.",
         examples=["120s", "1h30m", "300s cpu"],
     )
     memory: Size | None = Field(
-        default=None, description="Resident memory of all processes together.", examples=["8GiB", "512MiB"]
+        default=None,
+        description="Resident memory of all processes together.",
+        examples=["8GiB", "512MiB"],
     )
     output: Size | None = Field(
         default=None,
-        description="Bytes in the output file and all other files that it writes to its working and temporary folder.",
+        description=(
+            "Bytes in the output file and all other files that it writes to its "
+            "working and temporary folder."
+        ),
         examples=["4GiB", "512MiB"],
     )
 
     def value(self, default: Limits) -> Limits:
         """Return the limits, with defaults for those that are not given."""
-        seconds, without_waiting = self.timeout or (default.timeout, default.without_waiting)
-        return Limits(seconds, self.memory or default.memory, self.output or default.output, default.kept, without_waiting)
+        seconds, without_waiting = self.timeout or (
+            default.timeout,
+            default.without_waiting,
+        )
+        return Limits(
+            seconds,
+            self.memory or default.memory,
+            self.output or default.output,
+            default.kept,
+            without_waiting,
+        )
 
 
 class ExpectFormat(BoundedFormat):
-    """A known failure: `triage run` reports it as xfail, and a case that passes instead as xpass."""
+    """A known failure: `triage run` reports it as xfail, and a case that passes instead
+    as xpass.
+    """
 
     failure: Annotated[Text, _known("failure class")] | None = Field(
-        default=None, description="Failure class or family (default: every failure of the stage).", examples=["timeout"]
+        default=None,
+        description="Failure class or family (default: every failure of the stage).",
+        examples=["timeout"],
     )
-    stage: Stage | None = Field(default=None, description="Stage that fails.", examples=["run"])
-    issue: Annotated[Scalar, Matching(r"[\w.-]+/[\w.-]+#\d+|https?://\S+", _ISSUE_ADVICE)] | None = Field(
-        default=None, description="The issue that tracks it.", examples=["OWNER/NAME#19575"]
+    stage: Stage | None = Field(
+        default=None, description="Stage that fails.", examples=["run"]
+    )
+    issue: (
+        Annotated[Scalar, Matching(r"[\w.-]+/[\w.-]+#\d+|https?://\S+", _ISSUE_ADVICE)]
+        | None
+    ) = Field(
+        default=None,
+        description="The issue that tracks it.",
+        examples=["OWNER/NAME#19575"],
     )
 
     @model_validator(mode="after")
     def _names_something(self) -> Self:
         if self.failure is None and self.stage is None:
-            raise ValueError("an entry needs a failure class or a stage: write `failure: timeout` or `stage: compile`.")
+            raise ValueError(
+                "an entry needs a failure class or a stage: write `failure: timeout` "
+                "or `stage: compile`."
+            )
         return self
 
     def value(self) -> Expectation:
@@ -249,65 +398,118 @@ class RecipeFormat(MappingFormat):
     """One recipe: what is compiled, for which target, and what is known about it."""
 
     name: Annotated[Text, Matching("[a-z0-9-]{1,100}", _NAME_ADVICE)] = Field(
-        description="Unique among all recipes: lowercase letters, digits and hyphens.", examples=["cuda-matmul-f32"]
+        description="Unique among all recipes: lowercase letters, digits and hyphens.",
+        examples=["cuda-matmul-f32"],
     )
-    summary: Text = Field("", description="One line that says what the case is about.", examples=["a matmul on sm_86"])
+    summary: Text = Field(
+        "",
+        description="One line that says what the case is about.",
+        examples=["a matmul on sm_86"],
+    )
     compiler: Text = Field("", description="Compiler family.", examples=["command"])
     input: Annotated[Text, AfterValidator(_check_input)] = Field(
-        description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx or a .py generator; or a pattern with `*` "
-        "or `**` for many files, each of which is a case.",
+        description="File to compile, relative to the recipe: .mlir, .mlirbc, .onnx "
+        "or a .py generator; or a pattern with `*` or `**` for many "
+        "files, each of which is a case.",
         examples=["models/matmul_f32.mlir", "models/**/*.onnx"],
     )
     args: dict[_Key, Scalar] = Field(
-        {}, description="Arguments of a generator, each handed over as --key value.", examples=[{"size": 4096}]
+        {},
+        description="Arguments of a generator, each handed over as --key value.",
+        examples=[{"size": 4096}],
     )
-    target: TargetFormat = Field(description="What to compile for.", examples=[{"backend": "cuda", "chip": "sm_86"}])
-    flags: list[Annotated[Annotated[Flag, Tag("text")] | Annotated[FlagFormat, Tag("other")], Discriminator(_form)]] = Field(
-        [], description="Compiler flags, each a text or {flag, since, until}.", examples=[["-O3"]]
+    target: TargetFormat = Field(
+        description="What to compile for.",
+        examples=[{"backend": "cuda", "chip": "sm_86"}],
+    )
+    flags: list[
+        Annotated[
+            Annotated[Flag, Tag("text")] | Annotated[FlagFormat, Tag("other")],
+            Discriminator(_form),
+        ]
+    ] = Field(
+        [],
+        description="Compiler flags, each a text or {flag, since, until}.",
+        examples=[["-O3"]],
     )
     phase: Annotated[Text, _known("phase")] | None = Field(
-        default=None, description="Stop after this phase of the compiler.", examples=["executable-targets"]
+        default=None,
+        description="Stop after this phase of the compiler.",
+        examples=["executable-targets"],
     )
-    matrix: dict[_Key, Annotated[list[_Choice], Field(min_length=1), AfterValidator(_distinct)]] = Field(
+    matrix: dict[
+        _Key, Annotated[list[_Choice], Field(min_length=1), AfterValidator(_distinct)]
+    ] = Field(
         {},
-        description="Every combination is a case; ${key} is filled in within input, args, flags, target and env.",
+        description=(
+            "Every combination is a case; ${key} is filled in within input, args, "
+            "flags, target and env."
+        ),
         examples=[{"dtype": ["f16", "f32"]}],
     )
     env: Variables = Field(
         {},
-        description="Environment variables besides the few that are passed on: names to pass on as well, or names with values.",
+        description=(
+            "Environment variables besides the few that are passed on: names to pass "
+            "on as well, or names with values."
+        ),
         examples=[{"OMP_NUM_THREADS": "1"}],
     )
     limits: LimitsFormat = Field(
-        default=LimitsFormat(), description="Limits of one compile.", examples=[{"timeout": "120s", "memory": "8GiB"}]
+        default=LimitsFormat(),
+        description="Limits of one compile.",
+        examples=[{"timeout": "120s", "memory": "8GiB"}],
     )
     expect: Annotated[
-        Annotated[File, Matching(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")] | Annotated[list[ExpectFormat], Tag("other")],
+        Annotated[File, Matching(EXPECT_FILE, _EXPECT_ADVICE), Tag("text")]
+        | Annotated[list[ExpectFormat], Tag("other")],
         Discriminator(_form),
     ] = Field(
         [],
-        description="Known failures, or the file with a list of them for each case: `expect.yaml` or `NAME.expect.yaml`.",
+        description=(
+            "Known failures, or the file with a list of them for each case: "
+            "`expect.yaml` or `NAME.expect.yaml`."
+        ),
         examples=[[{"failure": "shared-memory-overflow"}], "expect.yaml"],
     )
 
     @model_validator(mode="after")
     def _fits_the_input(self, info: ValidationInfo) -> Self:
-        if self.args and _setting(info).family.kind_of(Path(self.input).suffix) is not InputKind.GENERATOR:
-            raise AtKey("args", f'only a generator takes args, and the input "{self.input}" is not one; remove them.')
+        if (
+            self.args
+            and _setting(info).family.kind_of(Path(self.input).suffix)
+            is not InputKind.GENERATOR
+        ):
+            raise AtKey(
+                "args",
+                (
+                    f'only a generator takes args, and the input "{self.input}" is '
+                    "not one; remove them."
+                ),
+            )
         if FILE in self.matrix and is_pattern(self.input):
-            raise AtKey("matrix", f'"{FILE}" names the files of the input\'s pattern; give the matrix key another name.')
+            raise AtKey(
+                "matrix",
+                (
+                    f'"{FILE}" names the files of the input\'s pattern; give the '
+                    "matrix key another name."
+                ),
+            )
         return self
 
     def complete(self, case: Case, folder: Path) -> Case:  # noqa: ARG002 - families need it
-        """Return one of the recipe's cases with what the family's own keys say. BadFiles for mistakes in their files."""
+        """Return one of the recipe's cases with what the family's own keys say.
+        BadFiles for mistakes in their files.
+        """
         return case
 
 
 def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of a recipe file: the keys of the family that `compiler` names.
+    """Return the JSON Schema (draft 2020-12) of a recipe file: the keys of the family
+    that `compiler` names.
 
-    It describes shapes and words. Relations between keys, such as the order of since and until or an unused matrix key, are
-    checked by the loader only.
+    It describes shapes and words. Relations between keys, such as the order of since
+    and until or an unused matrix key, are checked by the loader only.
     """
     models = {name: family.model() for name, family in families.items()}
     wanted = [(model, "validation") for model in models.values()]
@@ -315,9 +517,17 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     default = next(iter(families))
     rules = []
     for name, family in families.items():
-        words: dict[str, Any] = {"phase": {"enum": list(family.phases)}} if family.phases else {}
+        words: dict[str, Any]
+        if family.phases:
+            words = {"phase": {"enum": list(family.phases)}}
+        else:
+            words = {}
         if family.backends:
-            words["target"] = {"properties": {"backend": {"anyOf": [{"enum": list(family.backends)}, PLACEHOLDER]}}}
+            words["target"] = {
+                "properties": {
+                    "backend": {"anyOf": [{"enum": list(family.backends)}, PLACEHOLDER]}
+                }
+            }
         condition: dict[str, Any] = {"properties": {"compiler": {"const": name}}}
         if name != default:
             condition["required"] = ["compiler"]
@@ -334,7 +544,9 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
 
 
 class _RecipeSchema(GenerateJsonSchema):
-    """Leaves out titles made from key names, and null: a key that has no value is left out."""
+    """Leaves out titles made from key names, and null: a key that has no value is left
+    out.
+    """
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - of the base class
         return False
@@ -343,4 +555,6 @@ class _RecipeSchema(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: Any) -> dict[str, Any]:
-        return super().default_schema(schema) if schema.get("default") is not None else self.generate_inner(schema["schema"])
+        if schema.get("default") is not None:
+            return super().default_schema(schema)
+        return self.generate_inner(schema["schema"])

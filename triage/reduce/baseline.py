@@ -1,4 +1,6 @@
-"""What to reduce, and the failure that a reduction keeps, as it is on both toolchains before anything is changed."""
+"""What to reduce, and the failure that a reduction keeps, as it is on both toolchains
+before anything is changed.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ from triage.toolchains.registry import ToolchainRef
 _MEASURE = 8  # compiles of a flaky failure, to measure how often it occurs
 _SURE = 0.99  # probability that a candidate which fails at that rate is seen to fail
 _MOST = 12  # compiles of one candidate
-_DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))  # families that are compiled twice
+# families that are compiled twice
+_DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +39,15 @@ class ReductionRequest:
     """The case fails on the good toolchain too, in another way, as candidates may."""
 
     def same_as(self, failure: Failure) -> Match:
-        """Return the comparison with a failure. The signature of a wrong result has the result's index, which may change."""
-        is_wrong = self.match is same_signature and failure.failure_class == "wrong-result"
-        return same_wrong_result(failure) if is_wrong else self.match(failure)
+        """Return the comparison with a failure. The signature of a wrong result has the
+        result's index, which may change.
+        """
+        is_wrong = (
+            self.match is same_signature and failure.failure_class == "wrong-result"
+        )
+        if is_wrong:
+            return same_wrong_result(failure)
+        return self.match(failure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +70,39 @@ class Baseline:
 
     @property
     def is_portable(self) -> bool:
-        """Whether candidates can be compiled on other machines: nothing is computed here."""
+        """Whether candidates can be compiled on other machines: nothing is computed
+        here.
+        """
         return self.failure.stage is Stage.COMPILE
 
     def is_without(self, outcome: Outcome) -> bool:
-        """Return whether an outcome on the good toolchain is without the failure, in the way that the original's is."""
+        """Return whether an outcome on the good toolchain is without the failure, in
+        the way that the original's is.
+        """
         if self.changed and isinstance(outcome, Failed):
             return not self.match(outcome.failure)
         return isinstance(outcome, Compiled)
 
 
-def baseline(runner: Engine, request: ReductionRequest, bad: Toolchain, good: Toolchain | None) -> Baseline | Reduction:
-    """Compile the case on both toolchains, or take the cached results. Returns why there is nothing to reduce otherwise."""
+def baseline(
+    runner: Engine, request: ReductionRequest, bad: Toolchain, good: Toolchain | None
+) -> Baseline | Reduction:
+    """Compile the case on both toolchains, or take the cached results. Returns why
+    there is nothing to reduce otherwise.
+    """
 
     def probe(case: Case, toolchain: Toolchain) -> Probe:
-        return runner.known_on(case, toolchain) or runner.trial(case, toolchain, Naming.NEVER)
+        return runner.known_on(case, toolchain) or runner.trial(
+            case, toolchain, Naming.NEVER
+        )
 
     def probe_both(case: Case) -> tuple[Probe, ...]:
         with runner.threads(2) as pool:
-            asked = [pool.submit(probe, case, toolchain) for toolchain in (bad, good) if toolchain]
+            asked = [
+                pool.submit(probe, case, toolchain)
+                for toolchain in (bad, good)
+                if toolchain
+            ]
             return tuple(answer.result() for answer in asked)
 
     case = request.case
@@ -87,10 +110,17 @@ def baseline(runner: Engine, request: ReductionRequest, bad: Toolchain, good: To
     try:
         probes = probe_both(case)
         outcome = probes[0].outcome
-        if case.run and isinstance(outcome, Failed) and outcome.failure.stage is Stage.COMPILE:
-            case = replace(case, run=None)  # what the good toolchain computes does not matter
+        if (
+            case.run
+            and isinstance(outcome, Failed)
+            and outcome.failure.stage is Stage.COMPILE
+        ):
+            # what the good toolchain computes does not matter
+            case = replace(case, run=None)
             probes = probe_both(case)
-        return _unusable(request, probes) or _of_failure(runner, replace(request, case=case), bad, probes)
+        return _unusable(request, probes) or _of_failure(
+            runner, replace(request, case=case), bad, probes
+        )
     finally:
         task.finish()
 
@@ -100,36 +130,75 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
     case, name = probes[0].case, probes[0].revision.name
     match probes[0].outcome:
         case Compiled():
-            does = "computes what it must" if case.run else "compiles"
-            return Reduction(case, f"it {does} on {name}; there is nothing to reduce", probes=probes)
+            if case.run:
+                does = "computes what it must"
+            else:
+                does = "compiles"
+            return Reduction(
+                case, f"it {does} on {name}; there is nothing to reduce", probes=probes
+            )
         case Untestable(cause=cause, reason=reason):
             return Reduction(case, f"untestable on {name}: {reason}", cause, probes)
         case Failed(failure=Failure(stage=Stage.IMPORT)):
-            why = f"the importer of {name} fails before the compiler runs; only programs that are imported can be reduced"
+            why = (
+                f"the importer of {name} fails before the compiler runs; only "
+                "programs that are imported can be reduced"
+            )
             return Reduction(case, why, probes=probes)
         case Failed(failure=bad_failure):
             for probe in probes[1:]:
                 name = probe.revision.name
                 match probe.outcome:
-                    case Failed(failure=failure) if not request.changed or request.same_as(bad_failure)(failure):
-                        does = "compute the right result" if case.run else "compile"
-                        what = f"expected {name} to {does}, but it fails: {failure.failure_class}"
-                        return Reduction(case, f"{what}; pass --good with another version", probes=probes)
+                    case Failed(failure=failure) if (
+                        not request.changed or request.same_as(bad_failure)(failure)
+                    ):
+                        if case.run:
+                            does = "compute the right result"
+                        else:
+                            does = "compile"
+                        what = (
+                            f"expected {name} to {does}, but it fails: "
+                            f"{failure.failure_class}"
+                        )
+                        return Reduction(
+                            case,
+                            f"{what}; pass --good with another version",
+                            probes=probes,
+                        )
                     case Untestable(reason=reason):
-                        return Reduction(case, f"untestable on {name}, the --good version: {reason}", probes=probes)
+                        return Reduction(
+                            case,
+                            f"untestable on {name}, the --good version: {reason}",
+                            probes=probes,
+                        )
     return None
 
 
-def _of_failure(runner: Engine, request: ReductionRequest, bad: Toolchain, probes: tuple[Probe, ...]) -> Baseline | Reduction:
-    """Return the failure as trials see it, because candidates are compared with it. A doubtful one is compiled again."""
+def _of_failure(
+    runner: Engine, request: ReductionRequest, bad: Toolchain, probes: tuple[Probe, ...]
+) -> Baseline | Reduction:
+    """Return the failure as trials see it, because candidates are compared with it. A
+    doubtful one is compiled again.
+    """
     case, outcome = request.case, probes[0].outcome
     assert isinstance(outcome, Failed)
     failure = outcome.failure
     is_named = failure.family == "crash" or rules_of(case).needs_pass(failure)
-    naming = Naming.AT_ONCE if is_named else Naming.NEVER
-    # A failing pass is only named by a trial, and two trials show that a doubted failure comes again.
-    attempts = 2 if failure.family in _DOUBTED else 1 if is_named else 0
-    again = [runner.trial(case, bad, naming, attempt=attempt) for attempt in range(attempts)]
+    if is_named:
+        naming = Naming.AT_ONCE
+    else:
+        naming = Naming.NEVER
+    # A failing pass is only named by a trial, and two trials show that a doubted
+    # failure comes again.
+    if failure.family in _DOUBTED:
+        attempts = 2
+    elif is_named:
+        attempts = 1
+    else:
+        attempts = 0
+    again = [
+        runner.trial(case, bad, naming, attempt=attempt) for attempt in range(attempts)
+    ]
     if again and isinstance(again[0].outcome, Failed):
         failure = again[0].outcome.failure
     same, seconds = request.same_as(failure), (again or probes)[0].measured.seconds
@@ -138,16 +207,38 @@ def _of_failure(runner: Engine, request: ReductionRequest, bad: Toolchain, probe
         if failure.stage in (Stage.RUN, Stage.COMPARE):
             why = f"runs of one compiled program on {bad.revision.name} end differently"
             return Reduction(case, why, probes=(*probes, *again))
-        more = [runner.trial(case, bad, naming, attempt=attempt) for attempt in range(_MEASURE)]
+        more = [
+            runner.trial(case, bad, naming, attempt=attempt)
+            for attempt in range(_MEASURE)
+        ]
         again += more
         rate = sum(_fails(probe, same) for probe in more) / _MEASURE
         if not rate:
-            why = f"it failed once on {bad.revision.name} and in none of {_MEASURE} further compiles"
+            why = (
+                f"it failed once on {bad.revision.name} and in none of {_MEASURE} "
+                "further compiles"
+            )
             return Reduction(case, why, probes=(*probes, *more))
-        repeats = 1 if rate == 1 else min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
-        notes.append(f"it fails in {rate * _MEASURE:.0f} of {_MEASURE} compiles; a program counts as passing after {repeats}")
+        if rate == 1:
+            repeats = 1
+        else:
+            repeats = min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
+        notes.append(
+            f"it fails in {rate * _MEASURE:.0f} of {_MEASURE} compiles; a program "
+            f"counts as passing after {repeats}"
+        )
         seconds = max(probe.measured.seconds for probe in more)
-    return Baseline(failure, same, naming, seconds, repeats, probes, tuple(again), tuple(notes), request.changed)
+    return Baseline(
+        failure,
+        same,
+        naming,
+        seconds,
+        repeats,
+        probes,
+        tuple(again),
+        tuple(notes),
+        request.changed,
+    )
 
 
 def _fails(probe: Probe, same: Match) -> bool:

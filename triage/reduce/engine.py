@@ -1,8 +1,10 @@
-"""The search for a smaller program. The key insight: a pass only proposes candidates, and one test decides for all of them.
+"""The search for a smaller program. The key insight: a pass only proposes candidates,
+and one test decides for all of them.
 
-A pass is a function that makes a candidate smaller by asking the test. `reduce` runs passes until none of them helps. Passes
-are built on two searches: `minimise` (drop as many items as possible) and `greedily` (apply one change after another). The
-passes here change the settings of a case, which programs of all forms have.
+A pass is a function that makes a candidate smaller by asking the test. `reduce` runs
+passes until none of them helps. Passes are built on two searches: `minimise` (drop as
+many items as possible) and `greedily` (apply one change after another). The passes here
+change the settings of a case, which programs of all forms have.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from triage.reduce.program import ReducedCase, Reducible
 
 T = TypeVar("T")
 _ENOUGH = 3  # chunks of equal kinds that could not be dropped
-_ROUNDS = 8  # a bound against passes that undo each other; more rounds have not been seen to help
+# a bound against passes that undo each other; more rounds have not been seen to help
+_ROUNDS = 8
 
 Pass = Callable[[ReducedCase, InterestingnessTest], ReducedCase]
 """Makes a candidate smaller; returns the candidate itself when it finds nothing."""
@@ -32,23 +35,34 @@ class Frontend:
     """How programs of one form are read, and the passes that make them smaller."""
 
     open: Callable[[Path], Iterable[Reducible]]
-    """Yields the programs to start from, the cheapest first, each read on demand; nothing for an unreadable file."""
+    """Yields the programs to start from, the cheapest first, each read on demand;
+    nothing for an unreadable file.
+    """
     passes: Sequence[Pass]
     """Run in this order until none of them makes the program smaller."""
     final_passes: Sequence[Pass]
     """Run once at the end, because they remove nothing themselves."""
     approach: Callable[[int | None], Pass] | None = None
-    """Makes the pass that runs before all others, from the line of the file that the compiler's diagnostic points to."""
+    """Makes the pass that runs before all others, from the line of the file that the
+    compiler's diagnostic points to.
+    """
 
 
 def reduce(
-    candidate: ReducedCase, is_interesting: InterestingnessTest, passes: Sequence[Pass], final_passes: Sequence[Pass] = ()
+    candidate: ReducedCase,
+    is_interesting: InterestingnessTest,
+    passes: Sequence[Pass],
+    final_passes: Sequence[Pass] = (),
 ) -> ReducedCase:
-    """Run the passes in rounds until a round makes nothing smaller, then the final ones once."""
+    """Run the passes in rounds until a round makes nothing smaller, then the final ones
+    once.
+    """
     for number in range(_ROUNDS):
         before = candidate
         for step in passes:
-            candidate = run_pass(candidate, is_interesting, step, f", round {number + 1}")
+            candidate = run_pass(
+                candidate, is_interesting, step, f", round {number + 1}"
+            )
         if _measures(candidate) == _measures(before):
             break
     for step in final_passes:
@@ -56,8 +70,15 @@ def reduce(
     return candidate
 
 
-def run_pass(candidate: ReducedCase, is_interesting: InterestingnessTest, step: Pass, when: str = "") -> ReducedCase:
-    """Run one pass. If the good toolchain does not compile its result, repeat it and ask that about every candidate."""
+def run_pass(
+    candidate: ReducedCase,
+    is_interesting: InterestingnessTest,
+    step: Pass,
+    when: str = "",
+) -> ReducedCase:
+    """Run one pass. If the good toolchain does not compile its result, repeat it and
+    ask that about every candidate.
+    """
     is_interesting.report(step.__name__.replace("_", " ") + when)
     reduced = step(candidate, is_interesting)
     if reduced is candidate:
@@ -75,7 +96,12 @@ def run_pass(candidate: ReducedCase, is_interesting: InterestingnessTest, step: 
 
 def _measures(candidate: ReducedCase) -> tuple[object, ...]:
     case = candidate.case
-    return candidate.program.size, len(candidate.program.content), len(case.flags), case.spec
+    return (
+        candidate.program.size,
+        len(candidate.program.content),
+        len(case.flags),
+        case.spec,
+    )
 
 
 def minimise(
@@ -87,27 +113,39 @@ def minimise(
     whole: bool = True,
     kind_of: Callable[[T], Hashable] | None = None,
 ) -> ReducedCase:
-    """Drop items until the rest is one-minimal: all of them, then halves, quarters, ... single ones (ddmin's complements).
+    """Drop items until the rest is one-minimal: all of them, then halves, quarters, ...
+    single ones (ddmin's complements).
 
-    `build` makes the candidate that keeps the given items. With `whole`, all items are dropped at once first. `kind_of` groups
-    equal items: whole groups are dropped first, and after three chunks of equal kinds could not be dropped the remaining ones
-    are skipped, because a chain that must be long has hundreds of equal links.
+    `build` makes the candidate that keeps the given items. With `whole`, all items are
+    dropped at once first. `kind_of` groups equal items: whole groups are dropped first,
+    and after three chunks of equal kinds could not be dropped the remaining ones are
+    skipped, because a chain that must be long has hundreds of equal links.
 
-    Returns the candidate of the items left, the candidate itself when nothing was dropped.
+    Returns the candidate of the items left, the candidate itself when nothing was
+    dropped.
     """
 
     def interesting(kept: Sequence[T]) -> ReducedCase | None:
         smaller = build(kept)
-        return test.first([smaller]) if smaller is not None else None
+        if smaller is not None:
+            return test.first([smaller])
+        return None
 
     left = list(items)
-    if whole and left and (smaller := interesting([])) is not None:
-        return smaller
-    kinds = Counter(map(kind_of, left)) if kind_of else Counter[Hashable]()
+    if whole and left:
+        smaller = interesting([])
+        if smaller is not None:
+            return smaller
+    if kind_of:
+        kinds = Counter(map(kind_of, left))
+    else:
+        kinds = Counter[Hashable]()
     for kind in (kind for kind, count in kinds.items() if count > 1):
         kept = [item for item in left if kind_of and kind_of(item) != kind]
-        if kept and (smaller := interesting(kept)) is not None:
-            left, candidate = kept, smaller
+        if kept:
+            smaller = interesting(kept)
+            if smaller is not None:
+                left, candidate = kept, smaller
     chunk = (len(left) + 1) // 2
     while left:
         before = len(left)
@@ -133,7 +171,10 @@ def _drop_chunks(
 
     def candidates() -> Iterator[ReducedCase]:
         for start in range(position, len(left), chunk):
-            kinds = tuple(map(kind_of, left[start : start + chunk])) if kind_of else None
+            if kind_of:
+                kinds = tuple(map(kind_of, left[start : start + chunk]))
+            else:
+                kinds = None
             if kind_of and refused[kinds] >= _ENOUGH:
                 continue
             candidate = build([*left[:start], *left[start + chunk :]])
@@ -143,7 +184,9 @@ def _drop_chunks(
                 yield candidate
 
     while (found := test.first(candidates())) is not None:
-        position, kinds = next((start, kinds) for candidate, start, kinds in tried if candidate is found)
+        position, kinds = next(
+            (start, kinds) for candidate, start, kinds in tried if candidate is found
+        )
         refused[kinds] = 0
         left, best = [*left[:position], *left[position + chunk :]], found
         tried.clear()
@@ -153,7 +196,8 @@ def _drop_chunks(
 def greedily(changes: Callable[[ReducedCase], Iterable[ReducedCase]]) -> Pass:
     """Make a pass that applies one interesting change after another until none is left.
 
-    `changes` yields all changed candidates in a stable order, so that after a change the search continues at its position.
+    `changes` yields all changed candidates in a stable order, so that after a change
+    the search continues at its position.
     """
 
     @wraps(changes)
@@ -162,13 +206,17 @@ def greedily(changes: Callable[[ReducedCase], Iterable[ReducedCase]]) -> Pass:
 
         def candidates() -> Iterator[ReducedCase]:
             for number, changed in enumerate(changes(candidate)):
-                is_new = (changed.program.content, changed.case) != (candidate.program.content, candidate.case)
+                is_new = (changed.program.content, changed.case) != (
+                    candidate.program.content,
+                    candidate.case,
+                )
                 if number >= position and is_new:
                     tried.append((number, changed))
                     yield changed
 
         while (found := test.first(candidates())) is not None:
-            candidate, position = found, next(number for number, changed in tried if changed is found)
+            candidate = found
+            position = next(number for number, changed in tried if changed is found)
             tried.clear()
         return candidate
 
@@ -178,28 +226,52 @@ def greedily(changes: Callable[[ReducedCase], Iterable[ReducedCase]]) -> Pass:
 def drop_flags(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop the flags that the failure does not need."""
     flags = candidate.case.flags
-    return minimise(candidate, flags, lambda kept: candidate.with_case(flags=tuple(kept)), test, whole=len(flags) > 1)
+    return minimise(
+        candidate,
+        flags,
+        lambda kept: candidate.with_case(flags=tuple(kept)),
+        test,
+        whole=len(flags) > 1,
+    )
 
 
 def fewer_devices(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Compile for one or two devices instead of many."""
     target, devices = candidate.case.target, candidate.case.target.devices or 0
-    wanted = dict.fromkeys(number for number in (1, 2, devices // 2) if 0 < number < devices)
-    return test.first(candidate.with_case(target=replace(target, devices=number)) for number in wanted) or candidate
+    wanted = dict.fromkeys(
+        number for number in (1, 2, devices // 2) if 0 < number < devices
+    )
+    return (
+        test.first(
+            candidate.with_case(target=replace(target, devices=number))
+            for number in wanted
+        )
+        or candidate
+    )
 
 
 def drop_options(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Drop the options of a kernel, and the hints about its arguments, that the failure does not need."""
+    """Drop the options of a kernel, and the hints about its arguments, that the failure
+    does not need.
+    """
     kernel = kernel_of(candidate.case)
     if kernel is None:
         return candidate
 
     def build(kept: Sequence[tuple[str, str]]) -> ReducedCase:
         options, hints = (
-            {name: value for name, value in getattr(kernel, field).items() if (field, name) in kept}
+            {
+                name: value
+                for name, value in getattr(kernel, field).items()
+                if (field, name) in kept
+            }
             for field in ("options", "hints")
         )
         return candidate.with_case(spec=replace(kernel, options=options, hints=hints))
 
-    items = [(field, name) for field in ("options", "hints") for name in getattr(kernel, field)]
+    items = [
+        (field, name)
+        for field in ("options", "hints")
+        for name in getattr(kernel, field)
+    ]
     return minimise(candidate, items, build, test)

@@ -1,4 +1,6 @@
-"""The interestingness test: compiles candidates in parallel and decides whether they show the failure."""
+"""The interestingness test: compiles candidates in parallel and decides whether they
+show the failure.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from triage.reduce.program import ReducedCase, settings_of
 
 @dataclass
 class Oracle:
-    """Compiles candidates on both toolchains. Safe for several threads; deletes each candidate's file after its compile."""
+    """Compiles candidates on both toolchains. Safe for several threads; deletes each
+    candidate's file after its compile.
+    """
 
     engine: Engine
     folder: Path
@@ -39,7 +43,9 @@ class Oracle:
     seconds: float = 0.0
     """Summed over the compiles."""
     problem: str = ""
-    """Why the machine could not try the last candidate that it could not try, such as a full disk."""
+    """Why the machine could not try the last candidate that it could not try, such as a
+    full disk.
+    """
     _operation: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -52,7 +58,9 @@ class Oracle:
         return candidate
 
     def bound(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with the values that it is run with, if there are values for it."""
+        """Return the candidate with the values that it is run with, if there are values
+        for it.
+        """
         return candidate
 
     def complete(self, candidate: ReducedCase) -> ReducedCase | None:
@@ -60,40 +68,66 @@ class Oracle:
         return candidate
 
     def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        """Return whether the bad toolchain fails on the candidate as it did on the original."""
+        """Return whether the bad toolchain fails on the candidate as it did on the
+        original.
+        """
         for attempt in range(self.baseline.repeats):
             outcome = self._compile(candidate, self.bad, attempt, cancelled).outcome
             # Only the root cause counts: later runs identify it by that.
-            if not isinstance(outcome, Failed) or not self.baseline.match(outcome.failure):
+            if not isinstance(outcome, Failed) or not self.baseline.match(
+                outcome.failure
+            ):
                 continue
             if self._operation in ("", self._failing(candidate, outcome.failure)):
                 return True
         return False
 
     def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        """Return whether the good toolchain compiles the candidate, or fails as the original allows; True without one."""
-        return self.good is None or self.baseline.is_without(self._compile(candidate, self.good, 0, cancelled).outcome)
+        """Return whether the good toolchain compiles the candidate, or fails as the
+        original allows; True without one.
+        """
+        return self.good is None or self.baseline.is_without(
+            self._compile(candidate, self.good, 0, cancelled).outcome
+        )
 
     def keep_operation(self, candidate: ReducedCase) -> None:
-        """Keep the kind of the operation that fails in the first candidate, if others may have the same signature."""
+        """Keep the kind of the operation that fails in the first candidate, if others
+        may have the same signature.
+        """
         outcome = self._compile(candidate, self.bad, 0, threading.Event()).outcome
         if isinstance(outcome, Failed):
             self._operation = self._failing(candidate, outcome.failure)
 
     def _failing(self, candidate: ReducedCase, failure: Failure) -> str:
-        """Return the kind of operation or dispatch that fails, or nothing if it is not known or part of the signature."""
+        """Return the kind of operation or dispatch that fails, or nothing if it is not
+        known or part of the signature.
+        """
         line, name = line_of(failure), failure.failure_class
-        if failure.signature not in (name, f"{name}:{failure.details.get('source_op')}"):
+        if failure.signature not in (
+            name,
+            f"{name}:{failure.details.get('source_op')}",
+        ):
             return ""
         kind = dispatch_kind(str(failure.details.get("function")))
         return kind or (line and candidate.program.operation_at(line)) or ""
 
-    def _compile(self, candidate: ReducedCase, toolchain: Toolchain, attempt: int, cancelled: threading.Event) -> Probe:
+    def _compile(
+        self,
+        candidate: ReducedCase,
+        toolchain: Toolchain,
+        attempt: int,
+        cancelled: threading.Event,
+    ) -> Probe:
         with self._written(candidate) as case:
             here, naming = not self.baseline.is_portable, self.baseline.naming
-            probe = self.engine.trial(case, toolchain, naming, attempt=attempt, cancelled=cancelled, here=here)
+            probe = self.engine.trial(
+                case, toolchain, naming, attempt=attempt, cancelled=cancelled, here=here
+            )
         self._count(probe)
-        if isinstance(probe.outcome, Untestable) and probe.outcome.cause is Cause.ENVIRONMENT:
+        if (
+            isinstance(probe.outcome, Untestable)
+            and probe.outcome.cause is Cause.ENVIRONMENT
+        ):
             self.problem = probe.outcome.reason
         return probe
 
@@ -101,15 +135,24 @@ class Oracle:
     def _written(self, candidate: ReducedCase) -> Iterator[Case]:
         """Yield the case of a candidate, whose file exists meanwhile."""
         content, case = candidate.program.content, candidate.case
-        # A folder for each candidate: some compilers derive names from the file name, which must be an identifier.
-        folder = self.folder / f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
+        # A folder for each candidate: some compilers derive names from the file name,
+        # which must be an identifier.
+        folder = (
+            self.folder / f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
+        )
         path = folder / f"input.{candidate.program.suffix}"
         folder.mkdir(exist_ok=True)
         path.write_bytes(content)
         try:  # another name, so that its results are not taken for the recipe's
-            yield replace(case, name=f"{case.name} (reducing)", input=Input(path, candidate.program.kind), expect=())
+            yield replace(
+                case,
+                name=f"{case.name} (reducing)",
+                input=Input(path, candidate.program.kind),
+                expect=(),
+            )
         finally:
-            shutil.rmtree(folder, ignore_errors=True)  # with the files that a compiler wrote there
+            # with the files that a compiler wrote there
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _count(self, probe: Probe) -> None:
         with self._lock:
@@ -123,16 +166,26 @@ class Oracle:
 def line_of(failure: Failure) -> int | None:
     """Return the line of `file:line:column`."""
     parts = (failure.location or "").rsplit(":", 2)
-    return int(parts[1]) if len(parts) == 3 and parts[1].isdigit() else None
+    if len(parts) == 3 and parts[1].isdigit():
+        return int(parts[1])
+    return None
 
 
 class InterestingnessTest:
-    """Says whether candidates show the failure. Asks no question twice and compiles no invalid program.
+    """Says whether candidates show the failure. Asks no question twice and compiles no
+    invalid program.
 
-    The good toolchain is asked about the result of each pass, and about every candidate while `strict` is set.
+    The good toolchain is asked about the result of each pass, and about every candidate
+    while `strict` is set.
     """
 
-    def __init__(self, oracle: Oracle, save: Callable[[ReducedCase], None], jobs: int, task: ProgressTask) -> None:
+    def __init__(
+        self,
+        oracle: Oracle,
+        save: Callable[[ReducedCase], None],
+        jobs: int,
+        task: ProgressTask,
+    ) -> None:
         """`save` stores each better candidate."""
         self.oracle = oracle
         self.best: ReducedCase | None = None
@@ -143,21 +196,33 @@ class InterestingnessTest:
         self._asking: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
         self._jobs = jobs
-        self._pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="candidate")
+        self._pool = ThreadPoolExecutor(
+            max_workers=jobs, thread_name_prefix="candidate"
+        )
 
     def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
-        """Make the first interesting candidate in order the best and return it, whichever thread is the fastest."""
+        """Make the first interesting candidate in order the best and return it,
+        whichever thread is the fastest.
+        """
         running: deque[tuple[ReducedCase, Future[bool]]] = deque()
-        events: deque[threading.Event] = deque(maxlen=self._jobs + 1)  # also of one that is being submitted when Ctrl-C comes
+        # also of one that is being submitted when Ctrl-C comes
+        events: deque[threading.Event] = deque(maxlen=self._jobs + 1)
         source = iter(candidates)
         try:
             while True:
-                while len(running) < self._jobs and (candidate := next(source, None)) is not None:
+                while (
+                    len(running) < self._jobs
+                    and (candidate := next(source, None)) is not None
+                ):
                     events.append(threading.Event())
-                    running.append((candidate, self._pool.submit(self._ask, candidate, events[-1])))
+                    running.append(
+                        (candidate, self._pool.submit(self._ask, candidate, events[-1]))
+                    )
                 if not running:
                     return None
-                candidate, answer = running[0]  # stays in the queue until answered, so that it is cancelled with the others
+                # stays in the queue until answered, so that it is cancelled with the
+                # others
+                candidate, answer = running[0]
                 interesting = answer.result()
                 running.popleft()
                 if interesting:
@@ -171,14 +236,22 @@ class InterestingnessTest:
                     answer.result()
 
     def is_valid(self, candidate: ReducedCase) -> bool:
-        """Return whether the candidate is valid and differs from the best one. This compiles nothing."""
+        """Return whether the candidate is valid and differs from the best one. This
+        compiles nothing.
+        """
         content = candidate.program.valid()
-        if content is None or self.best is None or settings_of(candidate.case) != settings_of(self.best.case):
+        if (
+            content is None
+            or self.best is None
+            or settings_of(candidate.case) != settings_of(self.best.case)
+        ):
             return content is not None
         return content != self.best.program.valid()
 
     def settle(self, candidate: ReducedCase, *, compiles: bool = False) -> None:
-        """Make a candidate the best. It is saved only when the good toolchain is known to compile it (`compiles`)."""
+        """Make a candidate the best. It is saved only when the good toolchain is known
+        to compile it (`compiles`).
+        """
         self.best = candidate
         if compiles or self.strict or self.oracle.good is None:
             self._save(self.oracle.bound(candidate) or candidate)
@@ -187,9 +260,14 @@ class InterestingnessTest:
     def report(self, activity: str) -> None:
         """Show the progress. activity: the pass that runs."""
         self._activity = activity
-        size = f"{self.best.program.size} {self.best.program.unit}s, " if self.best else ""
+        if self.best:
+            size = f"{self.best.program.size} {self.best.program.unit}s, "
+        else:
+            size = ""
         calls, cached = self.oracle.calls, self.oracle.cached
-        self._task.describe(f"reduce  {activity}  {size}{calls} compiles, {cached} cache hits")
+        self._task.describe(
+            f"reduce  {activity}  {size}{calls} compiles, {cached} cache hits"
+        )
 
     def close(self) -> None:
         """End the threads."""
@@ -197,17 +275,24 @@ class InterestingnessTest:
 
     def _ask(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         content = candidate.program.valid()
-        bound = self.oracle.bound(candidate) if content is not None else None
+        if content is not None:
+            bound = self.oracle.bound(candidate)
+        else:
+            bound = None
         if content is None or bound is None:
             with self._lock:
                 self.invalid += 1
             return False
-        key = sha256(content + repr((settings_of(bound.case), self.strict)).encode()).hexdigest()
+        key = sha256(
+            content + repr((settings_of(bound.case), self.strict)).encode()
+        ).hexdigest()
         with self._lock:
             lock = self._asking.setdefault(key, threading.Lock())
         with lock:  # candidates of equal links of a chain are often the same program
             if key not in self._answers:
                 fails = self.oracle.fails(bound, cancelled)
-                self._answers[key] = fails and (not self.strict or self.oracle.compiles(bound, cancelled))
+                self._answers[key] = fails and (
+                    not self.strict or self.oracle.compiles(bound, cancelled)
+                )
                 self._task.advance()
             return self._answers[key]

@@ -17,11 +17,15 @@ class Entry:
     name: str | None
     """The name, if the program has several functions."""
     arguments: tuple[tuple[Hashable, str], ...]
-    """The argument of the original program that each one is a copy of, or None, and its type in the program's notation."""
+    """The argument of the original program that each one is a copy of, or None, and its
+    type in the program's notation.
+    """
 
 
 class Reducible(ABC):
-    """A program in a form that passes can change. Passes build new programs and never change one in place."""
+    """A program in a form that passes can change. Passes build new programs and never
+    change one in place.
+    """
 
     kind: InputKind
     """How the compiler reads it."""
@@ -41,7 +45,9 @@ class Reducible(ABC):
         """How many pieces can be removed."""
 
     def valid(self) -> bytes | None:
-        """Return the canonical content, equal for programs that differ only in names, if the program is valid."""
+        """Return the canonical content, equal for programs that differ only in names,
+        if the program is valid.
+        """
         return self.content or None
 
     def operation_at(self, line: int) -> str | None:  # noqa: ARG002 - most forms have no operations
@@ -59,7 +65,9 @@ class Reducible(ABC):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ReducedCase:
-    """A program with the case that it is compiled under. The case's own input is ignored."""
+    """A program with the case that it is compiled under. The case's own input is
+    ignored.
+    """
 
     program: Reducible
     case: Case
@@ -71,4 +79,10 @@ class ReducedCase:
 
 def settings_of(case: Case) -> tuple[object, ...]:
     """Return the parts of a case that passes change."""
-    return case.flags, case.target, case.phase, case.spec, *((case.run,) if case.run else ())
+    return (
+        case.flags,
+        case.target,
+        case.phase,
+        case.spec,
+        *((case.run,) if case.run else ()),
+    )

@@ -53,12 +53,17 @@ class RecordedReproducer:
 
     @property
     def bad(self) -> str | None:
-        """The revision that it fails on, unless only the recording machine had that compiler."""
-        return None if self.record.bad.name == LOCAL else self.record.bad.name
+        """The revision that it fails on, unless only the recording machine had that
+        compiler.
+        """
+        if self.record.bad.name == LOCAL:
+            return None
+        return self.record.bad.name
 
 
 def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
-    """Read the reproducers in `paths`: folders of one reproducer, or folders of such folders (hidden ones are skipped).
+    """Read the reproducers in `paths`: folders of one reproducer, or folders of such
+    folders (hidden ones are skipped).
 
     Raises BadFiles with the mistakes in all folders, BadInput for an unknown compiler.
     """
@@ -66,10 +71,26 @@ def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
     reproducers: dict[Path, RecordedReproducer] = {}
     for path in paths:
         folders = [path]
-        if path.is_dir() and not (path / RECORD).exists() and not (path / RECIPE).exists():
-            folders = sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+        if (
+            path.is_dir()
+            and not (path / RECORD).exists()
+            and not (path / RECIPE).exists()
+        ):
+            folders = sorted(
+                folder
+                for folder in path.iterdir()
+                if folder.is_dir() and not folder.name.startswith(".")
+            )
         if not folders:
-            problems.append(_problem(path, f"contains no reproducer: a folder with {RECORD}, {RECIPE} and the program."))
+            problems.append(
+                _problem(
+                    path,
+                    (
+                        f"contains no reproducer: a folder with {RECORD}, {RECIPE} "
+                        "and the program."
+                    ),
+                )
+            )
         for folder in folders:
             try:
                 reproducers[folder] = _open(folder)
@@ -83,7 +104,14 @@ def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
 def _open(folder: Path) -> RecordedReproducer:
     path = folder / RECORD
     if not folder.is_dir():
-        raise BadFiles([_problem(folder, "is not a folder; name a reproducer's folder, or a folder of them.")])
+        raise BadFiles(
+            [
+                _problem(
+                    folder,
+                    "is not a folder; name a reproducer's folder, or a folder of them.",
+                )
+            ]
+        )
     if not path.exists():
         raise BadFiles([_problem(path, "is missing; `triage reduce` writes it.")])
     try:
@@ -91,13 +119,23 @@ def _open(folder: Path) -> RecordedReproducer:
         if record.bad.name != LOCAL:
             parse_rev(record.bad.name)
     except ValidationError as error:
-        mistakes = [(".".join(map(str, mistake["loc"])), mistake["msg"]) for mistake in error.errors(include_url=False)]
-        raise BadFiles([_problem(path, f"{key}: {text}." if key else f"{text}.") for key, text in mistakes]) from error
+        mistakes = [
+            (".".join(map(str, mistake["loc"])), mistake["msg"])
+            for mistake in error.errors(include_url=False)
+        ]
+        raise BadFiles(
+            [
+                _problem(path, f"{key}: {text}." if key else f"{text}.")
+                for key, text in mistakes
+            ]
+        ) from error
     except (OSError, BadInput) as error:
         raise BadFiles([_problem(path, f"cannot be used: {error}.")]) from error
     cases = load_cases([folder / RECIPE])
     if len(cases) != 1:
-        message = f"has {len(cases)} cases; a reproducer is one program, without a matrix."
+        message = (
+            f"has {len(cases)} cases; a reproducer is one program, without a matrix."
+        )
         raise BadFiles([_problem(folder / RECIPE, message)])
     return RecordedReproducer(folder, cases[0], record)
 
@@ -153,14 +191,26 @@ class Replay:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the recorded version still fails in the same way, if it was asked and is testable."""
-        states = [version.status for version in self.versions if version.toolchain.name == self.bad]
-        return None if states in ([], [ReplayState.UNTESTABLE]) else states == [ReplayState.REPRODUCES]
+        """Whether the recorded version still fails in the same way, if it was asked and
+        is testable.
+        """
+        states = [
+            version.status
+            for version in self.versions
+            if version.toolchain.name == self.bad
+        ]
+        if states in ([], [ReplayState.UNTESTABLE]):
+            return None
+        return states == [ReplayState.REPRODUCES]
 
     @property
     def tested(self) -> bool:
-        """Whether the recorded version was testable or, when it was not asked, any version."""
-        asked = [version for version in self.versions if version.toolchain.name == self.bad] or self.versions
+        """Whether the recorded version was testable or, when it was not asked, any
+        version.
+        """
+        asked = [
+            version for version in self.versions if version.toolchain.name == self.bad
+        ] or self.versions
         return any(version.status is not ReplayState.UNTESTABLE for version in asked)
 
 
@@ -172,25 +222,44 @@ class Replays:
 
 
 def replay(
-    runner: Engine, reproducers: Sequence[RecordedReproducer], revs_of: Mapping[str, Sequence[str]] | None = None
+    runner: Engine,
+    reproducers: Sequence[RecordedReproducer],
+    revs_of: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Replay, ...]:
-    """Compile each reproducer on its family's revisions in order; a family that `revs_of` lacks is left out.
+    """Compile each reproducer on its family's revisions in order; a family that
+    `revs_of` lacks is left out.
 
     Without `revs_of`: on the recorded revision and the newest release.
     """
-    jobs: dict[Path, list[ProbeJob]] = {}  # by the recipe's file: two folders may hold recipes of the same name
+    # by the recipe's file: two folders may hold recipes of the same name
+    jobs: dict[Path, list[ProbeJob]] = {}
     for one in reproducers:
-        texts = [*([one.bad] if one.bad else []), "latest"] if revs_of is None else revs_of.get(one.case.compiler, ())
-        refs = {ref.revision.name: ref for ref in (runner.registry.resolve(text, one.case.compiler) for text in texts)}
+        texts: Sequence[str] = [*filter(None, [one.bad]), "latest"]
+        if revs_of is not None:
+            texts = revs_of.get(one.case.compiler, ())
+        refs = {
+            ref.revision.name: ref
+            for ref in (
+                runner.registry.resolve(text, one.case.compiler) for text in texts
+            )
+        }
         jobs[one.case.source] = [ProbeJob(one.case, ref) for ref in refs.values()]
     every = [job for own in jobs.values() for job in own]
-    probes = {(probe.case.source, probe.revision.name): probe for probe in runner.probe_all(every, "replay")}
+    probes = {
+        (probe.case.source, probe.revision.name): probe
+        for probe in runner.probe_all(every, "replay")
+    }
     replays = []
     for one in reproducers:
         signature, source = one.record.signature, one.case.source
-        versions = tuple(_replayed(signature, probes[source, job.ref.revision.name]) for job in jobs[source])
+        versions = tuple(
+            _replayed(signature, probes[source, job.ref.revision.name])
+            for job in jobs[source]
+        )
         if versions:
-            replays.append(Replay(str(one.folder), one.record.case, signature, one.bad, versions))
+            replays.append(
+                Replay(str(one.folder), one.record.case, signature, one.bad, versions)
+            )
     return tuple(replays)
 
 
@@ -199,8 +268,17 @@ def _replayed(signature: str, probe: Probe) -> ReplayedVersion:
     if isinstance(outcome, Untestable):
         state = ReplayState.UNTESTABLE
     elif outcome.failure:
-        state = ReplayState.REPRODUCES if is_recorded_as(outcome.failure.signature, signature) else ReplayState.CHANGED
+        if is_recorded_as(outcome.failure.signature, signature):
+            state = ReplayState.REPRODUCES
+        else:
+            state = ReplayState.CHANGED
     measured = probe.measured
     return ReplayedVersion(
-        probe.revision, state, outcome.failure, outcome.reason, measured.seconds, probe.cached, outcome.cause
+        probe.revision,
+        state,
+        outcome.failure,
+        outcome.reason,
+        measured.seconds,
+        probe.cached,
+        outcome.cause,
     )

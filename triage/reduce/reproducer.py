@@ -1,4 +1,6 @@
-"""The contents of a reproducer, without local paths, and the versions that it fails on."""
+"""The contents of a reproducer, without local paths, and the versions that it fails
+on.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,16 @@ from triage.toolchains.registry import ToolchainRef
 LOCAL = "local build"
 """The name of a compiler that only this machine has."""
 
-_LONGEST_PROGRAM = 40_000  # characters that an issue shows; GitHub accepts issues of 65536
+# characters that an issue shows; GitHub accepts issues of 65536
+_LONGEST_PROGRAM = 40_000
 _BINARY = "\ufffd"  # in what was read of bytes that are no text
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
 _LONGEST = 90  # characters of a slug; the recipe's name gets ten more
 _DIAGNOSTIC = re.compile(r"^/[^\n]*?(?=:\d+:\d+(?::|$))", re.MULTILINE)
-_PATH = re.compile(r"(?<![\w./:-])/(?!dev/null\b)(?:[^\s/:\"'`(),<>]+/)+([^\s/:\"'`(),<>]+)")
+_PATH = re.compile(
+    r"(?<![\w./:-])/(?!dev/null\b)(?:[^\s/:\"'`(),<>]+/)+([^\s/:\"'`(),<>]+)"
+)
 
 Clean = Callable[[str], str]
 
@@ -43,12 +48,16 @@ class Reproducer:
     """A reduction ready to be written. No text contains a local path."""
 
     reduction: Reduction
-    """Its probes are in the order of the versions; its `program` is what the compiler reads."""
+    """Its probes are in the order of the versions; its `program` is what the compiler
+    reads.
+    """
     bad: Probe
     """The failing version, one of the reduction's probes."""
     compile: StandaloneCompile
     file: str
-    """The input's file name: that of the compiler's input, or of the program that it is imported from."""
+    """The input's file name: that of the compiler's input, or of the program that it is
+    imported from.
+    """
     content: bytes
     ending: str
     """How the compile or the run ended."""
@@ -68,14 +77,24 @@ class Reproducer:
 
 
 def slug(case: Case) -> str:
-    """Return the case's name as a folder name: `attention-dtype-f16` for `attention[dtype=f16]`."""
-    return re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")[:_LONGEST].strip("-")
+    """Return the case's name as a folder name: `attention-dtype-f16` for
+    `attention[dtype=f16]`.
+    """
+    return (
+        re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")[:_LONGEST].strip("-")
+    )
 
 
-def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Reproducer:
-    """Collect the contents of a reproducer. bad: the toolchain that the reduced program fails on."""
+def reproducer_of(
+    runner: Engine, reduction: Reduction, bad: ToolchainRef
+) -> Reproducer:
+    """Collect the contents of a reproducer. bad: the toolchain that the reduced program
+    fails on.
+    """
     toolchain = runner.registry.obtain(bad)
-    probe = next(probe for probe in reduction.probes if probe.revision.name == bad.revision.name)
+    probe = next(
+        probe for probe in reduction.probes if probe.revision.name == bad.revision.name
+    )
     recorded = runner.last_execution(probe.case, toolchain)
     prepared = runner.planner.input_of(probe.case, toolchain)
     assert recorded  # it was probed
@@ -85,7 +104,10 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
     names = {prepared.path: f"input{prepared.path.suffix}", path: f"input{path.suffix}"}
     clean = without_paths(names, names[prepared.path])
 
-    small, values, command, runtime = reduction.small, dict[str, bytes](), tuple[str, ...](), None
+    small = reduction.small
+    values = dict[str, bytes]()
+    command = tuple[str, ...]()
+    runtime = None
     programs = runner.compilers[probe.case.compiler].run
     if probe.case.run and programs:
         run = _with_portable_values(probe.case.run, values)
@@ -98,10 +120,17 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
     probes = tuple(_clean_probe(other, clean) for other in ordered)
     failing = probes[ordered.index(probe)]
     assert isinstance(failing.outcome, Failed)
-    good = portable(reduction.good) if reduction.good else None
-    if good:  # the same version as among the probes; a local build may have the name of the failing one
+    if reduction.good:
+        good = portable(reduction.good)
+    else:
+        good = None
+    # the same version as among the probes; a local build may have the name of the
+    # failing one
+    if good:
         others = (other.revision for other in probes if other is not failing)
-        good = next((revision for revision in others if revision.name == good.name), good)
+        good = next(
+            (revision for revision in others if revision.name == good.name), good
+        )
     failure, output = failing.outcome.failure, [execution.stderr.text]
     if command:
         output.insert(0, execution.stdout.text)
@@ -120,11 +149,14 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
             case=small,
             source=names[prepared.path],
             program=family_of(probe.case).script.program_name(probe.case, toolchain),
-            # With the printing options: without them an error prints thousands of lines of IR.
+            # With the printing options: without them an error prints thousands of lines
+            # of IR.
             options=(*task.invocation.options, *task.invocation.printing),
             release=failing.revision.name,
             version=failing.version,
-            requirement=_requirement(bad, runner.compilers[probe.case.compiler].packaging),
+            requirement=_requirement(
+                bad, runner.compilers[probe.case.compiler].packaging
+            ),
             failure_class=failure.failure_class,
             function=_function(probe.case),
             run=command,
@@ -140,10 +172,16 @@ def reproducer_of(runner: Engine, reduction: Reduction, bad: ToolchainRef) -> Re
 
 
 def original_draft(runner: Engine, case: Case, bad: ToolchainRef) -> IssueDraft | None:
-    """Return what an issue shows of a case that is not reduced; None if it fails before its program is compiled."""
+    """Return what an issue shows of a case that is not reduced; None if it fails before
+    its program is compiled.
+    """
     toolchain = runner.registry.obtain(bad)
     probe = runner.known_on(case, toolchain)
-    if probe is None or not isinstance(probe.outcome, Failed) or runner.last_execution(case, toolchain) is None:
+    if (
+        probe is None
+        or not isinstance(probe.outcome, Failed)
+        or runner.last_execution(case, toolchain) is None
+    ):
         return None
     return draft_of(reproducer_of(runner, Reduction(case, probes=(probe,)), bad))
 
@@ -152,21 +190,40 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
     """Return what an issue shows of a reproducer."""
     script, headline = family_of(reproducer.case).script, reproducer.failure.headline
     call = script.call(reproducer.compile)
-    files = {reproducer.compile.source: reproducer.reduction.program or "", **script.files(reproducer.compile)}
+    files = {
+        reproducer.compile.source: reproducer.reduction.program or "",
+        **script.files(reproducer.compile),
+    }
     printed = reproducer.output.rstrip().splitlines()
-    lines = [line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…" for line in printed]
+    lines = [
+        line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…"
+        for line in printed
+    ]
     more = len(lines) - _OUTPUT_LINES
     return IssueDraft(
-        files={name: text if len(text) <= _LONGEST_PROGRAM and _BINARY not in text else None for name, text in files.items()},
-        command=f"pip install {call.install}\n{call.line}" if call.install else call.line,
-        error=next((line for line in printed if headline in line), headline)[:_OUTPUT_WIDTH],
-        output="\n".join([*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])]),
+        files={
+            name: text
+            if len(text) <= _LONGEST_PROGRAM and _BINARY not in text
+            else None
+            for name, text in files.items()
+        },
+        command=f"pip install {call.install}\n{call.line}"
+        if call.install
+        else call.line,
+        error=next((line for line in printed if headline in line), headline)[
+            :_OUTPUT_WIDTH
+        ],
+        output="\n".join(
+            [*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])]
+        ),
         headline=headline,
     )
 
 
 def _with_portable_values(run: RunSpec, files: dict[str, bytes]) -> RunSpec:
-    """Return how the case is run with copies of its files of values, which are added to `files` by name."""
+    """Return how the case is run with copies of its files of values, which are added to
+    `files` by name.
+    """
 
     def renamed(texts: Sequence[str], role: str) -> tuple[str, ...]:
         named = []
@@ -179,18 +236,26 @@ def _with_portable_values(run: RunSpec, files: dict[str, bytes]) -> RunSpec:
             named.append(text)
         return tuple(named)
 
-    return replace(run, inputs=renamed(run.inputs, "input"), expected=renamed(run.expected, "expected"))
+    return replace(
+        run,
+        inputs=renamed(run.inputs, "input"),
+        expected=renamed(run.expected, "expected"),
+    )
 
 
 def portable(revision: Revision) -> Revision:
     """Return the revision with a name that means something on other machines."""
-    return replace(revision, name=LOCAL) if revision.name.startswith("path:") else revision
+    if revision.name.startswith("path:"):
+        return replace(revision, name=LOCAL)
+    return revision
 
 
 def without_paths(names: Mapping[Path, str], source: str) -> Clean:
-    """Return a function that replaces paths by file names, and the path in front of a diagnostic's position by `source`.
+    """Return a function that replaces paths by file names, and the path in front of a
+    diagnostic's position by `source`.
 
-    Any path is replaced, because a cached result may come from another file of the same content or from another machine.
+    Any path is replaced, because a cached result may come from another file of the same
+    content or from another machine.
     """
 
     def clean(text: str) -> str:
@@ -205,10 +270,21 @@ def _clean_probe(probe: Probe, clean: Clean) -> Probe:
     outcome = probe.outcome
     match outcome:
         case Failed(failure=failure):
-            details = {name: clean(value) if isinstance(value, str) else value for name, value in failure.details.items()}
-            location = clean(failure.location) if failure.location else None
+            details = {
+                name: clean(value) if isinstance(value, str) else value
+                for name, value in failure.details.items()
+            }
+            if failure.location:
+                location = clean(failure.location)
+            else:
+                location = None
             headline = clean(failure.headline)
-            outcome = replace(outcome, failure=replace(failure, headline=headline, location=location, details=details))
+            outcome = replace(
+                outcome,
+                failure=replace(
+                    failure, headline=headline, location=location, details=details
+                ),
+            )
         case Untestable(reason=reason):
             outcome = replace(outcome, reason=clean(reason))
     return replace(probe, revision=portable(probe.revision), outcome=outcome)
@@ -216,18 +292,29 @@ def _clean_probe(probe: Probe, clean: Clean) -> Probe:
 
 def _function(case: Case) -> PythonFunction | None:
     is_kernel = kernel_of(case) is not None and case.input.path.suffix == ".py"
-    tree = parse_program(case.input.path.read_bytes()) if is_kernel else None
-    node = kernel_in(tree, case) if tree is not None else None
+    if is_kernel:
+        tree = parse_program(case.input.path.read_bytes())
+    else:
+        tree = None
+    if tree is not None:
+        node = kernel_in(tree, case)
+    else:
+        node = None
     if node is None:
         return None
-    return PythonFunction(node.name + ".fn" * (len(node.decorator_list) - 1), tuple(parameter_names(node)))
+    return PythonFunction(
+        node.name + ".fn" * (len(node.decorator_list) - 1), tuple(parameter_names(node))
+    )
 
 
 def _requirement(ref: ToolchainRef, packaging: Packaging) -> str | None:
     release = ref.release
     if release is None or not ref.is_release:
         return None
-    companions = packaging.companions_of(release.version) if isinstance(packaging, Environment) else ()
+    if isinstance(packaging, Environment):
+        companions = packaging.companions_of(release.version)
+    else:
+        companions = ()
     return shlex.join((f"{release.distribution}=={release.version}", *companions))
 
 
@@ -236,7 +323,8 @@ class VersionSpan:
     """The versions around the bad one that fail in the same way."""
 
     before: Probe | None
-    """The nearest older version that was tested. It compiles or fails in another way."""
+    """The nearest older version that was tested. It compiles or fails in another way.
+    """
     first_bad: Probe
     last_bad: Probe
     after: Probe | None
@@ -246,51 +334,82 @@ class VersionSpan:
     @property
     def last_good(self) -> Probe | None:
         """The version before the span, if it compiles."""
-        return self.before if self.before and isinstance(self.before.outcome, Compiled) else None
+        if self.before and isinstance(self.before.outcome, Compiled):
+            return self.before
+        return None
 
     @property
     def first_good(self) -> Probe | None:
         """The version after the span, if it compiles."""
-        return self.after if self.after and isinstance(self.after.outcome, Compiled) else None
+        if self.after and isinstance(self.after.outcome, Compiled):
+            return self.after
+        return None
 
 
 def span_around(probes: Sequence[Probe], bad: Probe) -> VersionSpan:
-    """Return the span of a failing probe's signature. The probes are sorted by version; untestable ones are skipped."""
+    """Return the span of a failing probe's signature. The probes are sorted by version;
+    untestable ones are skipped.
+    """
     assert isinstance(bad.outcome, Failed)
     signature = bad.outcome.failure.signature
     tested = [probe for probe in probes if not isinstance(probe.outcome, Untestable)]
-    same = [isinstance(probe.outcome, Failed) and probe.outcome.failure.signature == signature for probe in tested]
+    same = [
+        isinstance(probe.outcome, Failed)
+        and probe.outcome.failure.signature == signature
+        for probe in tested
+    ]
     first = last = tested.index(bad)
     while first > 0 and same[first - 1]:
         first -= 1
     while last + 1 < len(tested) and same[last + 1]:
         last += 1
-    before = tested[first - 1] if first > 0 else None
-    after = tested[last + 1] if last + 1 < len(tested) else None
-    untested = tuple(probes[probes.index(before) + 1 : probes.index(tested[first])]) if before else ()
+    if first > 0:
+        before = tested[first - 1]
+    else:
+        before = None
+    if last + 1 < len(tested):
+        after = tested[last + 1]
+    else:
+        after = None
+    if before:
+        untested = tuple(probes[probes.index(before) + 1 : probes.index(tested[first])])
+    else:
+        untested = ()
     return VersionSpan(before, tested[first], tested[last], after, untested)
 
 
 def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
-    """Sort probes by version, those without a version last. Of local builds with one version, that which compiles is first."""
+    """Sort probes by version, those without a version last. Of local builds with one
+    version, that which compiles is first.
+    """
 
     def key(probe: Probe) -> tuple[bool, Version, bool]:
         version = parse_version(probe.version)
-        return version is None, version or Version("0"), not isinstance(probe.outcome, Compiled)
+        return (
+            version is None,
+            version or Version("0"),
+            not isinstance(probe.outcome, Compiled),
+        )
 
     return tuple(sorted(probes, key=key))
 
 
 def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
-    """Return the windows of versions that fail with the same class, from the first failing version to the first that does
-    not. Skips untestable probes and those without a version.
+    """Return the windows of versions that fail with the same class, from the first
+    failing version to the first that does not. Skips untestable probes and those
+    without a version.
     """
     windows: list[Expectation] = []
     failing = None  # the class of the window that is open
     for probe in in_order(probes):
-        if parse_version(probe.version) is None or isinstance(probe.outcome, Untestable):
+        if parse_version(probe.version) is None or isinstance(
+            probe.outcome, Untestable
+        ):
             continue
-        failure_class = probe.outcome.failure.failure_class if isinstance(probe.outcome, Failed) else None
+        if isinstance(probe.outcome, Failed):
+            failure_class = probe.outcome.failure.failure_class
+        else:
+            failure_class = None
         if failure_class == failing:
             continue
         if failing:

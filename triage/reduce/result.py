@@ -1,4 +1,6 @@
-"""The result of a reduction, and its best program on disk, so that an interrupted reduction can be resumed."""
+"""The result of a reduction, and its best program on disk, so that an interrupted
+reduction can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,25 @@ class VersionResult:
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """A smaller program that fails as the original does, or the reason why there is none."""
+    """A smaller program that fails as the original does, or the reason why there is
+    none.
+    """
 
-    JSON_KEYS: ClassVar = {"small": None, "probes": None, "cause": None, "readable": None}
-    JSON_PROPERTIES: ClassVar = ("status", "recipe", "case", "compiler", "signature", "evidence", "tried")
+    JSON_KEYS: ClassVar = {
+        "small": None,
+        "probes": None,
+        "cause": None,
+        "readable": None,
+    }
+    JSON_PROPERTIES: ClassVar = (
+        "status",
+        "recipe",
+        "case",
+        "compiler",
+        "signature",
+        "evidence",
+        "tried",
+    )
 
     small: Case
     """The case with the smaller program; the original case when nothing was reduced."""
@@ -53,7 +70,9 @@ class Reduction:
     cause: Cause | None = None
     """Set when the machine or the recipe is the reason."""
     probes: tuple[Probe, ...] = ()
-    """The smaller program on every version tried; the original when nothing was reduced."""
+    """The smaller program on every version tried; the original when nothing was
+    reduced.
+    """
     failure: Failure | None = None
     bad: Revision | None = None
     good: Revision | None = None
@@ -61,7 +80,9 @@ class Reduction:
     program: str | None = None
     """What the compiler reads."""
     readable: Probe | None = None
-    """The same in the most readable form that fails in the same way on `bad`. Other revisions may not read it."""
+    """The same in the most readable form that fails in the same way on `bad`. Other
+    revisions may not read it.
+    """
     operations: SizeChange = SizeChange()
     unit: str = "operation"
     """What `operations` counts: operation, node, statement or line."""
@@ -78,13 +99,17 @@ class Reduction:
     """Summed over the compiles."""
     notes: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
-    """Flags, parts of the target and options of a kernel that the smaller program does without, as sentences."""
+    """Flags, parts of the target and options of a kernel that the smaller program does
+    without, as sentences.
+    """
     reproducer: str | None = None
     """The folder that was written."""
 
     @property
     def status(self) -> str:
-        return "reduced" if self.reason is None else "not-reproducible"
+        if self.reason is None:
+            return "reduced"
+        return "not-reproducible"
 
     @property
     def recipe(self) -> str:
@@ -100,34 +125,58 @@ class Reduction:
 
     @property
     def signature(self) -> str | None:
-        return self.failure.signature if self.failure else None
+        if self.failure:
+            return self.failure.signature
+        return None
 
     @property
     def evidence(self) -> tuple[VersionResult, ...]:
         """The smaller program on each version."""
-        return tuple(map(version_result, self.probes)) if self.reason is None else ()
+        if self.reason is None:
+            return tuple(map(version_result, self.probes))
+        return ()
 
     @property
     def tried(self) -> tuple[VersionResult, ...]:
         """The original on each version, when nothing was reduced."""
-        return tuple(map(version_result, self.probes)) if self.reason else ()
+        if self.reason:
+            return tuple(map(version_result, self.probes))
+        return ()
 
     @property
     def size(self) -> str:
         """The size of the smaller program: `3 operations`."""
-        return f"{self.operations.after} {self.unit}{'' if self.operations.after == 1 else 's'}"
+        return (
+            f"{self.operations.after} {self.unit}"
+            f"{'' if self.operations.after == 1 else 's'}"
+        )
 
 
 def version_result(probe: Probe) -> VersionResult:
     """Return what is shown of a probe."""
     revision, outcome = probe.revision, probe.outcome
-    failure = outcome.failure if isinstance(outcome, Failed) else None
-    signature, headline = (failure.signature, failure.headline) if failure else (None, None)
-    return VersionResult(revision.name, revision.commit, outcome.plain_status, signature, headline, outcome.reason)
+    if isinstance(outcome, Failed):
+        failure = outcome.failure
+    else:
+        failure = None
+    if failure:
+        signature, headline = (failure.signature, failure.headline)
+    else:
+        signature, headline = (None, None)
+    return VersionResult(
+        revision.name,
+        revision.commit,
+        outcome.plain_status,
+        signature,
+        headline,
+        outcome.reason,
+    )
 
 
 def setting_changes(original: Case, reduced: Case) -> Iterator[str]:
-    """Yield what differs between two cases, apart from their programs: `chip is gfx908 instead of gfx942`."""
+    """Yield what differs between two cases, apart from their programs: `chip is gfx908
+    instead of gfx942`.
+    """
     left = [flag.text for flag in reduced.flags]
     for flag in original.flags:
         if flag.text in left:
@@ -140,58 +189,109 @@ def setting_changes(original: Case, reduced: Case) -> Iterator[str]:
     ]
     if isinstance(original.spec, KernelSpec) and isinstance(reduced.spec, KernelSpec):
         new = reduced.spec.options
-        pairs += [(f"option {name}", value, new.get(name)) for name, value in original.spec.options.items()]
+        pairs += [
+            (f"option {name}", value, new.get(name))
+            for name, value in original.spec.options.items()
+        ]
     for name, before, after in pairs:
         if before != after:
-            yield f"{name} {before} is not needed" if after is None else f"{name} is {after} instead of {before}"
+            yield (
+                f"{name} {before} is not needed"
+                if after is None
+                else f"{name} is {after} instead of {before}"
+            )
 
 
-Settings = tuple[tuple[Flag, ...], Target, str | None, KernelSpec | None, str | None, tuple[str, ...]]
-"""What a reduction changes of the case: flags, target, phase, kernel, and the function and the inputs of its run."""
+Settings = tuple[
+    tuple[Flag, ...], Target, str | None, KernelSpec | None, str | None, tuple[str, ...]
+]
+"""What a reduction changes of the case: flags, target, phase, kernel, and the function
+and the inputs of its run.
+"""
 
 
 class ReductionFolder:
-    """A folder with `best.mlir` (or the input's own suffix) and `settings.json`, each replaced in one step."""
+    """A folder with `best.mlir` (or the input's own suffix) and `settings.json`, each
+    replaced in one step.
+    """
 
     def __init__(self, home: Path, key: str) -> None:
-        """Make the folder of the reduction that `key` identifies, with its program and its compilers."""
+        """Make the folder of the reduction that `key` identifies, with its program and
+        its compilers.
+        """
         self.path = home / "reductions" / sha256(key.encode()).hexdigest()[:16]
         with disk_errors("keep the reduction"):
             self.path.mkdir(parents=True, exist_ok=True)
 
     def save(self, candidate: ReducedCase) -> None:
-        """Write the candidate, the program first: settings of an older one still fail on it, or are rejected."""
+        """Write the candidate, the program first: settings of an older one still fail
+        on it, or are rejected.
+        """
         case = candidate.case
         run = case.run or RunSpec()
-        settings = (case.flags, case.target, case.phase, kernel_of(case), run.function, run.inputs)
+        settings = (
+            case.flags,
+            case.target,
+            case.phase,
+            kernel_of(case),
+            run.function,
+            run.inputs,
+        )
         with disk_errors("keep the reduction"):
-            write_whole(self.path / f"best.{candidate.program.suffix}", candidate.program.content)
-            write_whole(self.path / "settings.json", TypeAdapter(Settings).dump_json(settings))
+            write_whole(
+                self.path / f"best.{candidate.program.suffix}",
+                candidate.program.content,
+            )
+            write_whole(
+                self.path / "settings.json", TypeAdapter(Settings).dump_json(settings)
+            )
 
     def best(self, case: Case) -> tuple[Path, Case] | None:
-        """Return the saved program and the case with its settings, if both are saved and intact."""
+        """Return the saved program and the case with its settings, if both are saved
+        and intact.
+        """
         program = next(iter(self.path.glob("best.*")), None)
         try:
-            saved = TypeAdapter(Settings).validate_json((self.path / "settings.json").read_bytes(), strict=True)
+            saved = TypeAdapter(Settings).validate_json(
+                (self.path / "settings.json").read_bytes(), strict=True
+            )
         except (OSError, ValueError):
             return None
         flags, target, phase, kernel, function, inputs = saved
-        run = replace(case.run, function=function, inputs=inputs) if case.run else None
-        changed = replace(case, flags=flags, target=target, phase=phase, spec=kernel or case.spec, run=run)
-        return (program, changed) if program else None
+        if case.run:
+            run = replace(case.run, function=function, inputs=inputs)
+        else:
+            run = None
+        changed = replace(
+            case,
+            flags=flags,
+            target=target,
+            phase=phase,
+            spec=kernel or case.spec,
+            run=run,
+        )
+        if program:
+            return (program, changed)
+        return None
 
 
 @dataclass(frozen=True)
 class IssueDraft:
-    """What the draft of an issue shows of a program, the reduced one if there is one. Reports render it, and read no file."""
+    """What the draft of an issue shows of a program, the reduced one if there is one.
+    Reports render it, and read no file.
+    """
 
     files: dict[str, str | None]
-    """The program, and the files that the command needs, by name; null for one that is too long to paste, or binary."""
+    """The program, and the files that the command needs, by name; null for one that is
+    too long to paste, or binary.
+    """
     command: str
     error: str = ""
     """The line of the output that names the failure."""
     output: str = ""
     headline: str = ""
-    """Of this program's failure: a reduced one may have other numbers than the original."""
+    """Of this program's failure: a reduced one may have other numbers than the
+    original.
+    """
     unneeded: list[str] = field(default_factory=list)
     """Flags of the case that the failure does not need."""

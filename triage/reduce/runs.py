@@ -1,4 +1,6 @@
-"""The interestingness test of programs that compile and compute something wrong, or fail when they run."""
+"""The interestingness test of programs that compile and compute something wrong, or
+fail when they run.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from triage.compilers.values import array_type, element_of, file_value, read_value, value_bytes, value_text
+from triage.compilers.values import (
+    array_type,
+    element_of,
+    file_value,
+    read_value,
+    value_bytes,
+    value_text,
+)
 from triage.execution.inputs import NoTask
 from triage.execution.run_task import differences
 from triage.model.case import Reference, RunSpec
@@ -32,19 +41,23 @@ def run_of(candidate: ReducedCase) -> RunSpec:
 
 @dataclass
 class ArgumentValues:
-    """Chooses the values that smaller programs are run with: those of the original case, else a pattern of small numbers."""
+    """Chooses the values that smaller programs are run with: those of the original
+    case, else a pattern of small numbers.
+    """
 
     folder: Path
     """Gets files of values."""
     _arrays: dict[Hashable, Array] = field(default_factory=dict)
 
     def start(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Remember the values of the case for the program's arguments, and return the candidate without them.
+        """Remember the values of the case for the program's arguments, and return the
+        candidate without them.
 
         Returns None if the program takes other arguments.
         """
         run = run_of(candidate)
-        entry, arrays = candidate.program.entry(run.function), [read_value(text) for text in run.inputs]
+        entry = candidate.program.entry(run.function)
+        arrays = [read_value(text) for text in run.inputs]
         if entry is None or len(entry.arguments) != len(arrays):
             return None
         for (origin, _), array in zip(entry.arguments, arrays, strict=True):
@@ -59,13 +72,22 @@ class ArgumentValues:
         entry = candidate.program.entry(run.function)
         if entry is None:
             return None
-        texts = run.inputs or [self._fitting(origin, type_) for origin, type_ in entry.arguments]
+        texts = run.inputs or [
+            self._fitting(origin, type_) for origin, type_ in entry.arguments
+        ]
         known = tuple(text for text in texts if text is not None)
-        return candidate.with_case(run=replace(run, function=entry.name, inputs=known)) if len(known) == len(texts) else None
+        if len(known) == len(texts):
+            return candidate.with_case(
+                run=replace(run, function=entry.name, inputs=known)
+            )
+        return None
 
     def text(self, array: Array, element: str | None) -> str:
-        """Return an array as a value, in a file where it has many elements. For `element` see `element_of`."""
-        if (text := value_text(array, element)) is not None:
+        """Return an array as a value, in a file where it has many elements. For
+        `element` see `element_of`.
+        """
+        text = value_text(array, element)
+        if text is not None:
             return text
         content, ending = value_bytes(array, element)
         path = self.folder / f"{sha256(content).hexdigest()[:24]}{ending}"
@@ -80,9 +102,13 @@ class ArgumentValues:
             return None
         shape, kind, element = known
         array = fitted(self._arrays.get(origin), shape, kind)
-        return None if array is None else self.text(array, element)
+        if array is None:
+            return None
+        return self.text(array, element)
 
-    def simplify_values(self, candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+    def simplify_values(
+        self, candidate: ReducedCase, test: InterestingnessTest
+    ) -> ReducedCase:
         """Replace values by plainer ones."""
         candidate = self.bound(candidate) or candidate
         for index in range(len(run_of(candidate).inputs)):
@@ -90,33 +116,50 @@ class ArgumentValues:
         return candidate
 
     def _simpler(self, candidate: ReducedCase, index: int) -> Iterator[ReducedCase]:
-        """Replace one value by ones of a single number, by small whole numbers, then by rounded ones."""
+        """Replace one value by ones of a single number, by small whole numbers, then by
+        rounded ones.
+        """
         run = run_of(candidate)
         array = read_value(run.inputs[index])
         if array is None or not array.size or (array == array.flat[:1]).all():
             return
         plain = [np.full_like(array, number) for number in (1, 0, array.flat[0])]
-        plain.append((np.arange(array.size) % 7).reshape(array.shape).astype(array.dtype))
-        plain += [np.round(array), np.round(array, 1)] if np.isfinite(array).all() and array.dtype.kind == "f" else []
+        plain.append(
+            (np.arange(array.size) % 7).reshape(array.shape).astype(array.dtype)
+        )
+        if np.isfinite(array).all() and array.dtype.kind == "f":
+            plain += [np.round(array), np.round(array, 1)]
         for other in plain:
             if not np.array_equal(other, array):
                 text = self.text(other, element_of(run.inputs[index]))
-                yield candidate.with_case(run=replace(run, inputs=(*run.inputs[:index], text, *run.inputs[index + 1 :])))
+                yield candidate.with_case(
+                    run=replace(
+                        run,
+                        inputs=(*run.inputs[:index], text, *run.inputs[index + 1 :]),
+                    )
+                )
 
 
 def fitted(array: Array | None, shape: Sequence[int | None], kind: str) -> Array | None:
-    """Return an array in another shape and type: its first elements of each dimension, else its elements in their order.
+    """Return an array in another shape and type: its first elements of each dimension,
+    else its elements in their order.
 
-    An unknown size is that of the array. Without an array the elements are -1, 0, 1 and 2, or 0 and 1 where they may be
-    indices. Returns None if a size remains unknown.
+    An unknown size is that of the array. Without an array the elements are -1, 0, 1 and
+    2, or 0 and 1 where they may be indices. Returns None if a size remains unknown.
     """
     if array is not None and array.ndim == len(shape):
-        shape = [size if wanted is None else wanted for size, wanted in zip(array.shape, shape, strict=True)]
+        shape = [
+            size if wanted is None else wanted
+            for size, wanted in zip(array.shape, shape, strict=True)
+        ]
     sizes = [size for size in shape if size is not None]
     if len(sizes) != len(shape):
         return None
     if array is None or not array.size:
-        array = np.arange(4) - 1 if np.dtype(kind).kind == "f" else np.arange(2)
+        if np.dtype(kind).kind == "f":
+            array = np.arange(4) - 1
+        else:
+            array = np.arange(2)
     elif array.ndim == len(sizes):
         array = array[tuple(slice(size) for size in sizes)]
     with np.errstate(all="ignore"):
@@ -125,32 +168,50 @@ def fitted(array: Array | None, shape: Sequence[int | None], kind: str) -> Array
 
 @dataclass
 class RunOracle(Oracle):
-    """Compiles candidates and runs them. The reference computes what a candidate must return.
+    """Compiles candidates and runs them. The reference computes what a candidate must
+    return.
 
-    A candidate counts only if its results are defined: the reference runs it, returns finite numbers where it did so for the
-    original, does not read memory that was never written to, and a second reference agrees with it.
+    A candidate counts only if its results are defined: the reference runs it, returns
+    finite numbers where it did so for the original, does not read memory that was never
+    written to, and a second reference agrees with it.
     """
 
     values: ArgumentValues = field(kw_only=True)
     references: list[Reference] = field(kw_only=True)
-    """The one that computes the expected results, and one that confirms it if it agrees on the original."""
+    """The one that computes the expected results, and one that confirms it if it agrees
+    on the original.
+    """
     results: Path = field(kw_only=True)
     """Folder for the results that references compute."""
     _finite: bool = False
     _tolerances: Mapping[str, float] = field(default_factory=dict)
 
     def start(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Take over the values of the original program, and drop a second reference that disagrees."""
+        """Take over the values of the original program, and drop a second reference
+        that disagrees.
+        """
         ready = self.values.start(candidate)
-        bound = self.bound(ready) if ready else None
-        expected = self._expected(bound, self.references[0]) if bound else None
+        if ready:
+            bound = self.bound(ready)
+        else:
+            bound = None
+        if bound:
+            expected = self._expected(bound, self.references[0])
+        else:
+            expected = None
         if ready is None or bound is None or expected is None:
             return None
         self._tolerances = dict(run_of(ready).tolerances)
         self._finite = _is_finite(expected)
-        if not all(self._agree(expected, self._expected(bound, other)) for other in self.references[1:]):
+        if not all(
+            self._agree(expected, self._expected(bound, other))
+            for other in self.references[1:]
+        ):
             del self.references[1:]
-            self.notes.append("unoptimised code does not compute the expected results, so that nothing confirms them")
+            self.notes.append(
+                "unoptimised code does not compute the expected results, so that "
+                "nothing confirms them"
+            )
         return ready
 
     def bound(self, candidate: ReducedCase) -> ReducedCase | None:
@@ -159,40 +220,67 @@ class RunOracle(Oracle):
     def complete(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with its values and the results that it must compute."""
         bound = self.bound(candidate)
-        expected = self._expected(bound, self.references[0]) if bound else None
+        if bound:
+            expected = self._expected(bound, self.references[0])
+        else:
+            expected = None
         if bound is None or expected is None:
             return None
         arrays = [(text, read_value(text)) for text in expected]
-        texts = tuple(text if array is None else self.values.text(array, element_of(text)) for text, array in arrays)
-        return bound.with_case(run=replace(run_of(bound), expected=texts, reference=None))
+        texts = tuple(
+            text if array is None else self.values.text(array, element_of(text))
+            for text, array in arrays
+        )
+        return bound.with_case(
+            run=replace(run_of(bound), expected=texts, reference=None)
+        )
 
     def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        """Return whether the bad toolchain's program fails as it did on the original, where the reference runs it."""
+        """Return whether the bad toolchain's program fails as it did on the original,
+        where the reference runs it.
+        """
         expected = self._expected(candidate, self.references[0], cancelled)
         if expected is None or (self._finite and not _is_finite(expected)):
             return False
         run = replace(run_of(candidate), expected=expected, reference=None)
-        outcome = self._compile(candidate.with_case(run=run), self.bad, 0, cancelled).outcome
-        if not isinstance(outcome, Failed) or outcome.flaky or not self.baseline.match(outcome.failure):
+        outcome = self._compile(
+            candidate.with_case(run=run), self.bad, 0, cancelled
+        ).outcome
+        if (
+            not isinstance(outcome, Failed)
+            or outcome.flaky
+            or not self.baseline.match(outcome.failure)
+        ):
             return False
-        return all(self._agree(expected, self._expected(candidate, other, cancelled)) for other in self.references[1:])
+        return all(
+            self._agree(expected, self._expected(candidate, other, cancelled))
+            for other in self.references[1:]
+        )
 
     def keep_operation(self, candidate: ReducedCase) -> None:
         """Do nothing: a run names no operation."""
 
     def _expected(
-        self, candidate: ReducedCase, reference: Reference, cancelled: threading.Event | None = None
+        self,
+        candidate: ReducedCase,
+        reference: Reference,
+        cancelled: threading.Event | None = None,
     ) -> tuple[str, ...] | None:
         planner = self.engine.planner
         with self._written(candidate) as case, suppress(NoTask):
-            return planner.reference_results(case, self.bad, reference, self.results, self._count, cancelled)
+            return planner.reference_results(
+                case, self.bad, reference, self.results, self._count, cancelled
+            )
         return None
 
     def _agree(self, texts: Sequence[str], others: Sequence[str] | None) -> bool:
         if others is None or len(texts) != len(others):
             return False
         pairs = zip(texts, others, strict=True)
-        return all(differences(text, other, self._tolerances).get("mismatches", 1) == 0 for text, other in pairs)
+        return all(
+            differences(text, other, self._tolerances).get("mismatches", 1) == 0
+            for text, other in pairs
+        )
 
 
 def _is_finite(texts: Sequence[str]) -> bool:

@@ -1,4 +1,6 @@
-"""The changes of a case to try: known remedies of the failure class, its flags and matrix, the compiler's own options."""
+"""The changes of a case to try: known remedies of the failure class, its flags and
+matrix, the compiler's own options.
+"""
 
 from __future__ import annotations
 
@@ -63,13 +65,22 @@ class CaseChange:
 
     @property
     def for_tests(self) -> bool:
-        """Whether a flag is meant for the compiler's own tests: it may vanish in any release."""
+        """Whether a flag is meant for the compiler's own tests: it may vanish in any
+        release.
+        """
         return any(is_for_tests(flag_name(text)) for text in self.flags)
 
     @property
     def is_clean(self) -> bool:
-        """Whether the program stays the same, with all checks, in its own types and with flags that are meant for users."""
-        return self.same_program and not self.checks_less and not self.recomputes and not self.for_tests
+        """Whether the program stays the same, with all checks, in its own types and
+        with flags that are meant for users.
+        """
+        return (
+            self.same_program
+            and not self.checks_less
+            and not self.recomputes
+            and not self.for_tests
+        )
 
     @property
     def text(self) -> str:
@@ -77,16 +88,25 @@ class CaseChange:
         return change_text(self.flags, self.dropped, self.input_change)
 
     def applied(self, case: Case) -> Case:
-        """Return the changed case. It has another name, so that its results are not mistaken for the case's."""
+        """Return the changed case. It has another name, so that its results are not
+        mistaken for the case's.
+        """
         name = f"{case.name} (remedy)"
         case = self.neighbour or case
         if self.program:
             case = replace(case, input=Input(self.program, InputKind.MLIR))
-        if self.options and (kernel := kernel_of(case)):
-            case = replace(case, spec=replace(kernel, options={**kernel.options, **self.options}))
+        if self.options:
+            kernel = kernel_of(case)
+            if kernel:
+                case = replace(
+                    case,
+                    spec=replace(kernel, options={**kernel.options, **self.options}),
+                )
         gone = {flag_name(text) for text in (*self.flags, *self.dropped)}
         kept = [flag for flag in case.flags if flag_name(flag.text) not in gone]
-        return replace(case, name=name, flags=(*kept, *map(Flag, self.flags)), expect=())
+        return replace(
+            case, name=name, flags=(*kept, *map(Flag, self.flags)), expect=()
+        )
 
     def with_value(self, value: int) -> CaseChange:
         """Return the change with another value of the flag to narrow."""
@@ -94,9 +114,17 @@ class CaseChange:
         return replace(self, flags=(f"{self.limit.least}={value}",))
 
 
-def change_text(flags: Sequence[str], dropped: Sequence[str], input_change: str | None) -> str:
+def change_text(
+    flags: Sequence[str], dropped: Sequence[str], input_change: str | None
+) -> str:
     """Return a change in readable form."""
-    return " ".join([*flags, *(f"without {name}" for name in dropped), *([input_change] if input_change else [])])
+    return " ".join(
+        [
+            *flags,
+            *(f"without {name}" for name in dropped),
+            *([input_change] if input_change else []),
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +146,11 @@ class Situation:
 
     def flags(self) -> tuple[str, ...]:
         """Return the recipe's own flags for this version."""
-        return tuple(flag.text for flag in self.case.flags if flag_applies(flag, self.toolchain.version))
+        return tuple(
+            flag.text
+            for flag in self.case.flags
+            if flag_applies(flag, self.toolchain.version)
+        )
 
     def accepts(self, name: str) -> bool:
         """Return whether the compiler knows an option and it fits the backend.
@@ -127,12 +159,15 @@ class Situation:
         """
         known = self.toolchain.capabilities.flags
         trusted = not known and self.case.rules is not None
-        foreign = self.hints is not None and self.hints.options.is_foreign(name, self.case.target.backend)
+        foreign = self.hints is not None and self.hints.options.is_foreign(
+            name, self.case.target.backend
+        )
         return (name in known or trusted) and not foreign
 
 
 def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
-    """Return the known remedies of the failures' classes, each own flag dropped, then the neighbours in the matrix.
+    """Return the known remedies of the failures' classes, each own flag dropped, then
+    the neighbours in the matrix.
 
     Flags that are meant for the compiler's own tests come last.
     """
@@ -144,69 +179,130 @@ def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
     found += [CaseChange(dropped=(name,)) for name in own if "target" not in name]
     for sibling in situation.siblings:
         if len(differs := differences(situation.case, sibling)) == 1:
-            found.append(CaseChange(neighbour=sibling, rewrite=f"{differs[0][0]}={differs[0][1]}"))
+            found.append(
+                CaseChange(
+                    neighbour=sibling, rewrite=f"{differs[0][0]}={differs[0][1]}"
+                )
+            )
     return _distinct(sorted(found, key=lambda change: change.for_tests))
 
 
 def second_tier(situation: Situation) -> tuple[CaseChange, ...]:
-    """Return the compiler's own options, those nearest to the failure first, with all values: defaults are unknown."""
+    """Return the compiler's own options, those nearest to the failure first, with all
+    values: defaults are unknown.
+    """
     if situation.hints is None:
         return ()
-    catalog, known, own = situation.hints.options, situation.toolchain.capabilities.flags, set(situation.flags())
-    first = [_option(text, catalog) for text in catalog.first if flag_name(text) in known]
-    return _distinct(change for change in (*first, *_switches(situation, catalog)) if not own & set(change.flags))
+    catalog = situation.hints.options
+    known = situation.toolchain.capabilities.flags
+    own = set(situation.flags())
+    first = [
+        _option(text, catalog) for text in catalog.first if flag_name(text) in known
+    ]
+    return _distinct(
+        change
+        for change in (*first, *_switches(situation, catalog))
+        if not own & set(change.flags)
+    )
 
 
 def candidates_of_class(case: Case, failure: Failure) -> tuple[RemedyCandidate, ...]:
     """Return the candidates of the rule for a failure's class."""
     rule = rules_of(case).by_name.get(failure.failure_class)
-    return rule.candidates_for(case.compiler) if rule else ()
+    if rule:
+        return rule.candidates_for(case.compiler)
+    return ()
 
 
-def _changes(candidate: RemedyCandidate, situation: Situation, failure: Failure) -> Iterator[CaseChange]:
+def _changes(
+    candidate: RemedyCandidate, situation: Situation, failure: Failure
+) -> Iterator[CaseChange]:
     why = candidate.why
-    if (text := candidate.give) and situation.accepts(flag_name(text)) and text not in situation.flags():
-        yield CaseChange((text,), why=why, checks_less=candidate.checks_less, recomputes=candidate.recomputes)
-    if candidate.drop and flag_name(candidate.drop) in map(flag_name, situation.flags()):
+    text = candidate.give
+    if text and situation.accepts(flag_name(text)) and text not in situation.flags():
+        yield CaseChange(
+            (text,),
+            why=why,
+            checks_less=candidate.checks_less,
+            recomputes=candidate.recomputes,
+        )
+    if candidate.drop and flag_name(candidate.drop) in map(
+        flag_name, situation.flags()
+    ):
         yield CaseChange(dropped=(candidate.drop,), why=why)
     if candidate.least and situation.accepts(flag_name(candidate.least)):
-        yield CaseChange((f"{candidate.least}={candidate.upto}",), why=why, limit=candidate)
+        yield CaseChange(
+            (f"{candidate.least}={candidate.upto}",), why=why, limit=candidate
+        )
     if candidate.declare and situation.hints:
-        named = [device for device in (failure.details.get("device"),) if isinstance(device, str)]
-        declaring = situation.hints.declaring(situation.case, {*situation.devices, *named})
+        named = [
+            device
+            for device in (failure.details.get("device"),)
+            if isinstance(device, str)
+        ]
+        declaring = situation.hints.declaring(
+            situation.case, {*situation.devices, *named}
+        )
         if declaring is not None:
             yield CaseChange(declaring, why=why)
-    if candidate.option and (kernel := kernel_of(situation.case)):
-        other = [value for value in candidate.values if kernel.options.get(candidate.option) != value]
-        yield from (CaseChange(options={candidate.option: value}, why=why) for value in other)
+    if candidate.option:
+        kernel = kernel_of(situation.case)
+        if kernel:
+            other = [
+                value
+                for value in candidate.values
+                if kernel.options.get(candidate.option) != value
+            ]
+            yield from (
+                CaseChange(options={candidate.option: value}, why=why)
+                for value in other
+            )
     if candidate.rewrite and candidate.rewrite in situation.rewritten:
         yield replace(situation.rewritten[candidate.rewrite], why=why)
 
 
 def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[CaseChange]:
-    known, good, backend = situation.toolchain.capabilities, situation.good, situation.case.target.backend
-    new = known.flags - good.capabilities.flags if good else frozenset()
+    known = situation.toolchain.capabilities
+    good = situation.good
+    backend = situation.case.target.backend
+    if good:
+        new = known.flags - good.capabilities.flags
+    else:
+        new = frozenset()
     phase = situation.failures[0].phase or situation.case.phase or catalog.code_phase
     prefixes = catalog.prefixes(phase, backend)
 
     def rank(name: str) -> tuple[bool, bool, int, str]:
-        nearest = next(index for index, prefix in enumerate(prefixes) if name.startswith(prefix))
+        nearest = next(
+            index for index, prefix in enumerate(prefixes) if name.startswith(prefix)
+        )
         return is_for_tests(name), name not in new, nearest, name
 
     eligible = [
         name
         for name in (*known.switches, *known.choices)
-        if name.startswith(prefixes) and not catalog.is_foreign(name, backend) and not _contains(name, catalog.never)
+        if name.startswith(prefixes)
+        and not catalog.is_foreign(name, backend)
+        and not _contains(name, catalog.never)
     ]
     for name in sorted(eligible, key=rank):
-        why = f"an option that {good.revision.name} does not have" if good and name in new else ""
-        values = known.choices.get(name) or (("true",) if _contains(name, catalog.only_true) else ("false", "true"))
+        if good and name in new:
+            why = f"an option that {good.revision.name} does not have"
+        else:
+            why = ""
+        values = known.choices.get(name) or (
+            ("true",) if _contains(name, catalog.only_true) else ("false", "true")
+        )
         yield from (_option(f"--{name}={value}", catalog, why) for value in values)
 
 
 def _option(text: str, catalog: OptionCatalog, why: str = "") -> CaseChange:
     recomputes = _contains(text, catalog.recomputes)
-    return CaseChange((text,), why=why or ("changes the types of computations" if recomputes else ""), recomputes=recomputes)
+    return CaseChange(
+        (text,),
+        why=why or ("changes the types of computations" if recomputes else ""),
+        recomputes=recomputes,
+    )
 
 
 def _contains(text: str, words: Iterable[str]) -> bool:

@@ -17,14 +17,25 @@ COST_METRICS: Mapping[str, tuple[str, str]] = {
     "registers": ("registers", ""),
 }
 """Metric -> label and unit, in the order of comparison and display."""
-_SHOWN = (*COST_METRICS, "artifact_bytes", "binary_bytes", "time_ratio", "time_ratio_low", "time_ratio_high")
+_SHOWN = (
+    *COST_METRICS,
+    "artifact_bytes",
+    "binary_bytes",
+    "time_ratio",
+    "time_ratio_low",
+    "time_ratio_high",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyCheck:
-    """The case on another revision, without a remedy and with it. Costs are null where it does not compile."""
+    """The case on another revision, without a remedy and with it. Costs are null where
+    it does not compile.
+    """
 
-    __pydantic_config__: ClassVar[Mapping[str, object]] = {"alias_generator": lambda name: name.removesuffix("_")}
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {
+        "alias_generator": lambda name: name.removesuffix("_")
+    }
 
     revision: Revision
     without: str
@@ -75,7 +86,9 @@ class Promising:
 
 @dataclass(frozen=True, slots=True)
 class Remedies:
-    """The remedies of a failing case, the best first, or the reason why there is none."""
+    """The remedies of a failing case, the best first, or the reason why there is
+    none.
+    """
 
     JSON_KEYS: ClassVar = {"cause": None, "is_out_of_time": None}
     case: str
@@ -95,7 +108,9 @@ class Remedies:
     notes: tuple[str, ...] = ()
     is_out_of_time: bool = False
     upgrade: Revision | None = None
-    """The newest release, where it compiles the case without a change and is newer than the toolchain."""
+    """The newest release, where it compiles the case without a change and is newer than
+    the toolchain.
+    """
 
 
 def cost_of(probe: Probe) -> Mapping[str, float] | None:
@@ -103,26 +118,43 @@ def cost_of(probe: Probe) -> Mapping[str, float] | None:
     if not isinstance(probe.outcome, Compiled):
         return None
     measured = probe.measured
-    cost = {"cpu_seconds": measured.cpu_seconds, "seconds": measured.seconds, "peak_rss_mb": measured.peak_rss_mb}
-    return cost | {name: measured.metrics[name] for name in _SHOWN if name in measured.metrics}
+    cost = {
+        "cpu_seconds": measured.cpu_seconds,
+        "seconds": measured.seconds,
+        "peak_rss_mb": measured.peak_rss_mb,
+    }
+    return cost | {
+        name: measured.metrics[name] for name in _SHOWN if name in measured.metrics
+    }
 
 
 def state_of(probe: Probe) -> str:
     """Return what happens on a version, in a few words."""
     match probe.outcome:
         case Compiled():
-            return "right" if probe.case.run else "compiles"
+            if probe.case.run:
+                return "right"
+            return "compiles"
         case Failed(failure):
             return f"fails: {failure.failure_class}"
         case Untestable(reason=reason):
-            # What this compiler suggests instead of a flag says nothing about the remedy.
-            return reason.partition(";")[0] if reason.startswith("does not") else f"untestable: {reason}"
+            # What this compiler suggests instead of a flag says nothing about the
+            # remedy.
+            if reason.startswith("does not"):
+                return reason.partition(";")[0]
+            return f"untestable: {reason}"
 
 
 def check_of(without: Probe, remedied: Probe) -> RemedyCheck:
-    """Compare a case without and with a remedy. A rewritten input that this version cannot parse shows nothing."""
+    """Compare a case without and with a remedy. A rewritten input that this version
+    cannot parse shows nothing.
+    """
     holds = isinstance(remedied.outcome, Compiled)
-    unreadable = isinstance(remedied.outcome, Untestable) and remedied.outcome.cause is Cause.INPUT
+    unreadable = (
+        isinstance(remedied.outcome, Untestable)
+        and remedied.outcome.cause is Cause.INPUT
+    )
     breaks = not holds and not unreadable and isinstance(without.outcome, Compiled)
-    states, costs = (state_of(without), state_of(remedied)), (cost_of(without), cost_of(remedied))
+    states = (state_of(without), state_of(remedied))
+    costs = (cost_of(without), cost_of(remedied))
     return RemedyCheck(remedied.revision, *states, *costs, breaks)

@@ -1,4 +1,6 @@
-"""Rewritten inputs: the same program, or one like it, for failures that no flag fixes."""
+"""Rewritten inputs: the same program, or one like it, for failures that no flag
+fixes.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,23 @@ from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.mlir_tools import Reader
-from triage.mlir import Module, Operation, UnparsableError, Value, parse_module, print_module
-from triage.mlir.rewrite import CANONICALIZE, CONVERTIBLE, WIDE, fix_results, float_types, static_candidates, widen_floats
+from triage.mlir import (
+    Module,
+    Operation,
+    UnparsableError,
+    Value,
+    parse_module,
+    print_module,
+)
+from triage.mlir.rewrite import (
+    CANONICALIZE,
+    CONVERTIBLE,
+    WIDE,
+    fix_results,
+    float_types,
+    static_candidates,
+    widen_floats,
+)
 from triage.model.case import Case, InputKind
 from triage.model.revision import Toolchain
 from triage.remedy.candidates import CaseChange
@@ -21,17 +38,31 @@ from triage.toolchains.home import save_file
 # Bytes of an input; parsing takes seconds for each rewrite.
 _LARGEST = {"static": 2 << 20}
 _LARGEST_OTHERS = 16 << 20
-_CAVEATS = {"static": "It is the program for one size only.", "dtype": "It computes and stores other types."}
+_CAVEATS = {
+    "static": "It is the program for one size only.",
+    "dtype": "It computes and stores other types.",
+}
 
 
 def add_barriers(module: Module, barrier: str, transfers: Collection[str]) -> bool:
-    """Put a barrier before the first operand of each transfer that has none; return whether any was added."""
-    guarded = {value for operation in module.walk() if operation.name == barrier for value in operation.results}
+    """Put a barrier before the first operand of each transfer that has none; return
+    whether any was added.
+    """
+    guarded = {
+        value
+        for operation in module.walk()
+        if operation.name == barrier
+        for value in operation.results
+    }
     changed = False
     for block in module.blocks():
         operations: list[Operation] = []
         for operation in block.operations:
-            if operation.name in transfers and operation.operands and operation.operands[0] not in guarded:
+            if (
+                operation.name in transfers
+                and operation.operands
+                and operation.operands[0] not in guarded
+            ):
                 value = Value(operation.operands[0].type)
                 operations.append(Operation(barrier, [operation.operands[0]], [value]))
                 operation.operands[0] = value
@@ -41,8 +72,12 @@ def add_barriers(module: Module, barrier: str, transfers: Collection[str]) -> bo
     return changed
 
 
-def variants(rewrite: str, text: str, names: RewriteNames | None) -> Iterator[tuple[Module, str]]:
-    """Yield changed modules with a description of the change, from the generic form. The first valid one is used."""
+def variants(
+    rewrite: str, text: str, names: RewriteNames | None
+) -> Iterator[tuple[Module, str]]:
+    """Yield changed modules with a description of the change, from the generic form.
+    The first valid one is used.
+    """
     if rewrite == "static":
         yield from static_candidates(text)
         return
@@ -51,48 +86,97 @@ def variants(rewrite: str, text: str, names: RewriteNames | None) -> Iterator[tu
         types = [name for name in float_types(module) if name in CONVERTIBLE]
         if widen_floats(module, types):
             yield module, f"{WIDE} in the place of {' and '.join(types)}"
-    elif rewrite == "barriers" and names and add_barriers(module, names.barrier, names.transfers):
-        yield module, f"{names.barrier} before each {' and '.join(sorted(names.transfers))}"
+    elif (
+        rewrite == "barriers"
+        and names
+        and add_barriers(module, names.barrier, names.transfers)
+    ):
+        yield (
+            module,
+            f"{names.barrier} before each {' and '.join(sorted(names.transfers))}",
+        )
 
 
-def rewritten_inputs(runner: Engine, case: Case, toolchain: Toolchain, rewrites: Collection[str]) -> Mapping[str, CaseChange]:
-    """Rewrite an input with each of the named rewrites that change something and give a valid program.
+def rewritten_inputs(
+    runner: Engine, case: Case, toolchain: Toolchain, rewrites: Collection[str]
+) -> Mapping[str, CaseChange]:
+    """Rewrite an input with each of the named rewrites that change something and give a
+    valid program.
 
-    Files are stored by content. The result is empty if the toolchain's tools cannot read the input.
+    Files are stored by content. The result is empty if the toolchain's tools cannot
+    read the input.
     """
     prepared = runner.planner.input_of(case, toolchain)
-    if not rewrites or not isinstance(prepared, Prepared) or case.input.kind is InputKind.OTHER:
+    if (
+        not rewrites
+        or not isinstance(prepared, Prepared)
+        or case.input.kind is InputKind.OTHER
+    ):
         return {}
-    if (tools := mlir_tools(runner.compilers[case.compiler], toolchain)) is None:
+    tools = mlir_tools(runner.compilers[case.compiler], toolchain)
+    if tools is None:
         return {}
     size, hints = prepared.path.stat().st_size, family_of(case).remedies
-    chosen = [rewrite for rewrite in sorted(rewrites) if size <= _LARGEST.get(rewrite, _LARGEST_OTHERS)]
+    chosen = [
+        rewrite
+        for rewrite in sorted(rewrites)
+        if size <= _LARGEST.get(rewrite, _LARGEST_OTHERS)
+    ]
     found = {}
     reader = Reader(tools, runner.stop)
     try:
-        generic = reader.generic(prepared.path) if chosen else None
+        if chosen:
+            generic = reader.generic(prepared.path)
+        else:
+            generic = None
         for rewrite in chosen if generic else ():
-            if result := rewritten(reader, generic or "", rewrite, hints.names if hints else None):
+            result = rewritten(
+                reader, generic or "", rewrite, hints.names if hints else None
+            )
+            if result:
                 text, change = result
-                path = runner.registry.home / "remedies" / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
+                path = (
+                    runner.registry.home
+                    / "remedies"
+                    / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
+                )
                 save_file(path, text, "write a changed input")
-                found[rewrite] = CaseChange(program=path, rewrite=change, caveat=_CAVEATS.get(rewrite, ""))
+                found[rewrite] = CaseChange(
+                    program=path, rewrite=change, caveat=_CAVEATS.get(rewrite, "")
+                )
     finally:
         reader.close()
     return found
 
 
-def rewritten(reader: Reader, generic: str, rewrite: str, names: RewriteNames | None = None) -> tuple[str, str] | None:
-    """Return the first valid variant in readable syntax and a description of the change, if there is one."""
-    passes = CANONICALIZE if rewrite == "static" else ()
+def rewritten(
+    reader: Reader, generic: str, rewrite: str, names: RewriteNames | None = None
+) -> tuple[str, str] | None:
+    """Return the first valid variant in readable syntax and a description of the
+    change, if there is one.
+    """
+    passes: tuple[str, ...] = ()
+    if rewrite == "static":
+        passes = CANONICALIZE
     try:
         for module, change in variants(rewrite, generic, names):
             text: str | None = print_module(module)
-            if passes and text and (text := reader.transformed(text, (*passes, "--mlir-print-op-generic"))):
-                fix_results(folded := parse_module(text))  # the results of functions follow the static shapes
+            if (
+                passes
+                and text
+                and (
+                    text := reader.transformed(
+                        text, (*passes, "--mlir-print-op-generic")
+                    )
+                )
+            ):
+                # the results of functions follow the static shapes
+                fix_results(folded := parse_module(text))
                 text = print_module(folded)
-            if text and (pretty := reader.transformed(text, passes)) is not None:
-                return pretty, change
+            if text:
+                pretty = reader.transformed(text, passes)
+                if pretty is not None:
+                    return pretty, change
     except UnparsableError:
         pass
     return None

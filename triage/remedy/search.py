@@ -1,4 +1,6 @@
-"""Find remedies of a failing case: try changes, narrow them, check them on other compilers, rank them by cost."""
+"""Find remedies of a failing case: try changes, narrow them, check them on other
+compilers, rank them by cost.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,22 @@ from triage.model.errors import TriageError
 from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
 from triage.model.revision import Revision
 from triage.recipes.values import parse_version
-from triage.remedy.candidates import CaseChange, Situation, candidates_of_class, first_tier, second_tier
-from triage.remedy.result import COST_METRICS, Promising, Remedies, Remedy, RemedyCheck, check_of, cost_of
+from triage.remedy.candidates import (
+    CaseChange,
+    Situation,
+    candidates_of_class,
+    first_tier,
+    second_tier,
+)
+from triage.remedy.result import (
+    COST_METRICS,
+    Promising,
+    Remedies,
+    Remedy,
+    RemedyCheck,
+    check_of,
+    cost_of,
+)
 from triage.remedy.rewrites import rewritten_inputs
 from triage.toolchains.registry import ToolchainRef
 
@@ -35,49 +51,82 @@ class Trials:
     ref: ToolchainRef
     failure: Failure
     budget: int
-    """The maximum number of changes. Cached answers count too, so that a resumed search tries the same ones."""
+    """The maximum number of changes. Cached answers count too, so that a resumed search
+    tries the same ones.
+    """
     deadline: float = inf
     """A moment of the monotonic clock."""
     longest: float = 0.0
-    """The duration of the longest batch, in seconds; a batch that may end after the deadline is not begun."""
+    """The duration of the longest batch, in seconds; a batch that may end after the
+    deadline is not begun.
+    """
     exhaustive: bool = False
     """Whether to go on after a remedy is found."""
     probes: dict[str, tuple[CaseChange, Probe]] = field(default_factory=dict)
     """Text of a change -> the change and its result."""
 
     def search(self, first: Sequence[CaseChange], second: Sequence[CaseChange]) -> None:
-        """Try all changes of the first tier, then those of the second one until the program compiles."""
+        """Try all changes of the first tier, then those of the second one until the
+        program compiles.
+        """
         size = 2 * self.runner.jobs
         for changes, what in ((first, "known remedies"), (second, "compiler options")):
             for start in range(0, len(changes), size):
-                new = [change for change in changes[start : start + size] if change.text not in self.probes]
+                new = [
+                    change
+                    for change in changes[start : start + size]
+                    if change.text not in self.probes
+                ]
                 new = new[: max(0, self.budget - len(self.probes))]
-                if not new or self.is_out_of_time or (changes is second and self.is_over):
+                if (
+                    not new
+                    or self.is_out_of_time
+                    or (changes is second and self.is_over)
+                ):
                     continue
                 began = time.monotonic()
-                self.probes.update((tried[0].text, tried) for tried in self.compiled(new, what))
+                self.probes.update(
+                    (tried[0].text, tried) for tried in self.compiled(new, what)
+                )
                 self.longest = max(self.longest, time.monotonic() - began)
 
-    def compiled(self, changes: Sequence[CaseChange], what: str) -> Iterator[tuple[CaseChange, Probe]]:
+    def compiled(
+        self, changes: Sequence[CaseChange], what: str
+    ) -> Iterator[tuple[CaseChange, Probe]]:
         """Yield each change and its probe, in the given order."""
         cases = [change.applied(self.case) for change in changes]
-        answers = {id(probe.case): probe for probe in self.runner.probe_all([ProbeJob(case, self.ref) for case in cases], what)}
+        answers = {
+            id(probe.case): probe
+            for probe in self.runner.probe_all(
+                [ProbeJob(case, self.ref) for case in cases], what
+            )
+        }
         for change, case in zip(changes, cases, strict=True):
             yield change, answers[id(case)]
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether another batch would end after the deadline, if it takes as long as the longest so far."""
+        """Whether another batch would end after the deadline, if it takes as long as
+        the longest so far.
+        """
         return time.monotonic() + self.longest > self.deadline
 
     @property
     def is_over(self) -> bool:
-        """Whether a change that keeps the program and its checks works, and no others are wanted."""
-        return not self.exhaustive and any(change.is_clean for change, _ in self.working)
+        """Whether a change that keeps the program and its checks works, and no others
+        are wanted.
+        """
+        return not self.exhaustive and any(
+            change.is_clean for change, _ in self.working
+        )
 
     @property
     def working(self) -> list[tuple[CaseChange, Probe]]:
-        return [(change, probe) for change, probe in self.probes.values() if isinstance(probe.outcome, Compiled)]
+        return [
+            (change, probe)
+            for change, probe in self.probes.values()
+            if isinstance(probe.outcome, Compiled)
+        ]
 
     @property
     def promising(self) -> list[tuple[CaseChange, Failure]]:
@@ -85,12 +134,17 @@ class Trials:
         for change, probe in self.probes.values():
             if isinstance(probe.outcome, Failed):
                 failures = (probe.outcome.failure, *probe.outcome.others)
-                if all(failure.signature != self.failure.signature for failure in failures):
+                if all(
+                    failure.signature != self.failure.signature for failure in failures
+                ):
                     found.append((change, failures[0]))
         return found
 
-    def with_smallest_value(self, change: CaseChange, probe: Probe) -> tuple[CaseChange, Probe, bool]:
-        """Find the smallest value with which a change works, given that its largest does. The budget does not apply.
+    def with_smallest_value(
+        self, change: CaseChange, probe: Probe
+    ) -> tuple[CaseChange, Probe, bool]:
+        """Find the smallest value with which a change works, given that its largest
+        does. The budget does not apply.
 
         Returns:
             The change, its probe, and whether the next smaller value fails.
@@ -101,7 +155,9 @@ class Trials:
         tried = {len(values): (change, probe)}
 
         def works(number: int) -> bool:
-            [tried[number]] = self.compiled([change.with_value(values[number - 1])], f"the smallest {change.text}")
+            [tried[number]] = self.compiled(
+                [change.with_value(values[number - 1])], f"the smallest {change.text}"
+            )
             return isinstance(tried[number][1].outcome, Compiled)
 
         number = bisect_left(range(1, len(values)), 1, key=works) + 1
@@ -111,7 +167,9 @@ class Trials:
 _MAX_CHECKED = 5  # remedies that are tried on other compilers too
 _SIZES = (*COST_METRICS, "artifact_bytes")
 _Found = tuple[CaseChange, Probe, bool]
-"""A change that makes the case compile, its probe, and whether the next smaller value fails."""
+"""A change that makes the case compile, its probe, and whether the next smaller value
+fails.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +204,48 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
         return failures
     first, second = _tiers(runner, request, failures)
     longest, case = failing.measured.seconds, request.case
-    trials = Trials(runner, case, request.bad, failures[0], request.budget, deadline, longest, request.exhaustive)
+    trials = Trials(
+        runner,
+        case,
+        request.bad,
+        failures[0],
+        request.budget,
+        deadline,
+        longest,
+        request.exhaustive,
+    )
     trials.search(first, second)
     is_out_of_time = trials.is_out_of_time
-    found = sorted((trials.with_smallest_value(*working) for working in trials.working), key=lambda one: _rank(*one[:2]))
+    found = sorted(
+        (trials.with_smallest_value(*working) for working in trials.working),
+        key=lambda one: _rank(*one[:2]),
+    )
     others, notes = _other_toolchains(runner, request)
     remedies, compiling = _checked(runner, request, found, others)
-    newer = [revision for revision in compiling if _is_newer(revision, failing.revision)]
-    left = 0 if trials.is_over else len({change.text for change in (*first, *second)} - trials.probes.keys())
+    newer = [
+        revision for revision in compiling if _is_newer(revision, failing.revision)
+    ]
+    if trials.is_over:
+        left = 0
+    else:
+        left = len({change.text for change in (*first, *second)} - trials.probes.keys())
     tried = len(trials.probes)
-    does = "return the expected results" if case.run else "compile"
-    goal = "fast enough" if failures[0].failure_class == "metric" else does
-    more = f"; {left} more exceed the budget (--budget)" if left else ""
-    why = f"None of {tried} candidates makes it {goal}" if tried else f"Nothing was tried that may make it {goal}"
+    if case.run:
+        does = "return the expected results"
+    else:
+        does = "compile"
+    if failures[0].failure_class == "metric":
+        goal = "fast enough"
+    else:
+        goal = does
+    if left:
+        more = f"; {left} more exceed the budget (--budget)"
+    else:
+        more = ""
+    if tried:
+        why = f"None of {tried} candidates makes it {goal}"
+    else:
+        why = f"Nothing was tried that may make it {goal}"
     return Remedies(
         case=case.name,
         toolchain=failing.revision,
@@ -167,7 +254,9 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
         remedies=_distinct(sorted(remedies, key=lambda remedy: remedy.rank)),
         tried=tried,
         left=left,
-        promising=tuple(Promising(change.text, failure) for change, failure in trials.promising),
+        promising=tuple(
+            Promising(change.text, failure) for change, failure in trials.promising
+        ),
         notes=tuple(notes),
         is_out_of_time=is_out_of_time,
         upgrade=max(newer, key=lambda revision: Version(revision.name), default=None),
@@ -177,78 +266,140 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
 def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
     match probe.outcome:
         case Compiled():
-            does = "computes what it must" if probe.case.run else "compiles"
-            return Remedies(probe.case.name, probe.revision, f"it {does} on {probe.revision.name}")
+            if probe.case.run:
+                does = "computes what it must"
+            else:
+                does = "compiles"
+            return Remedies(
+                probe.case.name, probe.revision, f"it {does} on {probe.revision.name}"
+            )
         case Failed(failure, others):
             return (failure, *others)
-        case Untestable(cause, _, failure) if cause is Cause.FLAG and failure is not None:
+        case Untestable(cause, _, failure) if (
+            cause is Cause.FLAG and failure is not None
+        ):
             return (failure,)
         case Untestable(cause, reason):
-            return Remedies(probe.case.name, probe.revision, f"it cannot be tested on {probe.revision.name}: {reason}", cause)
+            return Remedies(
+                probe.case.name,
+                probe.revision,
+                f"it cannot be tested on {probe.revision.name}: {reason}",
+                cause,
+            )
 
 
 def _tiers(
     runner: Engine, request: RemedyRequest, failures: Sequence[Failure]
 ) -> tuple[Sequence[CaseChange], Sequence[CaseChange]]:
-    """Return the candidates of both tiers. This rewrites the input as the rules of the failures' classes ask."""
+    """Return the candidates of both tiers. This rewrites the input as the rules of the
+    failures' classes ask.
+    """
     case, toolchain = request.case, runner.registry.obtain(request.bad)
     prepared, hints = runner.planner.input_of(case, toolchain), family_of(case).remedies
-    candidates = (candidate for failure in failures for candidate in candidates_of_class(case, failure))
+    candidates = (
+        candidate
+        for failure in failures
+        for candidate in candidates_of_class(case, failure)
+    )
     situation = Situation(
         case,
         failures,
         toolchain,
         hints,
-        hints.devices_named(prepared.path) if hints and isinstance(prepared, Prepared) else frozenset(),
+        hints.devices_named(prepared.path)
+        if hints and isinstance(prepared, Prepared)
+        else frozenset(),
         request.siblings,
-        rewritten_inputs(runner, case, toolchain, {candidate.rewrite for candidate in candidates if candidate.rewrite}),
+        rewritten_inputs(
+            runner,
+            case,
+            toolchain,
+            {candidate.rewrite for candidate in candidates if candidate.rewrite},
+        ),
         runner.registry.obtain(request.good) if request.good else None,
     )
     return first_tier(situation), second_tier(situation)
 
 
-def _other_toolchains(runner: Engine, request: RemedyRequest) -> tuple[list[ToolchainRef], list[str]]:
-    """Return the good compiler and the newest release, without the bad one, and notes about what is missing."""
+def _other_toolchains(
+    runner: Engine, request: RemedyRequest
+) -> tuple[list[ToolchainRef], list[str]]:
+    """Return the good compiler and the newest release, without the bad one, and notes
+    about what is missing.
+    """
     refs, notes = [request.good] if request.good else [], []
     try:
         refs.append(runner.registry.resolve("latest", request.case.compiler))
     except TriageError as error:
         notes.append(f"not tried on the newest release: {error}")
-    others = {ref.revision.name: ref for ref in refs if ref.revision.name != request.bad.revision.name}
+    others = {
+        ref.revision.name: ref
+        for ref in refs
+        if ref.revision.name != request.bad.revision.name
+    }
     return list(others.values()), notes
 
 
 def _checked(
-    runner: Engine, request: RemedyRequest, found: Sequence[_Found], others: Sequence[ToolchainRef]
+    runner: Engine,
+    request: RemedyRequest,
+    found: Sequence[_Found],
+    others: Sequence[ToolchainRef],
 ) -> tuple[list[Remedy], list[Revision]]:
-    """Try the best remedies on other compilers, and measure the resources on the bad and the first other one.
+    """Try the best remedies on other compilers, and measure the resources on the bad
+    and the first other one.
 
     Remedies that save time are measured again, and those that do not hold are left out.
 
     Returns:
-        The remedies, and the other revisions that compile the case without one; the newer ones if there is no remedy.
+        The remedies, and the other revisions that compile the case without one; the
+            newer ones if there is no remedy.
     """
     cases = [change.applied(request.case) for change, *_ in found[:_MAX_CHECKED]]
     jobs = [ProbeJob(case, request.bad, resources=True) for case in cases]
-    others = [ref for ref in others if found or _is_newer(ref.revision, request.bad.revision)]
+    others = [
+        ref for ref in others if found or _is_newer(ref.revision, request.bad.revision)
+    ]
     for ref in others:
-        jobs += [ProbeJob(case, ref, resources=ref is others[0]) for case in (request.case, *cases)]
-    probes = {(id(probe.case), probe.revision.name): probe for probe in runner.probe_all(jobs, "cost and other compilers")}
+        jobs += [
+            ProbeJob(case, ref, resources=ref is others[0])
+            for case in (request.case, *cases)
+        ]
+    probes = {
+        (id(probe.case), probe.revision.name): probe
+        for probe in runner.probe_all(jobs, "cost and other compilers")
+    }
     plain = [probes[id(request.case), ref.revision.name] for ref in others]
     wrong: set[int] = set()
-    if request.untimed is not None:  # a time counts only of a program that computes what it must, and when measured twice
-        again = request.untimed.probe_all([ProbeJob(case, request.bad) for case in cases], "results")
-        both = (*again, *(probes[id(case), request.bad.revision.name] for case in cases))
-        wrong = {id(probe.case) for probe in both if not isinstance(probe.outcome, Compiled)}
+    # a time counts only of a program that computes what it must, and when measured
+    # twice
+    if request.untimed is not None:
+        again = request.untimed.probe_all(
+            [ProbeJob(case, request.bad) for case in cases], "results"
+        )
+        both = (
+            *again,
+            *(probes[id(case), request.bad.revision.name] for case in cases),
+        )
+        wrong = {
+            id(probe.case) for probe in both if not isinstance(probe.outcome, Compiled)
+        }
     remedies = []
     for (change, probe, smallest), case in zip(found, cases, strict=False):
         if id(case) not in wrong:
-            checks = tuple(check_of(without, probes[id(case), without.revision.name]) for without in plain)
-            measured = replace(probe, measured=probes[id(case), request.bad.revision.name].measured)
+            checks = tuple(
+                check_of(without, probes[id(case), without.revision.name])
+                for without in plain
+            )
+            measured = replace(
+                probe, measured=probes[id(case), request.bad.revision.name].measured
+            )
             remedies.append(_remedy(change, measured, smallest, checks))
     if request.untimed is None:
         remedies += [_remedy(*one) for one in found[_MAX_CHECKED:]]
-    return remedies, [probe.revision for probe in plain if isinstance(probe.outcome, Compiled)]
+    return remedies, [
+        probe.revision for probe in plain if isinstance(probe.outcome, Compiled)
+    ]
 
 
 def _is_newer(revision: Revision, than: Revision) -> bool:
@@ -272,17 +423,29 @@ def _rank(change: CaseChange, probe: Probe) -> tuple[float, ...]:
 
 
 def _distinct(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
-    """Leave out a change of the same flag with the same result, such as `--x=false` next to leaving `--x` out."""
+    """Leave out a change of the same flag with the same result, such as `--x=false`
+    next to leaving `--x` out.
+    """
     kept: dict[object, Remedy] = {}
     for remedy in remedies:
         names = frozenset(map(flag_name, (*remedy.flags, *remedy.dropped_flags)))
-        result = tuple(remedy.cost[name] for name in _SIZES if remedy.cost and name in remedy.cost)
+        result = tuple(
+            remedy.cost[name] for name in _SIZES if remedy.cost and name in remedy.cost
+        )
         kept.setdefault((names, result) if names and result else remedy.text, remedy)
     return tuple(kept.values())
 
 
-def _remedy(change: CaseChange, probe: Probe, smallest: bool, checks: tuple[RemedyCheck, ...] = ()) -> Remedy:
-    warnings = probe.outcome.warnings if isinstance(probe.outcome, Compiled) else ()
+def _remedy(
+    change: CaseChange,
+    probe: Probe,
+    smallest: bool,
+    checks: tuple[RemedyCheck, ...] = (),
+) -> Remedy:
+    if isinstance(probe.outcome, Compiled):
+        warnings = probe.outcome.warnings
+    else:
+        warnings = ()
     parts = [
         f"{change.why[:1].upper()}{change.why[1:]}." if change.why else "",
         "The next smaller value fails." if smallest else "",
@@ -294,14 +457,26 @@ def _remedy(change: CaseChange, probe: Probe, smallest: bool, checks: tuple[Reme
         f"The compiler still warns: {warnings[0].headline}." if warnings else "",
     ]
     broken = [check for check in checks if check.breaks]
-    parts += [f"It breaks {check.revision.name}, where the case passes without it: {check.with_}." for check in broken]
-    parts += [] if checks else ["It was not tried on another compiler."]
+    parts += [
+        (
+            f"It breaks {check.revision.name}, where the case passes without it: "
+            f"{check.with_}."
+        )
+        for check in broken
+    ]
+    if checks:
+        parts += []
+    else:
+        parts += ["It was not tried on another compiler."]
     return Remedy(
         flags=change.flags,
         dropped_flags=change.dropped,
         input_change=change.input_change,
         input=str(change.program) if change.program else None,
-        verified_on=(probe.revision, *(check.revision for check in checks if check.cost_with is not None)),
+        verified_on=(
+            probe.revision,
+            *(check.revision for check in checks if check.cost_with is not None),
+        ),
         breaks=tuple(check.revision for check in broken),
         explanation=" ".join(filter(None, parts)),
         smallest=smallest,

@@ -1,4 +1,6 @@
-"""Compare a case with variants: neighbours in the recipe's matrix, and new values of keys that no recipe varies."""
+"""Compare a case with variants: neighbours in the recipe's matrix, and new values of
+keys that no recipe varies.
+"""
 
 from __future__ import annotations
 
@@ -70,52 +72,83 @@ class Variants:
 
 
 def differences(case: Case, other: Case) -> tuple[tuple[str, str], ...]:
-    """Return the keys in which two cases of a recipe differ, with the other's values."""
+    """Return the keys in which two cases of a recipe differ, with the other's
+    values.
+    """
     own = dict(case.matrix)
     return tuple((key, value) for key, value in other.matrix if own.get(key) != value)
 
 
 def neighbourhood(case: Case, siblings: Sequence[Case]) -> tuple[Case, ...]:
-    """Return the recipe's cases to compare: all, or those that differ in one key if there are too many."""
+    """Return the recipe's cases to compare: all, or those that differ in one key if
+    there are too many.
+    """
     if len(siblings) <= MAX_CASES:
         return tuple(siblings)
-    return tuple(sibling for sibling in siblings if len(differences(case, sibling)) <= 1)
+    return tuple(
+        sibling for sibling in siblings if len(differences(case, sibling)) <= 1
+    )
 
 
 def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
     """Return the case with every combination of values, its own values first.
 
-    A key is `args.NAME` of the generator, `target.backend`, `.chip` or `.devices`, and for a kernel `options.NAME` or
-    `constexprs.NAME`. The part before the dot may be omitted if the name is unique.
+    A key is `args.NAME` of the generator, `target.backend`, `.chip` or `.devices`, and
+    for a kernel `options.NAME` or `constexprs.NAME`. The part before the dot may be
+    omitted if the name is unique.
 
     Raises:
-        BadInput: A key is unknown or ambiguous, or there are more than `MAX_CASES` combinations.
+        BadInput: A key is unknown or ambiguous, or there are more than `MAX_CASES`
+            combinations.
     """
     target, kernel = case.target, kernel_of(case)
     own: dict[str, Any] = {f"args.{name}": value for name, value in case.input.args}
-    own |= {f"target.{name}": getattr(target, name) for name in ("backend", "chip", "devices")}
+    own |= {
+        f"target.{name}": getattr(target, name)
+        for name in ("backend", "chip", "devices")
+    }
     for section in ("options", "constexprs") if kernel else ():
-        own |= {f"{section}.{name}": value for name, value in getattr(kernel, section).items()}
+        own |= {
+            f"{section}.{name}": value
+            for name, value in getattr(kernel, section).items()
+        }
     places = {key: _place(case, key, own) for key in axes}
-    values = [[*([] if own[places[key]] is None else [str(own[places[key]])]), *texts] for key, texts in axes.items()]
+    values = [
+        [*([] if own[places[key]] is None else [str(own[places[key]])]), *texts]
+        for key, texts in axes.items()
+    ]
     different = [dict.fromkeys(texts) for texts in values]
-    if (count := prod(map(len, different))) > MAX_CASES:
-        raise BadInput(f"{count} combinations exceed the limit of {MAX_CASES}; vary fewer values")
+    count = prod(map(len, different))
+    if count > MAX_CASES:
+        raise BadInput(
+            f"{count} combinations exceed the limit of {MAX_CASES}; vary fewer values"
+        )
     choices = [dict(zip(axes, chosen, strict=True)) for chosen in product(*different)]
     cases = []
     for choice in choices:
-        new: dict[str, dict[str, Any]] = {"args": {}, "target": {}, "options": {}, "constexprs": {}}
-        for place, value in (own | {places[key]: _value(places[key], text) for key, text in choice.items()}).items():
+        new: dict[str, dict[str, Any]] = {
+            "args": {},
+            "target": {},
+            "options": {},
+            "constexprs": {},
+        }
+        for place, value in (
+            own
+            | {places[key]: _value(places[key], text) for key, text in choice.items()}
+        ).items():
             section, _, name = place.partition(".")
             new[section][name] = value
         matrix = {**dict(case.matrix), **choice}
+        label = ",".join(f"{key}={value}" for key, value in matrix.items())
         variant = replace(
             case,
-            name=f"{case.recipe}[{','.join(f'{key}={value}' for key, value in matrix.items())}]",
+            name=f"{case.recipe}[{label}]",
             matrix=tuple(matrix.items()),
             input=replace(case.input, args=tuple(new["args"].items())),
             target=Target(**new["target"]),
-            spec=replace(kernel, options=new["options"], constexprs=new["constexprs"]) if kernel else case.spec,
+            spec=replace(kernel, options=new["options"], constexprs=new["constexprs"])
+            if kernel
+            else case.spec,
         )
         cases.append(variant)
     return tuple(cases)
@@ -126,31 +159,59 @@ def _place(case: Case, key: str, known: Collection[str]) -> str:
     if len(matching) == 1:
         return matching[0]
     if matching:
-        raise BadInput(f"{key!r} is ambiguous in {case.name}: write {' or '.join(matching)}")
-    raise BadInput(f"{case.name} has no key {key!r} to vary; it has: {', '.join(known)}")
+        raise BadInput(
+            f"{key!r} is ambiguous in {case.name}: write {' or '.join(matching)}"
+        )
+    raise BadInput(
+        f"{case.name} has no key {key!r} to vary; it has: {', '.join(known)}"
+    )
 
 
 def _value(place: str, text: str) -> Any:
     if place.startswith(("args.", "target.")) and place != "target.devices":
         return text
-    value = {"true": True, "false": False}.get(text, int(text) if text.lstrip("-").isdecimal() else text)
+    value = {"true": True, "false": False}.get(
+        text, int(text) if text.lstrip("-").isdecimal() else text
+    )
     if place == "target.devices" and (type(value) is not int or value < 1):
         raise BadInput(f"devices={text}: the number of devices must be at least 1")
     return value
 
 
-def compare_variants(runner: Engine, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None) -> Variants:
-    """Find what the failure of `about`, or of the first failing case, depends on. Failures are compared by class."""
+def compare_variants(
+    runner: Engine, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None
+) -> Variants:
+    """Find what the failure of `about`, or of the first failing case, depends on.
+    Failures are compared by class.
+    """
     order = {case.name: index for index, case in enumerate(cases)}
     unordered = runner.probe_all([ProbeJob(case, ref) for case in cases], "variants")
     probes = sorted(unordered, key=lambda probe: order[probe.case.name])
-    candidates = [probe for probe in probes if about is None or probe.case.name == about.name]
-    failure = next((probe.outcome.failure for probe in candidates if isinstance(probe.outcome, Failed)), None)
-    results = tuple(_variant(probe, same_class(failure) if failure else any_failure) for probe in probes)
-    deciding, sentence = depends_on([(variant.values, variant.status) for variant in results])
+    candidates = [
+        probe for probe in probes if about is None or probe.case.name == about.name
+    ]
+    failure = next(
+        (
+            probe.outcome.failure
+            for probe in candidates
+            if isinstance(probe.outcome, Failed)
+        ),
+        None,
+    )
+    results = tuple(
+        _variant(probe, same_class(failure) if failure else any_failure)
+        for probe in probes
+    )
+    deciding, sentence = depends_on(
+        [(variant.values, variant.status) for variant in results]
+    )
     keys = tuple(dict.fromkeys(key for case in cases for key, _ in case.matrix))
     if failure is None:
-        deciding, sentence = (), f"{about.name if about else 'No case'} {'does not fail' if about else 'fails'}."
+        deciding = ()
+        sentence = (
+            f"{about.name if about else 'No case'} "
+            f"{'does not fail' if about else 'fails'}."
+        )
     return Variants(deciding, keys, sentence, failure, results)
 
 
@@ -159,44 +220,90 @@ def _variant(probe: Probe, match: Match) -> Variant:
     if isinstance(outcome, Untestable):
         status = VariantResult.UNTESTABLE
     elif isinstance(outcome, Failed):
-        status = VariantResult.FAILS if any(map(match, (outcome.failure, *outcome.others))) else VariantResult.OTHER
-    failure = outcome.failure if isinstance(outcome, Failed) else None
+        if any(map(match, (outcome.failure, *outcome.others))):
+            status = VariantResult.FAILS
+        else:
+            status = VariantResult.OTHER
+    if isinstance(outcome, Failed):
+        failure = outcome.failure
+    else:
+        failure = None
     names = (probe.case.name, probe.revision, dict(probe.case.matrix))
-    return Variant(*names, status, failure, outcome.reason, outcome.cause, probe.measured.seconds, probe.cached)
+    return Variant(
+        *names,
+        status,
+        failure,
+        outcome.reason,
+        outcome.cause,
+        probe.measured.seconds,
+        probe.cached,
+    )
 
 
 def depends_on(observed: Sequence[Observed]) -> tuple[tuple[str, ...], str]:
-    """Find the smallest set of keys whose values separate failing variants from the others.
+    """Find the smallest set of keys whose values separate failing variants from the
+    others.
 
     Untestable variants are ignored.
 
     Returns:
         The deciding keys, and a sentence that is exact for these variants.
     """
-    testable = [(values, result) for values, result in observed if result is not VariantResult.UNTESTABLE]
+    testable = [
+        (values, result)
+        for values, result in observed
+        if result is not VariantResult.UNTESTABLE
+    ]
     failing = [values for values, result in testable if result is VariantResult.FAILS]
     if not failing:
         return (), "No case has this failure."
     known = dict.fromkeys(key for values, _ in testable for key in values)
-    keys = tuple(key for key in known if len({values.get(key) for values, _ in testable}) > 1)
+    keys = tuple(
+        key for key in known if len({values.get(key) for values, _ in testable}) > 1
+    )
     bad = {key: list(dict.fromkeys(values[key] for values in failing)) for key in keys}
 
     def separate(chosen: Sequence[str]) -> bool:
-        inside = (result for values, result in testable if all(values[key] in bad[key] for key in chosen))
+        inside = (
+            result
+            for values, result in testable
+            if all(values[key] in bad[key] for key in chosen)
+        )
         return all(result is VariantResult.FAILS for result in inside)
 
-    subsets = (chosen for size in range(len(keys) + 1) for chosen in combinations(keys, size))
+    subsets = (
+        chosen for size in range(len(keys) + 1) for chosen in combinations(keys, size)
+    )
     deciding = next(filter(separate, subsets), None)
     rest = [key for key in keys if key not in (deciding or ())]
     others = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
     if deciding is None:
-        text = f"It fails in {len(failing)} of {len(testable)} cases, which no single combination of values describes"
+        text = (
+            f"It fails in {len(failing)} of {len(testable)} cases, which no single "
+            "combination of values describes"
+        )
     elif deciding:
-        text = "It fails exactly for " + " and ".join(f"{key}={' or '.join(bad[key])}" for key in deciding)
-        text += f"; {others} {'does' if len(rest) == 1 else 'do'} not matter" if rest else ""
+        text = "It fails exactly for " + " and ".join(
+            f"{key}={' or '.join(bad[key])}" for key in deciding
+        )
+        if rest:
+            text += f"; {others} {'does' if len(rest) == 1 else 'do'} not matter"
     else:
-        text = f"It fails for all values ({others})" if rest else "It fails for all values"
-    labels = {VariantResult.OTHER: "fail in another way", VariantResult.UNTESTABLE: "cannot be tested"}
+        if rest:
+            text = f"It fails for all values ({others})"
+        else:
+            text = "It fails for all values"
+    labels = {
+        VariantResult.OTHER: "fail in another way",
+        VariantResult.UNTESTABLE: "cannot be tested",
+    }
     counts = Counter(result for _, result in observed)
-    notes = " and ".join(f"{counts[kind]} of {len(observed)} {label}" for kind, label in labels.items() if counts[kind])
-    return keys if deciding is None else deciding, f"{text}. {notes}." if notes else f"{text}."
+    notes = " and ".join(
+        f"{counts[kind]} of {len(observed)} {label}"
+        for kind, label in labels.items()
+        if counts[kind]
+    )
+    return (
+        keys if deciding is None else deciding,
+        f"{text}. {notes}." if notes else f"{text}.",
+    )

@@ -1,4 +1,6 @@
-"""Documents of `triage attribute`, the pass after which two compilers diverge, and of `triage why`."""
+"""Documents of `triage attribute`, the pass after which two compilers diverge, and of
+`triage why`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,17 @@ from triage.classify import ClassifiedLogs
 from triage.model.execution import Stage
 from triage.remedy.result import Remedies
 from triage.report.bisection import verdict_text
-from triage.report.document import Block, Code, Document, Facts, Heading, Inline, Paragraph, Span, Style
+from triage.report.document import (
+    Block,
+    Code,
+    Document,
+    Facts,
+    Heading,
+    Inline,
+    Paragraph,
+    Span,
+    Style,
+)
 from triage.report.elements import compiler_title, failure_facts, plural, revision_text
 from triage.report.formats import rendered
 from triage.report.tables import classify_document
@@ -30,8 +42,14 @@ _MAX_NAMES = 6
 def attribution_document(found: Attribution) -> Document:
     """Show the pass after which two compilers diverge, with the IR of both."""
     answer = sentence(found)
-    blocks: list[Block] = [Paragraph([Span(found.case, "strong"), ": ", answer]), Facts(list(_facts(found)))]
-    excerpt = found.persistent.excerpt if found.persistent else None
+    blocks: list[Block] = [
+        Paragraph([Span(found.case, "strong"), ": ", answer]),
+        Facts(list(_facts(found))),
+    ]
+    if found.persistent:
+        excerpt = found.persistent.excerpt
+    else:
+        excerpt = None
     if excerpt:
         lines = list(islice(diff(excerpt.good, excerpt.bad), _MAX_LINES + 1))
         good, bad = found.good.name, found.bad.name
@@ -45,7 +63,11 @@ def attribution_document(found: Attribution) -> Document:
 def write_attribution(found: Attribution, folder: Path) -> Path:
     """Write `attribution.html` into a folder and return its path."""
     path = folder / "attribution.html"
-    save_file(path, rendered("html", found, attribution_document), f"write the page to {folder}")
+    save_file(
+        path,
+        rendered("html", found, attribution_document),
+        f"write the page to {folder}",
+    )
     return path
 
 
@@ -55,14 +77,26 @@ def sentence(found: Attribution) -> str:
     match found.status:
         case ComparisonResult.DIVERGES:
             if found.other and len(found.passes) > 1:
-                return f"not sure: {good} and {bad} diverge after {found.passes[0]} or after {found.passes[1]}"
+                return (
+                    f"not sure: {good} and {bad} diverge after {found.passes[0]} or "
+                    f"after {found.passes[1]}"
+                )
             return f"{good} and {bad} diverge after {found.passes[0]}"
         case ComparisonResult.FAILING:
             if found.failure and found.failure.stage is not Stage.COMPILE:
                 where = "after the last pass, in a large constant, or in the runtime"
-                return f"{good} and {bad} produce the same IR after every pass; the change is {where}"
-            name = found.passes[0] if found.passes else "the failing step, which is not a pass"
-            return f"{good} and {bad} produce the same IR up to {name}; the change is in there"
+                return (
+                    f"{good} and {bad} produce the same IR after every pass; the "
+                    f"change is {where}"
+                )
+            if found.passes:
+                name = found.passes[0]
+            else:
+                name = "the failing step, which is not a pass"
+            return (
+                f"{good} and {bad} produce the same IR up to {name}; the change is in "
+                "there"
+            )
         case ComparisonResult.SAME:
             return f"{good} and {bad} produce the same IR after every pass"
         case ComparisonResult.INCONCLUSIVE:
@@ -74,37 +108,68 @@ def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
     yield "bad", revision_text(found.bad)
     yield from failure_facts(found.failure)
     if found.failure:
-        failing = found.failing.name if found.failing else found.failure.failing_pass
-        if where := ", ".join(part for part in (found.failure.phase, failing) if part):
+        failing = found.failure.failing_pass
+        if found.failing:
+            failing = found.failing.name
+        where = ", ".join(part for part in (found.failure.phase, failing) if part)
+        if where:
             yield "fails in", where
-    if function := found.function.get("bad"):
+    function = found.function.get("bad")
+    if function:
         yield "function", function
     if found.first_phase:
         yield "phase", found.first_phase
     for name, diverging in (("pass", found.persistent), ("or", found.other)):
         if diverging:
             yield name, _pass_text(diverging, found)
-            yield from (("" if number else "right after it", text) for number, text in enumerate(differences(diverging)))
+            yield from (
+                ("" if number else "right after it", text)
+                for number, text in enumerate(differences(diverging))
+            )
     for number, path in enumerate(found.files):
         yield "" if number else "source", path
     if any(found.shared_memory_bytes.values()):
         counts = (found.shared_memory_bytes[side] for side in ("good", "bad"))
-        good, bad = ("an unknown number of" if count is None else str(count) for count in counts)
-        yield "shared memory", f"{good} bytes on {found.good.name}, {bad} bytes on {found.bad.name}"
+        good, bad = (
+            "an unknown number of" if count is None else str(count) for count in counts
+        )
+        yield (
+            "shared memory",
+            f"{good} bytes on {found.good.name}, {bad} bytes on {found.bad.name}",
+        )
     yield from (("note", note) for note in found.notes)
     yield (
         "cost",
-        f"{plural(found.compiles, 'compile')}, {found.printed_bytes / (1 << 20):.1f} MiB of IR read, {found.seconds:.1f} s",
+        (
+            f"{plural(found.compiles, 'compile')}, "
+            f"{found.printed_bytes / (1 << 20):.1f} MiB of IR read, "
+            f"{found.seconds:.1f} s"
+        ),
     )
 
 
 def differences(diverging: DivergingPass) -> Iterator[str]:
     """Yield one line for each kind of difference after a pass."""
-    yield from (f"{choice.name}: {choice.good} -> {choice.bad}" for choice in diverging.choices[:_MAX_NAMES])
+    yield from (
+        f"{choice.name}: {choice.good} -> {choice.bad}"
+        for choice in diverging.choices[:_MAX_NAMES]
+    )
     if diverging.operations:
-        by_size = sorted(diverging.operations, key=lambda count: -abs(int(count.good) - int(count.bad)))
-        more = f" and {len(by_size) - _MAX_NAMES} more" if len(by_size) > _MAX_NAMES else ""
-        yield ", ".join(f"{count.name} {count.good} -> {count.bad}" for count in by_size[:_MAX_NAMES]) + more
+        by_size = sorted(
+            diverging.operations,
+            key=lambda count: -abs(int(count.good) - int(count.bad)),
+        )
+        if len(by_size) > _MAX_NAMES:
+            more = f" and {len(by_size) - _MAX_NAMES} more"
+        else:
+            more = ""
+        yield (
+            ", ".join(
+                f"{count.name} {count.good} -> {count.bad}"
+                for count in by_size[:_MAX_NAMES]
+            )
+            + more
+        )
     if not diverging.choices and not diverging.operations:
         yield "the same operations with other types or other nesting"
 
@@ -124,11 +189,21 @@ _STYLES: dict[str, Style] = {"fails": "bad", "fixed": "good", "passes": "good"}
 
 
 def why_document(found: Explanation) -> Document:
-    """Show on one screen what fails, since when, where, what works around it, and what to do next."""
+    """Show on one screen what fails, since when, where, what works around it, and what
+    to do next.
+    """
     if found.log is not None:
         blocks = [*classify_document(ClassifiedLogs([found.log])).blocks]
     else:
-        blocks = [Paragraph([Span(found.case, "strong"), ": ", Span(headline(found), _STYLES.get(found.status, "warning"))])]
+        blocks = [
+            Paragraph(
+                [
+                    Span(found.case, "strong"),
+                    ": ",
+                    Span(headline(found), _STYLES.get(found.status, "warning")),
+                ]
+            )
+        ]
         blocks += [Facts(list(why_facts(found)))]
     if found.next:
         blocks += [Paragraph(Span("Next", "strong")), Code("\n".join(found.next))]
@@ -137,15 +212,23 @@ def why_document(found: Explanation) -> Document:
 
 def headline(found: Explanation) -> str:
     """Return in one line whether the case fails."""
-    name = found.toolchain.name if found.toolchain else "?"
+    if found.toolchain:
+        name = found.toolchain.name
+    else:
+        name = "?"
     if found.is_unreadable:
         return "the program is wrong: no release can read it"
     if found.flaky:
         return f"fails only sometimes on {name}"
     if found.passes:
-        before = f"; fails on {found.fails_on.name}" if found.fails_on else ""
+        if found.fails_on:
+            before = f"; fails on {found.fails_on.name}"
+        else:
+            before = ""
         return f"passes on {name}{before}"
-    return f"fails on {name}" if found.failure and found.toolchain == found.fails_on else f"cannot be tested on {name}"
+    if found.failure and found.toolchain == found.fails_on:
+        return f"fails on {name}"
+    return f"cannot be tested on {name}"
 
 
 def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
@@ -155,35 +238,70 @@ def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
     yield from failure_facts(found.failure)
     if found.bisection:
         yield from _since(found, found.bisection)
-    if attribution := found.attribution:
-        yield "pass", f"{sentence(attribution)}{f' (phase {attribution.phase})' if attribution.phase else ''}"
+    attribution = found.attribution
+    if attribution:
+        yield (
+            "pass",
+            (
+                f"{sentence(attribution)}"
+                f"{f' (phase {attribution.phase})' if attribution.phase else ''}"
+            ),
+        )
         if attribution.persistent:
             yield "", next(differences(attribution.persistent))
     if found.remedies:
         yield from _remedies(found.remedies)
-    yield from (("" if number else "advice", text) for number, text in enumerate(found.advice))
+    yield from (
+        ("" if number else "advice", text) for number, text in enumerate(found.advice)
+    )
     for step in found.left:
-        yield ("not done", f"{step.step}: {step.reason}") if step.status == "left" else (step.step, step.reason or "")
+        yield (
+            ("not done", f"{step.step}: {step.reason}")
+            if step.status == "left"
+            else (step.step, step.reason or "")
+        )
 
 
 def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inline]]:
     if bisection.status is Answer.INCONCLUSIVE:
-        reason = (bisection.reason or "not known").partition("; pass --")[0]  # options of `triage bisect`
-        yield "releases", reason.partition(": ")[0] if "at both ends" in reason else reason
+        # options of `triage bisect`
+        reason = (bisection.reason or "not known").partition("; pass --")[0]
+        yield (
+            "releases",
+            reason.partition(": ")[0] if "at both ends" in reason else reason,
+        )
     else:
-        certainty = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
-        name = "since" if bisection.brought_failure else "fixed"
-        yield name, f"{verdict_text(bisection, compiler_title(found.compiler))}; {certainty}"
-    if bisection.brought_failure and (pair := found.broke):
-        yield "last good", revision_text(pair[0])
+        if bisection.confirmed:
+            certainty = "confirmed by probing both again"
+        else:
+            certainty = "not confirmed"
+        if bisection.brought_failure:
+            name = "since"
+        else:
+            name = "fixed"
+        yield (
+            name,
+            f"{verdict_text(bisection, compiler_title(found.compiler))}; {certainty}",
+        )
+    if bisection.brought_failure:
+        pair = found.broke
+        if pair:
+            yield "last good", revision_text(pair[0])
     if found.fixed:
         yield "upgrade", f"it passes on {found.fixed.name}"
 
 
 def _remedies(found: Remedies) -> Iterator[tuple[str, Inline]]:
-    """Yield remedies, those that hold on the same revisions for the same reason in one row."""
+    """Yield remedies, those that hold on the same revisions for the same reason in one
+    row.
+    """
     shown = found.remedies[:_REMEDIES_SHOWN]
-    for number, (key, group) in enumerate(groupby(shown, key=lambda remedy: (remedy.verified_on, remedy.explanation))):
+    for number, (key, group) in enumerate(
+        groupby(shown, key=lambda remedy: (remedy.verified_on, remedy.explanation))
+    ):
         changes = ", or ".join(remedy.text for remedy in group)
         holds = ", ".join(revision.name for revision in key[0])
-        yield "" if number else "remedy", [Span(changes, "strong"), f": works on {holds}. {key[1]}"]
+        yield (
+            "" if number else "remedy",
+            [Span(changes, "strong"), f": works on {holds}. {key[1]}"],
+        )

@@ -1,4 +1,6 @@
-"""Reports of `triage bisect`, over one repository or two, `triage suspects` and `triage history`."""
+"""Reports of `triage bisect`, over one repository or two, `triage suspects` and `triage
+history`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,18 @@ from triage.bisect.result import (
 )
 from triage.git_history.branches import Branch
 from triage.model.outcome import Status
-from triage.report.document import Block, Bullets, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
+from triage.report.document import (
+    Block,
+    Bullets,
+    Details,
+    Document,
+    Facts,
+    Heading,
+    Inline,
+    Paragraph,
+    Span,
+    Table,
+)
 from triage.report.elements import (
     STYLES,
     cases_text,
@@ -43,18 +56,34 @@ _NAMES_SHOWN = 12
 
 
 def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
-    """Show a bisect's answer with what it rests on. compiler: the family, for links to its commits."""
+    """Show a bisect's answer with what it rests on. compiler: the family, for links to
+    its commits.
+    """
     verdict = Span(
-        verdict_text(result, compiler_title(compiler)), "warning" if result.status is Answer.INCONCLUSIVE else "strong"
+        verdict_text(result, compiler_title(compiler)),
+        "warning" if result.status is Answer.INCONCLUSIVE else "strong",
     )
-    blocks: list[Block] = [Paragraph([Span(result.case, "strong"), ": ", verdict]), Facts(list(_facts(result, compiler)))]
-    blocks += [Paragraph(step) for step in (result.hint, result.command and f"Run: {result.command}") if step]
+    blocks: list[Block] = [
+        Paragraph([Span(result.case, "strong"), ": ", verdict]),
+        Facts(list(_facts(result, compiler))),
+    ]
+    blocks += [
+        Paragraph(step)
+        for step in (result.hint, result.command and f"Run: {result.command}")
+        if step
+    ]
     suspects = {suspect.name for suspect in result.suspects}
-    hiding = [other for other in result.other_failures if other.revision.name in suspects]
+    hiding = [
+        other for other in result.other_failures if other.revision.name in suspects
+    ]
     if result.status is Answer.SUSPECTS and result.failure and hiding:
-        same = "family" if result.failure.family in {other.failure.family for other in hiding} else "any"
+        if result.failure.family in {other.failure.family for other in hiding}:
+            same = "family"
+        else:
+            same = "any"
         advice = (
-            f"leave out --good or --bad to follow it, pass --bad {hiding[0].revision.name} to bisect it, or --match {same}."
+            "leave out --good or --bad to follow it, pass --bad "
+            f"{hiding[0].revision.name} to bisect it, or --match {same}."
         )
         blocks.append(Paragraph(f"Another failure hides the change: {advice}"))
     blocks += _branch_details(result.branches)
@@ -62,15 +91,21 @@ def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
 
 
 def branch_facts(branches: Iterable[Branch]) -> list[tuple[str, str]]:
-    """Return the branches of releases, each with its first commits and what they are cherry-picks of."""
+    """Return the branches of releases, each with its first commits and what they are
+    cherry-picks of.
+    """
     facts = []
     for branch in branches:
         picks = sum(own.matched_by is not None for own in branch.commits)
         lines = [
-            f"{branch.name} left the main line at {branch.start.name} ({branch.start.date}): "
-            f"{plural(len(branch.commits), 'commit')} of its own, {plural(picks, 'cherry-pick')}"
+            f"{branch.name} left the main line at {branch.start.name} "
+            f"({branch.start.date}): {plural(len(branch.commits), 'commit')} of its "
+            f"own, {plural(picks, 'cherry-pick')}"
         ]
-        lines += [f"{own.name} {own.subject}: {own.origin}" for own in branch.commits[:_COMMITS_SHOWN]]
+        lines += [
+            f"{own.name} {own.subject}: {own.origin}"
+            for own in branch.commits[:_COMMITS_SHOWN]
+        ]
         hidden = len(branch.commits) - _COMMITS_SHOWN
         if hidden > 0:
             lines.append(f"and {hidden} more; --verbose shows them")
@@ -86,11 +121,19 @@ def _branch_details(branches: Iterable[Branch]) -> list[Block]:
         if len(branch.commits) > _COMMITS_SHOWN
         for own in branch.commits
     ]
-    return [Details("Commits of the branches", [Table(("branch", "commit", "change"), rows)])] if rows else []
+    if rows:
+        return [
+            Details(
+                "Commits of the branches", [Table(("branch", "commit", "change"), rows)]
+            )
+        ]
+    return []
 
 
 def verdict_text(bisection: Bisection, title: str) -> str:
-    """Return which revision brought the failure and which fixed it. title: the name of the compiler."""
+    """Return which revision brought the failure and which fixed it. title: the name of
+    the compiler.
+    """
     if bisection.status is Answer.INCONCLUSIVE:
         return "inconclusive"
     verb = f"{'introduced' if bisection.kind is BisectKind.REGRESSION else 'fixed'} by"
@@ -98,9 +141,15 @@ def verdict_text(bisection: Bisection, title: str) -> str:
         verb = f"the new revision lacks the {bisection.kind}:"
     broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
     if broke and changed and not bisection.undone:
-        since = "failed in its last form since" if fixed else "fails as today since"
+        if fixed:
+            since = "failed in its last form since"
+        else:
+            since = "fails as today since"
         steps = (("broke with", broke), (since, changed))
-        verdict = "; ".join(f"{verb} {_shown(step, full=False)} ({headline_text(step.failure, 70)})" for verb, step in steps)
+        verdict = "; ".join(
+            f"{verb} {_shown(step, full=False)} ({headline_text(step.failure, 70)})"
+            for verb, step in steps
+        )
     else:
         verdict = f"{verb} {_shown(bisection, title)}"
     if fixed and bisection.kind is BisectKind.REGRESSION:
@@ -109,45 +158,87 @@ def verdict_text(bisection: Bisection, title: str) -> str:
 
 
 def _shown(found: Bisection | Transition, title: str = "", *, full: bool = True) -> str:
-    """Return the culprit or the suspects, or the range if there are too many to name. title: the name of the compiler."""
-    names, many = [suspect.name for suspect in found.suspects], f"{title} revision".lstrip()
+    """Return the culprit or the suspects, or the range if there are too many to name.
+    title: the name of the compiler.
+    """
+    names = [suspect.name for suspect in found.suspects]
+    many = f"{title} revision".lstrip()
     if found.status is Answer.CULPRIT:
         return f"{title} {revision_text(found.after) if full else names[0]}".lstrip()
     if len(names) == 1:
         return f"{title} {names[0]} (not confirmed)".lstrip()
     if len(names) <= _NAMES_SHOWN or not found.before or not found.after:
         return f"one of {plural(len(names), many)}: {', '.join(names)}"
-    return f"one of {plural(len(names), many)} between {found.before.name} and {found.after.name}"
+    return (
+        f"one of {plural(len(names), many)} between {found.before.name} and "
+        f"{found.after.name}"
+    )
 
 
 def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, Inline]]:
     if bisection.reason:
         yield "why", bisection.reason
     yield from _ends(bisection)
-    if bisection.before and bisection.after and (url := compare_url(compiler, bisection.before, bisection.after)):
-        yield "commits", Span(url, url=url)
+    if bisection.before and bisection.after:
+        url = compare_url(compiler, bisection.before, bisection.after)
+        if url:
+            yield "commits", Span(url, url=url)
     yield from failure_facts(bisection.failure)
-    commits = [suspect for suspect in bisection.suspects if suspect.url or suspect.files]
+    commits = [
+        suspect for suspect in bisection.suspects if suspect.url or suspect.files
+    ]
     for suspect in commits[:_SUSPECTS_SHOWN]:
         yield "commit", _commit_text(suspect)
     if len(commits) > _SUSPECTS_SHOWN:
-        yield "", f"and {len(commits) - _SUSPECTS_SHOWN} more, less likely ones; --format json lists them"
+        yield (
+            "",
+            (
+                f"and {len(commits) - _SUSPECTS_SHOWN} more, less likely ones; "
+                "--format json lists them"
+            ),
+        )
     yield from branch_facts(bisection.branches)
     if bisection.evidence:
         yield "evidence", bisection.evidence
-    for text, group in groupby(bisection.other_failures, key=lambda other: failure_text(other.failure)):
+    for text, group in groupby(
+        bisection.other_failures, key=lambda other: failure_text(other.failure)
+    ):
         names = [other.revision.name for other in group]
-        yield "another", f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} another failure: {text}"
+        yield (
+            "another",
+            (
+                f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} another "
+                f"failure: {text}"
+            ),
+        )
     for reason, untestable in groupby(bisection.untestable, key=lambda one: one.reason):
-        yield "untestable", f"{names_text([one.revision.name for one in untestable], _NAMES_SHOWN)}: {reason}"
-    confirmation = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
-    effort = f"{plural(bisection.probes, 'probe')} in {plural(bisection.rounds, 'round')}"
-    cached = f", {plural(bisection.cached, 'cache hit')}" if bisection.cached else ""
+        names = [one.revision.name for one in untestable]
+        yield "untestable", f"{names_text(names, _NAMES_SHOWN)}: {reason}"
+    if bisection.confirmed:
+        confirmation = "confirmed by probing both again"
+    else:
+        confirmation = "not confirmed"
+    effort = (
+        f"{plural(bisection.probes, 'probe')} in {plural(bisection.rounds, 'round')}"
+    )
+    if bisection.cached:
+        cached = f", {plural(bisection.cached, 'cache hit')}"
+    else:
+        cached = ""
     yield "certainty", f"{confirmation}; {effort}{cached}"
     if bisection.obtained:
-        counts = ", ".join(f"{count} from {source}" for source, count in sorted(bisection.obtained.items()))
+        counts = ", ".join(
+            f"{count} from {source}"
+            for source, count in sorted(bisection.obtained.items())
+        )
         halving = plural(bisection.halving_probes, "commit")
-        yield "compilers", f"{counts}, in {duration_text(bisection.seconds)}; plain halving tests up to {halving}"
+        yield (
+            "compilers",
+            (
+                f"{counts}, in {duration_text(bisection.seconds)}; plain halving "
+                f"tests up to {halving}"
+            ),
+        )
 
 
 def _ends(bisection: Bisection) -> Iterator[tuple[str, str]]:
@@ -162,16 +253,30 @@ def _ends(bisection: Bisection) -> Iterator[tuple[str, str]]:
         yield "last bad" if is_fix else "last good", revision_text(bisection.before)
         yield "first good" if is_fix else "first bad", revision_text(bisection.after)
     if fixed and bisection.kind is BisectKind.REGRESSION:
-        yield "fixed", f"{fixed.before.name} fails, {revision_text(fixed.after)} compiles"
+        yield (
+            "fixed",
+            f"{fixed.before.name} fails, {revision_text(fixed.after)} compiles",
+        )
 
 
 def _commit_text(suspect: Suspect) -> Inline:
-    share = f"{suspect.probability:.0%} " if suspect.probability < 1 else ""
-    text: list[str | Span] = [share, Span(suspect.name, "strong"), f" {suspect.subject}"]
+    if suspect.probability < 1:
+        share = f"{suspect.probability:.0%} "
+    else:
+        share = ""
+    text: list[str | Span] = [
+        share,
+        Span(suspect.name, "strong"),
+        f" {suspect.subject}",
+    ]
     if suspect.reasons:
         text.append(f"\nsuspicious: {'; '.join(suspect.reasons)}")
-    if pin := suspect.pin_moved:
-        text.append(f"\nmoves {pin.path} from {pin.before} to {pin.after}; bisect between these two next")
+    pin = suspect.pin_moved
+    if pin:
+        text.append(
+            f"\nmoves {pin.path} from {pin.before} to {pin.after}; bisect between "
+            "these two next"
+        )
     if suspect.branch:
         text.append(f"\n{suspect.branch}")
     if suspect.url:
@@ -180,24 +285,41 @@ def _commit_text(suspect: Suspect) -> Inline:
 
 
 _SENTENCES = {
-    "compiler": "the compiler changed it: its change alone is enough, the model's alone is not",
-    "model": "the model changed it: its change alone is enough, the compiler's alone is not",
+    "compiler": "the compiler changed it: its change alone is enough, the model's "
+    "alone is not",
+    "model": "the model changed it: its change alone is enough, the compiler's alone "
+    "is not",
     "either": "both changed it, and each change alone is enough",
     "both": "both changed it, and only the two changes together are enough",
 }
 
 
-def two_repositories_document(result: TwoRepositories, compiler: str | None = None) -> Document:
-    """Show the answer of a bisect over the compiler's and the model's repository. compiler: the family."""
-    blocks: list[Block] = [Paragraph(Span(_SENTENCES[result.changed.value], "strong"))] if result.changed else []
+def two_repositories_document(
+    result: TwoRepositories, compiler: str | None = None
+) -> Document:
+    """Show the answer of a bisect over the compiler's and the model's repository.
+    compiler: the family.
+    """
+    blocks: list[Block]
+    if result.changed:
+        blocks = [Paragraph(Span(_SENTENCES[result.changed.value], "strong"))]
+    else:
+        blocks = []
     blocks.append(Bullets([_combination_text(one) for one in result.combinations]))
     for part in result.bisections:
-        blocks += bisect_document(part, None if part is result.model else compiler).blocks
+        blocks += bisect_document(
+            part, None if part is result.model else compiler
+        ).blocks
     return Document("Bisect of a compiler and a model", blocks)
 
 
 def _combination_text(one: Combination) -> str:
-    what = f"untestable: {one.reason}" if one.reason else f"fails: {failure_text(one.failure)}" if one.failure else "compiles"
+    if one.reason:
+        what = f"untestable: {one.reason}"
+    elif one.failure:
+        what = f"fails: {failure_text(one.failure)}"
+    else:
+        what = "compiles"
     return f"{revision_text(one.compiler)}, model {one.model.name}: {what}"
 
 
@@ -208,11 +330,24 @@ def suspects_document(result: RankedChanges) -> Document:
         blocks.append(Paragraph(Span(failure_text(result.failure, 400), "strong")))
     if result.evidence:
         blocks.append(Paragraph(result.evidence))
-    blocks.append(Table(("", "commit", "date", "change"), [_suspect_row(change) for change in result.suspects]))
+    blocks.append(
+        Table(
+            ("", "commit", "date", "change"),
+            [_suspect_row(change) for change in result.suspects],
+        )
+    )
     if result.branches:
-        blocks += [Facts(branch_facts(result.branches)), *_branch_details(result.branches)]
+        blocks += [
+            Facts(branch_facts(result.branches)),
+            *_branch_details(result.branches),
+        ]
     count = plural(result.commits, "commit")
-    blocks.append(Paragraph(f"{len(result.suspects)} of {count}, ranked by what they change; nothing was built"))
+    blocks.append(
+        Paragraph(
+            f"{len(result.suspects)} of {count}, ranked by what they change; nothing "
+            "was built"
+        )
+    )
     return Document("Suspects", blocks)
 
 
@@ -223,31 +358,69 @@ def _suspect_row(change: RankedChange) -> list[Inline]:
     if change.reasons:
         words.append(Span(f"\n{'; '.join(change.reasons)}", "dim"))
     if change.with_commits:
-        words.append(Span(f"\nthe same change: {', '.join(sha[:10] for sha in change.with_commits)}", "dim"))
-    return [f"{change.probability:.1%}", Span(change.name, "strong", change.url), change.date or "", words]
+        others = ", ".join(sha[:10] for sha in change.with_commits)
+        words.append(Span(f"\nthe same change: {others}", "dim"))
+    return [
+        f"{change.probability:.1%}",
+        Span(change.name, "strong", change.url),
+        change.date or "",
+        words,
+    ]
 
 
 def history_document(result: Histories) -> Document:
-    """Show the states of each case, those of cases that have the same once, and how many compiles were needed."""
+    """Show the states of each case, those of cases that have the same once, and how
+    many compiles were needed.
+    """
     blocks: list[Block] = []
     for compiler in dict.fromkeys(history.about.compiler for history in result.cases):
-        family = [history for history in result.cases if history.about.compiler == compiler]
+        family = [
+            history for history in result.cases if history.about.compiler == compiler
+        ]
         alike: dict[str, list[History]] = {}
         for history in family:
-            key = [(state.releases, state.status, state.failure and state.failure.signature) for state in history.states]
+            key = [
+                (
+                    state.releases,
+                    state.status,
+                    state.failure and state.failure.signature,
+                )
+                for state in history.states
+            ]
             alike.setdefault(repr(key), []).append(history)
         for group in sorted(alike.values(), key=lambda group: not group[0].changes):
-            blocks += [Heading(cases_text([history.case for history in group])), Facts(_states(group[0]))]
+            blocks += [
+                Heading(cases_text([history.case for history in group])),
+                Facts(_states(group[0])),
+            ]
         compiles = plural(sum(history.compiles for history in family), "compile")
         pairs = plural(len(family) * len(family[0].places), "pair")
-        probes, title = sum(len(history.probes) for history in family), compiler_title(compiler)
-        blocks.append(Paragraph(Span(f"probed {probes} of {pairs} of case and {title} release with {compiles}", "dim")))
+        probes = sum(len(history.probes) for history in family)
+        title = compiler_title(compiler)
+        blocks.append(
+            Paragraph(
+                Span(
+                    (
+                        f"probed {probes} of {pairs} of case and {title} release with "
+                        f"{compiles}"
+                    ),
+                    "dim",
+                )
+            )
+        )
     return Document("History", blocks)
 
 
 def _states(history: History) -> list[tuple[str, Inline]]:
     rows: list[tuple[str, Inline]] = []
     for state in history.states:
-        why = failure_text(state.failure) if state.failure and state.status == Status.FAILED else state.reason
-        rows.append((state.releases, [Span(state.status, STYLES[state.status]), f"  {why}" if why else ""]))
+        why = state.reason
+        if state.failure and state.status == Status.FAILED:
+            why = failure_text(state.failure)
+        rows.append(
+            (
+                state.releases,
+                [Span(state.status, STYLES[state.status]), f"  {why}" if why else ""],
+            )
+        )
     return rows

@@ -1,7 +1,9 @@
-"""A document: the small tree of blocks that every result becomes once, and that each renderer prints in its own way.
+"""A document: the small tree of blocks that every result becomes once, and that each
+renderer prints in its own way.
 
-Builders write plain text. The renderers (`terminal`, `markdown`, `html`) do all escaping, so that text from a compiler, a file
-name or a commit means nothing but its characters.
+Builders write plain text. The renderers (`terminal`, `markdown`, `html`) do all
+escaping, so that text from a compiler, a file name or a commit means nothing but its
+characters.
 """
 
 from __future__ import annotations
@@ -73,7 +75,9 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Details:
-    """Blocks that a page folds under a summary, and that a terminal shows with --verbose."""
+    """Blocks that a page folds under a summary, and that a terminal shows with
+    --verbose.
+    """
 
     summary: str
     blocks: Sequence[Block]
@@ -84,7 +88,9 @@ Block = Heading | Paragraph | Bullets | Facts | Table | Code | Details
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A title and blocks. The terminal leaves the title out, because the command that was typed says it."""
+    """A title and blocks. The terminal leaves the title out, because the command that
+    was typed says it.
+    """
 
     title: str
     blocks: Sequence[Block]
@@ -92,13 +98,21 @@ class Document:
 
 def spans(text: Inline) -> tuple[Span, ...]:
     """Return an inline text as spans."""
-    parts = [text] if isinstance(text, str | Span) else text
+    parts: Sequence[str | Span]
+    if not isinstance(text, str | Span):
+        parts = text
+    else:
+        parts = [text]
     return tuple(part if isinstance(part, Span) else Span(part) for part in parts)
 
 
 def with_code(text: str) -> list[str | Span]:
     """Return a text of this program with the words between backticks as code."""
-    return [Span(piece, "code") if number % 2 else piece for number, piece in enumerate(text.split("`")) if piece]
+    return [
+        Span(piece, "code") if number % 2 else piece
+        for number, piece in enumerate(text.split("`"))
+        if piece
+    ]
 
 
 def plain_text(text: Inline) -> str:
@@ -108,4 +122,8 @@ def plain_text(text: Inline) -> str:
 
 def shown_columns(table: Table) -> list[int]:
     """Return the positions of the columns that have something to show."""
-    return [number for number in range(len(table.columns)) if any(plain_text(row[number]).strip() for row in table.rows)]
+    return [
+        number
+        for number in range(len(table.columns))
+        if any(plain_text(row[number]).strip() for row in table.rows)
+    ]

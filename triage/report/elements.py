@@ -1,4 +1,6 @@
-"""Phrases and blocks that several reports share: revisions, failures, outcomes, facts tables, plurals."""
+"""Phrases and blocks that several reports share: revisions, failures, outcomes, facts
+tables, plurals.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,38 @@ from pathlib import Path
 from triage.compilers.registry import Families
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
-from triage.report.document import Block, Code, Details, Facts, Inline, Paragraph, Span, Style
+from triage.report.document import (
+    Block,
+    Code,
+    Details,
+    Facts,
+    Inline,
+    Paragraph,
+    Span,
+    Style,
+)
 from triage.toolchains.home import home_path
 
-#: How the states of a case, a reproducer, a variant, a failure and a run time are shown.
+# : How the states of a case, a reproducer, a variant, a failure and a run time are
+# shown.
 STYLES: Mapping[str, Style] = {
     **dict.fromkeys(("passed", "fixed", "compiles", "faster"), "good"),
-    **dict.fromkeys(("failed", "changed", "fails", "fails otherwise", "slower", "error"), "bad"),
+    **dict.fromkeys(
+        ("failed", "changed", "fails", "fails otherwise", "slower", "error"), "bad"
+    ),
     **dict.fromkeys(("untestable", "xpass", "too noisy", "warning"), "warning"),
     **dict.fromkeys(("reproduces", "the same", "advice"), "plain"),
     "xfail": "dim",
 }
-LANGUAGES = {".mlir": "mlir", ".py": "python", ".pyx": "cython", ".c": "c", ".cpp": "cpp", ".cc": "cpp", ".cu": "cuda"}
+LANGUAGES = {
+    ".mlir": "mlir",
+    ".py": "python",
+    ".pyx": "cython",
+    ".c": "c",
+    ".cpp": "cpp",
+    ".cc": "cpp",
+    ".cu": "cuda",
+}
 _ATTRIBUTE = re.compile(r"(#[\w.]+<).{80,}", re.DOTALL)
 _BYTES = re.compile(r"(^|_)bytes(_|$)")
 _LONGEST_LINE = 160
@@ -34,7 +56,10 @@ def plural(count: int, noun: str, several: str | None = None) -> str:
 
 def names_text(names: Sequence[str], most: int) -> str:
     """Return `a, b and 3 more`."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
+    if len(names) > most:
+        more = f" and {len(names) - most} more"
+    else:
+        more = ""
     return ", ".join(names[:most]) + more
 
 
@@ -46,29 +71,41 @@ def joined(spans: Iterable[str | Span], separator: str = ", ") -> list[str | Spa
 def duration_text(seconds: float) -> str:
     """Return `20 s`, `5 min` or `1.5 h`."""
     if seconds < 100:
-        return f"{seconds:.0f} s" if seconds >= 1 else "1 s"
+        if seconds >= 1:
+            return f"{seconds:.0f} s"
+        return "1 s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
 
 
 def revision_text(revision: Revision | None) -> str:
     """Return `3.4.0 (aacf93a3f9, 2025-04-30)` with the parts that are known."""
     if revision is None:
         return "?"
-    short = revision.commit[:10] if revision.commit and revision.commit[:10] != revision.name else None
+    if revision.commit and revision.commit[:10] != revision.name:
+        short = revision.commit[:10]
+    else:
+        short = None
     known = [part for part in (short, revision.date) if part]
-    return f"{revision.name} ({', '.join(known)})" if known else revision.name
+    if known:
+        return f"{revision.name} ({', '.join(known)})"
+    return revision.name
 
 
 def headline_text(failure: Failure, longest: int = 180) -> str:
-    """Return the failure's headline, shortened where it prints a long attribute, such as the description of a target.
+    """Return the failure's headline, shortened where it prints a long attribute, such
+    as the description of a target.
 
     The failing pass comes first where the headline only says that a translation failed.
     """
     text = _ATTRIBUTE.sub(r"\1…", failure.headline)
     if failure.failing_pass and text.startswith("failed to run translation"):
         text = f"{failure.failing_pass} failed: {text}"
-    return text if len(text) <= longest else text[: longest - 1] + "…"
+    if len(text) <= longest:
+        return text
+    return text[: longest - 1] + "…"
 
 
 def failure_text(failure: Failure, longest: int = 180) -> str:
@@ -77,17 +114,31 @@ def failure_text(failure: Failure, longest: int = 180) -> str:
 
 
 def numbers_text(failure: Failure) -> str:
-    """Return the short captures that the headline lacks: `bytes used 286720 (280 KiB), bytes limit 65536 (64 KiB)`."""
-    wrappers = ("op", "source_op") if "name" in failure.details else ()  # around an operator that the headline names
-    details = ((name, value) for name, value in failure.details.items() if name not in wrappers)
-    missing = ((name, value) for name, value in details if str(value) not in failure.headline)
-    short = ((name, value) for name, value in missing if len(str(value)) <= _LONGEST_DETAIL)
-    return ", ".join(f"{name.replace('_', ' ')} {_quantity(name, value)}" for name, value in short)
+    """Return the short captures that the headline lacks: `bytes used 286720 (280 KiB),
+    bytes limit 65536 (64 KiB)`.
+    """
+    wrappers: tuple[str, ...] = ()
+    if "name" in failure.details:  # the headline names an operator inside
+        wrappers = ("op", "source_op")
+    details = (
+        (name, value) for name, value in failure.details.items() if name not in wrappers
+    )
+    missing = (
+        (name, value) for name, value in details if str(value) not in failure.headline
+    )
+    short = (
+        (name, value) for name, value in missing if len(str(value)) <= _LONGEST_DETAIL
+    )
+    return ", ".join(
+        f"{name.replace('_', ' ')} {_quantity(name, value)}" for name, value in short
+    )
 
 
 def _quantity(name: str, value: str | int) -> str:
     if isinstance(value, int) and _BYTES.search(name) and abs(value) >= 1024:
-        return f"{value} ({value / 1024:g} KiB)" if value % 64 == 0 else f"{value} ({value / 1024:.1f} KiB)"
+        if value % 64 == 0:
+            return f"{value} ({value / 1024:g} KiB)"
+        return f"{value} ({value / 1024:.1f} KiB)"
     return str(value)
 
 
@@ -95,23 +146,56 @@ def failure_facts(failure: Failure | None) -> Iterator[tuple[str, Inline]]:
     """Yield a failure in one line, and the numbers that the line lacks."""
     if failure:
         yield "failure", failure_text(failure, 400)
-        if numbers := numbers_text(failure):
+        numbers = numbers_text(failure)
+        if numbers:
             yield "numbers", numbers
 
 
-def failure_blocks(failure: Failure, source: Path | None = None, compiler: str | None = None, place: str = "") -> list[Block]:
-    """Return one failure in one line, what the line lacks, what helps, the source line it points at, and folded all details.
+def failure_blocks(
+    failure: Failure,
+    source: Path | None = None,
+    compiler: str | None = None,
+    place: str = "",
+) -> list[Block]:
+    """Return one failure in one line, what the line lacks, what helps, the source line
+    it points at, and folded all details.
 
-    compiler: the family (default: show the remedies of all); place: where the failure stands in a log.
+    compiler: the family (default: show the remedies of all); place: where the failure
+    stands in a log.
     """
-    where = ", ".join(part for part in (place, failure.phase and f"phase {failure.phase}", failure.failing_pass) if part)
-    facts = [(name, text) for name, text in (("numbers", numbers_text(failure)), ("where", where)) if text]
-    facts += [("" if number else "helps", text) for number, text in enumerate(failure.advice(compiler))]
+    where = ", ".join(
+        part
+        for part in (
+            place,
+            failure.phase and f"phase {failure.phase}",
+            failure.failing_pass,
+        )
+        if part
+    )
+    facts = [
+        (name, text)
+        for name, text in (("numbers", numbers_text(failure)), ("where", where))
+        if text
+    ]
+    facts += [
+        ("" if number else "helps", text)
+        for number, text in enumerate(failure.advice(compiler))
+    ]
     excerpt = _source_excerpt(failure, source)
-    known = {"signature": failure.signature, "location": failure.location, **failure.details}
-    rows = [(name.replace("_", " "), Span(str(value), "code")) for name, value in known.items() if value is not None]
+    known = {
+        "signature": failure.signature,
+        "location": failure.location,
+        **failure.details,
+    }
+    rows = [
+        (name.replace("_", " "), Span(str(value), "code"))
+        for name, value in known.items()
+        if value is not None
+    ]
     return [
-        Paragraph([Span(failure.failure_class, "bad"), f"  {headline_text(failure, 400)}"]),
+        Paragraph(
+            [Span(failure.failure_class, "bad"), f"  {headline_text(failure, 400)}"]
+        ),
         *([Facts(facts)] if facts else []),
         *([Code(excerpt)] if excerpt else []),
         Details("Details", [Facts(rows)]),
@@ -119,20 +203,32 @@ def failure_blocks(failure: Failure, source: Path | None = None, compiler: str |
 
 
 def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
-    """Return the source line that the location names with a caret below its column, if it is available."""
+    """Return the source line that the location names with a caret below its column, if
+    it is available.
+    """
     location = re.fullmatch(r"(.*):(\d{1,9}):(\d{1,9})", failure.location or "")
     if location is None:
         return None
-    # A generated input exists only where it was generated. A cached result of another machine may name any file.
+    # A generated input exists only where it was generated. A cached result of another
+    # machine may name any file.
     named = Path(location[1]).resolve()
-    path = named if named.is_relative_to(home_path().resolve() / "inputs") and named.is_file() else source
+    path = source
+    if named.is_relative_to(home_path().resolve() / "inputs") and named.is_file():
+        path = named
     if path is None or (path == source and source.suffix == ".py"):
         return None
-    name = path.name if source in (None, path) else f"output of {source.name}" if source.suffix == ".py" else source.name
+    if source in (None, path):
+        name = path.name
+    elif source.suffix == ".py":
+        name = f"output of {source.name}"
+    else:
+        name = source.name
     number, column = int(location[2]), int(location[3])
     try:
         with path.open("rb") as lines:
-            line = next((text for count, text in enumerate(lines, 1) if count == number), b"")
+            line = next(
+                (text for count, text in enumerate(lines, 1) if count == number), b""
+            )
     except OSError:
         return None
     text = line.decode("utf-8", "replace").rstrip("\n")
@@ -140,11 +236,16 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
         return None
     start = max(0, column - _LONGEST_LINE // 2)
     head = f"{name}:{number}: "
-    return f"{head}{text[start : start + _LONGEST_LINE]}\n{' ' * (len(head) + column - 1 - start)}^"
+    return (
+        f"{head}{text[start : start + _LONGEST_LINE]}\n"
+        f"{' ' * (len(head) + column - 1 - start)}^"
+    )
 
 
 def cases_text(names: Sequence[str]) -> str:
-    """Return names of cases, those that differ in one value together: `delta-rule[num_warps=8, 16]`."""
+    """Return names of cases, those that differ in one value together:
+    `delta-rule[num_warps=8, 16]`.
+    """
     recipes: dict[str, list[str]] = {}
     for name in names:
         recipes.setdefault(name.partition("[")[0], []).append(name)
@@ -152,14 +253,24 @@ def cases_text(names: Sequence[str]) -> str:
 
 
 def _together(recipe: str, names: Sequence[str]) -> str:
-    columns = list(zip(*(name.partition("[")[2].removesuffix("]").split(",") for name in names), strict=False))
+    columns = list(
+        zip(
+            *(name.partition("[")[2].removesuffix("]").split(",") for name in names),
+            strict=False,
+        )
+    )
     differing = [column for column in columns if len(set(column)) > 1]
     lengths = {name.count(",") for name in names}
-    if len(differing) != 1 or len(lengths) > 1 or not all("=" in part for part in differing[0]):
+    if (
+        len(differing) != 1
+        or len(lengths) > 1
+        or not all("=" in part for part in differing[0])
+    ):
         return ", ".join(names)
     key = differing[0][0].partition("=")[0]
     values = f"{key}={', '.join(part.removeprefix(f'{key}=') for part in differing[0])}"
-    return f"{recipe}[{','.join(values if column is differing[0] else column[0] for column in columns)}]"
+    shown = (values if column is differing[0] else column[0] for column in columns)
+    return f"{recipe}[{','.join(shown)}]"
 
 
 def compiler_title(compiler: str | None) -> str:
@@ -169,17 +280,36 @@ def compiler_title(compiler: str | None) -> str:
 
 
 def compare_url(compiler: str | None, before: Revision, after: Revision) -> str | None:
-    """Return the page with the commits between two revisions of a compiler, if they are public."""
+    """Return the page with the commits between two revisions of a compiler, if they are
+    public.
+    """
     family = Families().get(compiler or "")
-    form = family.issue_form if family else None
+    if family:
+        form = family.issue_form
+    else:
+        form = None
     if form is None or not form.repository:
         return None
-    tags = (form.tag.format(one.name) if re.fullmatch(r"\d+(\.\d+)+", one.name) else "" for one in (before, after))
-    places = [(one.commit or "")[:12] or tag for one, tag in zip((before, after), tags, strict=True)]
-    return f"{form.repository}/compare/{'...'.join(places)}" if all(places) else None
+    tags = (
+        form.tag.format(one.name) if re.fullmatch(r"\d+(\.\d+)+", one.name) else ""
+        for one in (before, after)
+    )
+    places = [
+        (one.commit or "")[:12] or tag
+        for one, tag in zip((before, after), tags, strict=True)
+    ]
+    if all(places):
+        return f"{form.repository}/compare/{'...'.join(places)}"
+    return None
 
 
-def compare_spans(compiler: str | None, before: Revision, after: Revision) -> list[str | Span]:
-    """Return a link to the commits between two revisions, in brackets; nothing where they are not public."""
+def compare_spans(
+    compiler: str | None, before: Revision, after: Revision
+) -> list[str | Span]:
+    """Return a link to the commits between two revisions, in brackets; nothing where
+    they are not public.
+    """
     url = compare_url(compiler, before, after)
-    return [" (", Span("compare", url=url), ")"] if url else []
+    if url:
+        return [" (", Span("compare", url=url), ")"]
+    return []

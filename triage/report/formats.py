@@ -1,4 +1,6 @@
-"""The formats of a result: each has text, JSON, Markdown and HTML. A new format is one module and one line in FORMATS."""
+"""The formats of a result: each has text, JSON, Markdown and HTML. A new format is one
+module and one line in FORMATS.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from triage.report.printable import visible
 
 R = TypeVar("R")
 
-#: Each function returns a text of a result and its document; it is imported when it is first used.
+# : Each function returns a text of a result and its document; it is imported when it is
+# first used.
 FORMATS: Mapping[str, str] = {
     "text": "triage.report.terminal:text",
     "json": "triage.report.formats:json_text",
@@ -27,18 +30,31 @@ VERBOSE = "verbose"
 
 
 def json_text(result: object, document: Document) -> str:  # noqa: ARG001 - a format gets both
-    """Return a result as indented JSON. A CI job that prints it finds no command of its own in a text."""
+    """Return a result as indented JSON. A CI job that prints it finds no command of its
+    own in a text.
+    """
     return json.dumps(as_json(result), indent=2).replace("##[", "##\\u005b")
 
 
-def rendered(name: str, result: R, document: Callable[[R], Document], **more: Callable[[R], str]) -> str:
-    """Return a result in the named format, with a line end. more: formats that only this result has."""
-    text = more[name](result) if name in more else resolve_name(FORMATS[name])(result, document(result))
+def rendered(
+    name: str, result: R, document: Callable[[R], Document], **more: Callable[[R], str]
+) -> str:
+    """Return a result in the named format, with a line end. more: formats that only
+    this result has.
+    """
+    if name in more:
+        text = more[name](result)
+    else:
+        text = resolve_name(FORMATS[name])(result, document(result))
     return visible(text).rstrip("\n") + "\n"
 
 
-def write_report(name: str, result: R, document: Callable[[R], Document], **more: Callable[[R], str]) -> None:
-    """Write a result to stdout: text in the colours and the width of the terminal, others as `rendered` returns them."""
+def write_report(
+    name: str, result: R, document: Callable[[R], Document], **more: Callable[[R], str]
+) -> None:
+    """Write a result to stdout: text in the colours and the width of the terminal,
+    others as `rendered` returns them.
+    """
     if name in ("text", VERBOSE):
         from triage.report.terminal import write  # slow to import
 
@@ -47,6 +63,10 @@ def write_report(name: str, result: R, document: Callable[[R], Document], **more
         sys.stdout.write(rendered(name, result, document, **more))
 
 
-def write_answer(name: str, value: object, blocks: Sequence[Block], title: str = "triage") -> None:
-    """Write the answer of a command that is a value and a few lines, such as `triage doctor`."""
+def write_answer(
+    name: str, value: object, blocks: Sequence[Block], title: str = "triage"
+) -> None:
+    """Write the answer of a command that is a value and a few lines, such as `triage
+    doctor`.
+    """
     write_report(name, value, lambda _: Document(title, blocks))

@@ -1,4 +1,6 @@
-"""What GitHub Actions shows of a night: annotations, the summary of the job, and outputs for later steps."""
+"""What GitHub Actions shows of a night: annotations, the summary of the job, and
+outputs for later steps.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,31 @@ _LEAST = 1000  # bytes of a summary that is worth writing
 
 
 def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
-    """Print annotations, and write the summary and the outputs to the files that GitHub Actions names."""
-    stream = sys.stderr.raw if isinstance(sys.stderr, PrintedStream) else sys.stderr  # commands are escaped here
+    """Print annotations, and write the summary and the outputs to the files that GitHub
+    Actions names.
+    """
+    # commands are escaped here
+    if isinstance(sys.stderr, PrintedStream):
+        stream = sys.stderr.raw
+    else:
+        stream = sys.stderr
     workspace = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd())
     for line in annotation_lines(night, workspace):
         stream.write(f"{line}\n")
     stream.flush()
     with disk_errors("write for GitHub Actions"):
-        if path := environment.get("GITHUB_STEP_SUMMARY"):
+        path = environment.get("GITHUB_STEP_SUMMARY")
+        if path:
             summary = Path(path)
             room = SUMMARY_BYTES - (summary.stat().st_size if summary.exists() else 0)
             with summary.open("a", encoding="utf-8") as file:
                 file.write(visible(night_summary(night, room)) if room > _LEAST else "")
-        if path := environment.get("GITHUB_OUTPUT"):
+        path = environment.get("GITHUB_OUTPUT")
+        if path:
             with Path(path).open("a", encoding="utf-8") as file:
-                file.writelines(_assignment(name, value) for name, value in outputs(night).items())
+                file.writelines(
+                    _assignment(name, value) for name, value in outputs(night).items()
+                )
 
 
 def night_summary(night: Night, longest: int) -> str:
@@ -47,8 +59,11 @@ def night_summary(night: Night, longest: int) -> str:
 
 
 def outputs(night: Night) -> dict[str, str]:
-    """Return the outputs of the step: numbers of cases, and the paths of the reports that were written."""
-    regressed, changed = len(night.of(CaseChangeKind.REGRESSED)), len(night.of(CaseChangeKind.CHANGED))
+    """Return the outputs of the step: numbers of cases, and the paths of the reports
+    that were written.
+    """
+    regressed = len(night.of(CaseChangeKind.REGRESSED))
+    changed = len(night.of(CaseChangeKind.CHANGED))
     return {
         "regressed": str(regressed),
         "changed": str(changed),
@@ -60,50 +75,87 @@ def outputs(night: Night) -> dict[str, str]:
 
 
 def annotation_lines(night: Night, workspace: Path) -> list[str]:
-    """Return an error for each new failure, and a warning for a partial night and for slower code; at most 10 of each kind."""
+    """Return an error for each new failure, and a warning for a partial night and for
+    slower code; at most 10 of each kind.
+    """
     counting = {case.case for case in night.cases if case.counts}
-    clusters = [cluster for cluster in night.clusters if counting.intersection(cluster.cases)]
-    shown = clusters if len(clusters) <= ANNOTATIONS else clusters[: ANNOTATIONS - 1]
+    clusters = [
+        cluster for cluster in night.clusters if counting.intersection(cluster.cases)
+    ]
+    if len(clusters) <= ANNOTATIONS:
+        shown = clusters
+    else:
+        shown = clusters[: ANNOTATIONS - 1]
     lines = [_error(night, cluster, workspace) for cluster in shown]
-    if rest := clusters[len(shown) :]:
-        text = f"{plural(len(rest), 'more new failure')} in {plural(sum(len(cluster.cases) for cluster in rest), 'case')}"
-        lines.append(command("error", f"{text}; see the summary of the job", title="More failures"))
+    rest = clusters[len(shown) :]
+    if rest:
+        text = (
+            f"{plural(len(rest), 'more new failure')} in "
+            f"{plural(sum(len(cluster.cases) for cluster in rest), 'case')}"
+        )
+        lines.append(
+            command(
+                "error", f"{text}; see the summary of the job", title="More failures"
+            )
+        )
     if night.stopped:
         lines.append(command("warning", partial_text(night), title="Partial night"))
     if night.slower:
         text = plural(len(night.slower), "compile or run", "compiles or runs")
-        lines.append(
-            command("warning", f"{text} slower: {names_text([row.case for row in night.slower], _NAMES)}", title="Slower")
-        )
+        names = names_text([row.case for row in night.slower], _NAMES)
+        lines.append(command("warning", f"{text} slower: {names}", title="Slower"))
     return lines
 
 
 def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
-    lines = [cluster.failure.headline if cluster.failure else cluster.signature, names_text(cluster.cases, _NAMES)]
-    lines += [f"{name} {plain_text(text)}" for name, text in night_facts(cluster, night, [cluster.culprit])]
+    lines = [
+        cluster.failure.headline if cluster.failure else cluster.signature,
+        names_text(cluster.cases, _NAMES),
+    ]
+    lines += [
+        f"{name} {plain_text(text)}"
+        for name, text in night_facts(cluster, night, [cluster.culprit])
+    ]
     name = cluster.representative or cluster.cases[0]
     source = Path(next((case.source for case in night.cases if case.case == name), ""))
-    if source.absolute().is_relative_to(workspace):  # GitHub shows files by their paths in the checkout
+    # GitHub shows files by their paths in the checkout
+    if source.absolute().is_relative_to(workspace):
         source = source.absolute().relative_to(workspace)
-    title = cluster.failure.failure_class if cluster.failure else "new failure"
-    return command("error", "\n".join(lines), file="" if source == Path() else str(source), title=title)
+    if cluster.failure:
+        title = cluster.failure.failure_class
+    else:
+        title = "new failure"
+    return command(
+        "error",
+        "\n".join(lines),
+        file="" if source == Path() else str(source),
+        title=title,
+    )
 
 
 def command(name: str, message: str, **properties: str) -> str:
     """Return a workflow command. No text in it can end it or begin another one."""
-    words = ",".join(f"{key}={_escaped(value, ',:')}" for key, value in properties.items() if value)
+    words = ",".join(
+        f"{key}={_escaped(value, ',:')}" for key, value in properties.items() if value
+    )
     return f"::{name}{f' {words}' if words else ''}::{_escaped(message)}"
 
 
 def _escaped(text: str, more: str = "") -> str:
-    """Escape what a workflow command would read as its own: percent signs and line ends, in properties also `more`."""
-    escaped = "\n".join(visible(line) for line in text.replace("\r\n", "\n").split("\n"))
+    """Escape what a workflow command would read as its own: percent signs and line
+    ends, in properties also `more`.
+    """
+    escaped = "\n".join(
+        visible(line) for line in text.replace("\r\n", "\n").split("\n")
+    )
     for character in "%\r\n" + more:
         escaped = escaped.replace(character, f"%{ord(character):02X}")
     return escaped
 
 
 def _assignment(name: str, value: str) -> str:
-    """Return a line of GITHUB_OUTPUT. No value can end the block or assign anything else."""
+    """Return a line of GITHUB_OUTPUT. No value can end the block or assign anything
+    else.
+    """
     mark = f"end-{secrets.token_hex(16)}"
     return f"{name}<<{mark}\n{visible(value)}\n{mark}\n"

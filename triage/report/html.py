@@ -15,7 +15,11 @@ from triage.report.printable import visible
 
 def html_text(result: object, document: doc.Document) -> str:  # noqa: ARG001 - a format gets both
     """Return a document as a complete page without scripts."""
-    return html_templates().get_template("page.html.j2").render(title=document.title, blocks=document.blocks)
+    return (
+        html_templates()
+        .get_template("page.html.j2")
+        .render(title=document.title, blocks=document.blocks)
+    )
 
 
 def fragment(blocks: Sequence[doc.Block]) -> Markup:
@@ -29,7 +33,9 @@ def inline(text: doc.Inline) -> Markup:
 
 
 def html_templates() -> Environment:
-    """Return the environment of all templates: every value is escaped, and its control characters are shown."""
+    """Return the environment of all templates: every value is escaped, and its control
+    characters are shown.
+    """
     environment = Environment(
         loader=PackageLoader("triage.report"),
         undefined=StrictUndefined,
@@ -39,7 +45,10 @@ def html_templates() -> Environment:
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.globals.update(
-        spans=doc.spans, shown_columns=doc.shown_columns, kind_of=lambda block: type(block).__name__, address=_address
+        spans=doc.spans,
+        shown_columns=doc.shown_columns,
+        kind_of=lambda block: type(block).__name__,
+        address=_address,
     )
     return environment
 
@@ -50,5 +59,11 @@ def _macros() -> Any:
 
 
 def _address(url: str | None) -> str | None:
-    """Return the address of a web page or of a file next to the page, and nothing for another one, such as a script."""
-    return url if url and (url.startswith(("https://", "http://")) or ":" not in url.split("/")[0]) else None
+    """Return the address of a web page or of a file next to the page, and nothing for
+    another one, such as a script.
+    """
+    if url and (
+        url.startswith(("https://", "http://")) or ":" not in url.split("/")[0]
+    ):
+        return url
+    return None

@@ -23,15 +23,20 @@ class SuiteCase:
     """Text of a case that did not fail."""
 
 
-def junit_text(title: str, cases: Iterable[SuiteCase], properties: Mapping[str, str] | None = None) -> str:
+def junit_text(
+    title: str, cases: Iterable[SuiteCase], properties: Mapping[str, str] | None = None
+) -> str:
     """Return one JUnit suite, without the characters that XML cannot hold."""
-    from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite  # slow to import
+    # slow to import
+    from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
 
     suite = TestSuite(visible(title))
     for name, value in (properties or {}).items():
         suite.add_property(visible(name), visible(value))
     for case in cases:
-        test = TestCase(visible(case.name), classname=visible(case.group), time=case.seconds)
+        test = TestCase(
+            visible(case.name), classname=visible(case.group), time=case.seconds
+        )
         if case.failed:
             message, failure_class, text = map(visible, case.failed)
             failure = Failure(message, failure_class)

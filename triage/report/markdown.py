@@ -1,6 +1,8 @@
-"""A document as GitHub-flavoured Markdown, in which text from outside means nothing but its characters.
+"""A document as GitHub-flavoured Markdown, in which text from outside means nothing but
+its characters.
 
-Text is escaped, and so cannot become a link, an image, HTML, a heading, a mention or an issue number.
+Text is escaped, and so cannot become a link, an image, HTML, a heading, a mention or an
+issue number.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from markupsafe import escape
 from triage.report import document as doc
 from triage.report.printable import printable, visible
 
-_SPECIAL = re.compile(r"[\\`*\[\]<>|~]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.")
+_SPECIAL = re.compile(
+    r"[\\`*\[\]<>|~]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\."
+)
 _BLOCK_START = re.compile(r" ?(?:[#>+=-]|\d+(?=[.)](?:\s|$)))")
 _BLANKS = re.compile(r"\s+")
 _REFERENCE = re.compile(r"[@#](?=\w)|(?<=GH)-(?=\d)")
@@ -26,7 +30,9 @@ def markdown_text(result: object, document: doc.Document) -> str:  # noqa: ARG00
 
 
 def document_markdown(blocks: Sequence[doc.Block], longest: int | None = None) -> str:
-    """Return blocks as Markdown. Those that do not fit into `longest` bytes are left out, which the last line says."""
+    """Return blocks as Markdown. Those that do not fit into `longest` bytes are left
+    out, which the last line says.
+    """
     texts = [_block_markdown(block) for block in blocks]
     if longest is None:
         return "\n\n".join(texts)
@@ -38,7 +44,15 @@ def document_markdown(blocks: Sequence[doc.Block], longest: int | None = None) -
             kept.append(text)
             room -= size
     left = len(texts) - len(kept)
-    note = [f"*Parts of this text are left out here: the whole exceeds {longest} bytes.*"] if left else []
+    if left:
+        note = [
+            (
+                f"*Parts of this text are left out here: the whole exceeds {longest} "
+                "bytes.*"
+            )
+        ]
+    else:
+        note = []
     return "\n\n".join([*kept, *note]) + "\n"
 
 
@@ -51,42 +65,69 @@ def _block_markdown(part: doc.Block) -> str:
         case doc.Bullets(items):
             return "\n".join(f"- {_inline(item)}" for item in items)
         case doc.Facts(rows):
-            return "\n".join(f"- {plain(name)}: {_inline(text)}" if name else f"  {_inline(text)}" for name, text in rows)
+            return "\n".join(
+                f"- {plain(name)}: {_inline(text)}" if name else f"  {_inline(text)}"
+                for name, text in rows
+            )
         case doc.Table() as table:
             shown = doc.shown_columns(table)
-            lines = [[plain(table.columns[number]) for number in shown], ["---"] * len(shown)]
-            lines += [[_inline(row[number], in_cell=True) for number in shown] for row in table.rows]
+            lines = [
+                [plain(table.columns[number]) for number in shown],
+                ["---"] * len(shown),
+            ]
+            lines += [
+                [_inline(row[number], in_cell=True) for number in shown]
+                for row in table.rows
+            ]
             return "\n".join(f"| {' | '.join(line)} |" for line in lines)
         case doc.Code(text, language):
             return fenced(text, language)
         case doc.Details(summary, inner):
-            shown_summary = re.sub(r"(?<!&)[@#](?=\w)", r"\g<0>&#8203;", str(escape(visible(summary))))
-            return f"<details><summary>{shown_summary}</summary>\n\n{document_markdown(inner)}\n\n</details>"
+            shown_summary = re.sub(
+                r"(?<!&)[@#](?=\w)", r"\g<0>&#8203;", str(escape(visible(summary)))
+            )
+            return (
+                f"<details><summary>{shown_summary}</summary>\n\n"
+                f"{document_markdown(inner)}\n\n</details>"
+            )
 
 
 def _inline(text: doc.Inline, *, in_cell: bool = False) -> str:
     parts = []
     for span in doc.spans(text):
         if span.style == "code":
-            shown = code(span.text).replace("|", "\\|") if in_cell else code(span.text)
+            if in_cell:
+                shown = code(span.text).replace("|", "\\|")
+            else:
+                shown = code(span.text)
         else:  # blanks at its ends join it to its neighbours
             inner = span.text.strip()
-            before, after = (" " * end.isspace() for end in (span.text[:1], span.text[-1:]))
-            shown = f"{before}{plain(inner)}{after}" if inner else " " * bool(span.text)
+            before, after = (
+                " " * end.isspace() for end in (span.text[:1], span.text[-1:])
+            )
+            if inner:
+                shown = f"{before}{plain(inner)}{after}"
+            else:
+                shown = " " * bool(span.text)
         if span.style in ("strong", "bad"):
             shown = f"**{shown}**"
-        if span.url and re.match(r"https?://|(?![\w+.-]*:)", span.url):  # a web page, or a file next to the report
+        # a web page, or a file next to the report
+        if span.url and re.match(r"https?://|(?![\w+.-]*:)", span.url):
             shown = f"[{shown}]({quote(span.url, safe=':/?#&=%+,;@~')})"
         parts.append(shown)
     return "".join(parts)
 
 
 def plain(text: str) -> str:
-    """Escape a text for a paragraph, a list item or a table cell: one line that means nothing but its characters."""
+    """Escape a text for a paragraph, a list item or a table cell: one line that means
+    nothing but its characters.
+    """
     line = _SPECIAL.sub(r"\\\g<0>", _BLANKS.sub(" ", visible(text)))
-    line = _REFERENCE.sub("\\g<0>&#8203;", line)  # GitHub links names and numbers, escaped or not
+    # GitHub links names and numbers, escaped or not
+    line = _REFERENCE.sub("\\g<0>&#8203;", line)
     if start := _BLOCK_START.match(line):
-        place = start.end() - (not start[0].strip().isdigit())  # before the character, or after the number
+        # before the character, or after the number
+        place = start.end() - (not start[0].strip().isdigit())
         line = f"{line[:place]}\\{line[place:]}"
     return line
 
@@ -101,6 +142,8 @@ def code(text: str) -> str:
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return a fenced code block that nothing in the text closes, and that a CI log may show."""
+    """Return a fenced code block that nothing in the text closes, and that a CI log may
+    show.
+    """
     marks = "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", text))])
     return f"{marks}{language}\n{printable(text).strip(chr(10))}\n{marks}"

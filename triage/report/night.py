@@ -8,7 +8,13 @@ from pathlib import Path
 
 from triage.execution.timing import CONFIDENCE, Pace
 from triage.model.outcome import FAILING, Cause, Status
-from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, Night, TimeChange
+from triage.nightly.result import (
+    CaseChangeKind,
+    CaseResult,
+    FailureCluster,
+    Night,
+    TimeChange,
+)
 from triage.nightly.store import NIGHT_FILE
 from triage.report.document import (
     Block,
@@ -23,7 +29,14 @@ from triage.report.document import (
     Table,
     plain_text,
 )
-from triage.report.elements import cases_text, failure_blocks, failure_text, headline_text, names_text, plural
+from triage.report.elements import (
+    cases_text,
+    failure_blocks,
+    failure_text,
+    headline_text,
+    names_text,
+    plural,
+)
 from triage.report.formats import rendered, write_report
 from triage.report.junit import SuiteCase, junit_text
 from triage.report.night_issue import (
@@ -67,38 +80,79 @@ _LISTED = {
 
 def write_night(output: str, night: Night) -> None:
     """Write a night to stdout."""
-    write_report(output, night, night_screen if output == "text" else night_document, junit=night_junit)
+    write_report(
+        output,
+        night,
+        night_screen if output == "text" else night_document,
+        junit=night_junit,
+    )
 
 
 def write_reports(night: Night, folder: Path) -> Night:
-    """Write the reports and the drafts of issues below `folder`, each file atomically; return the night with their paths."""
-    clusters = [replace(each, issue=draft_path(each) if each.is_investigated else None) for each in night.clusters]
+    """Write the reports and the drafts of issues below `folder`, each file atomically;
+    return the night with their paths.
+    """
+    clusters = [
+        replace(each, issue=draft_path(each) if each.is_investigated else None)
+        for each in night.clusters
+    ]
     paths = {name: str(folder / file) for name, file in FILES.items()}
     night = replace(night, reports=paths, clusters=clusters)
     with disk_errors(f"write the reports to {folder}"):
         for cluster in clusters:
             if cluster.issue:
-                write_whole(folder / cluster.issue, issue_markdown(cluster, night, with_title=True))
+                write_whole(
+                    folder / cluster.issue,
+                    issue_markdown(cluster, night, with_title=True),
+                )
         for name, file in FILES.items():
-            write_whole(folder / file, rendered(name, night, night_document, junit=night_junit))
+            write_whole(
+                folder / file, rendered(name, night, night_document, junit=night_junit)
+            )
     return night
 
 
 def night_screen(night: Night) -> Document:
-    """Return what a terminal shows, at most 40 lines: regressions first, the verdict last."""
-    tail = [Paragraph(Span(f"{time_name(row)}: {times_text(row)}", "warning")) for row in night.times[:6]]
-    if passes := night.unexpected_passes:
+    """Return what a terminal shows, at most 40 lines: regressions first, the verdict
+    last.
+    """
+    tail = [
+        Paragraph(Span(f"{time_name(row)}: {times_text(row)}", "warning"))
+        for row in night.times[:6]
+    ]
+    passes = night.unexpected_passes
+    if passes:
+        count = plural(len(passes), "unexpected pass", "unexpected passes")
         hint = "`triage expect update` removes their known failures"
-        tail.append(Paragraph(Span(f"{plural(len(passes), 'unexpected pass', 'unexpected passes')}: {hint}", "warning")))
-    if failing := [case.case for case in night.of(CaseChangeKind.FAILING)]:
-        known = f"{plural(len(failing), 'case fails', 'cases fail')} as with {night.baseline.name}, and no recipe expects it"
-        tail.append(Paragraph(Span(f"{known}: {names_text(failing, _NAMES)}", "warning")))
-    untestable = sorted(night.of(CaseChangeKind.UNTESTABLE), key=lambda case: Cause.INTERNAL not in _causes(case))
+        tail.append(Paragraph(Span(f"{count}: {hint}", "warning")))
+    failing = [case.case for case in night.of(CaseChangeKind.FAILING)]
+    if failing:
+        known = (
+            f"{plural(len(failing), 'case fails', 'cases fail')} as with "
+            f"{night.baseline.name}, and no recipe expects it"
+        )
+        tail.append(
+            Paragraph(Span(f"{known}: {names_text(failing, _NAMES)}", "warning"))
+        )
+    untestable = sorted(
+        night.of(CaseChangeKind.UNTESTABLE),
+        key=lambda case: Cause.INTERNAL not in _causes(case),
+    )
     for case in untestable[:1]:
-        count = f"{plural(len(untestable), 'case')} not tested, such as {case.case}: {reason_text(case, night)}"
-        tail.append(Paragraph(Span(count, "bad" if Cause.INTERNAL in _causes(case) else "warning")))
+        count = (
+            f"{plural(len(untestable), 'case')} not tested, such as {case.case}: "
+            f"{reason_text(case, night)}"
+        )
+        tail.append(
+            Paragraph(
+                Span(count, "bad" if Cause.INTERNAL in _causes(case) else "warning")
+            )
+        )
     for _, step in night.left_steps[:1]:
-        count = f"{plural(len(night.left_steps), 'step')} of the investigation left: {step.reason}; the same command continues"
+        count = (
+            f"{plural(len(night.left_steps), 'step')} of the investigation left: "
+            f"{step.reason}; the same command continues"
+        )
         tail.append(Paragraph(Span(count, "warning")))
     if "json" in night.reports:
         tail.append(Paragraph(f"written: {', '.join(night.reports.values())}"))
@@ -113,81 +167,149 @@ def night_screen(night: Night) -> Document:
             blocks += parts
             room -= 1 + sum(len(part.rows) for part in parts if isinstance(part, Facts))
         if groups:
-            where = f"; {night.reports['markdown']} lists all" if "markdown" in night.reports else ""
-            more = f"  and {plural(sum(map(len, groups)), 'case')} more in {plural(len(groups), 'failure')}{where}"
+            if "markdown" in night.reports:
+                where = f"; {night.reports['markdown']} lists all"
+            else:
+                where = ""
+            more = (
+                f"  and {plural(sum(map(len, groups)), 'case')} more in "
+                f"{plural(len(groups), 'failure')}{where}"
+            )
             blocks.append(Paragraph(Span(more, "dim")))
-    return Document(night_title(night), [*blocks, Paragraph(""), *tail, Paragraph(Span(verdict_text(night), "strong"))])
+    return Document(
+        night_title(night),
+        [*blocks, Paragraph(""), *tail, Paragraph(Span(verdict_text(night), "strong"))],
+    )
 
 
 def night_document(night: Night) -> Document:
     """Return the page of a night."""
-    commits = [[name.name, name.commit or "", name.date or ""] for name in (night.toolchain, night.baseline)]
-    blocks = [Paragraph(verdict_text(night)), *_head(night)[1:], Table(("", "commit", "date"), commits)]
+    commits = [
+        [name.name, name.commit or "", name.date or ""]
+        for name in (night.toolchain, night.baseline)
+    ]
+    blocks = [
+        Paragraph(verdict_text(night)),
+        *_head(night)[1:],
+        Table(("", "commit", "date"), commits),
+    ]
     for change, (title, _) in _CHANGED.items():
         groups = _groups(night.of(change))
         if groups:
             blocks.append(Heading(f"{title} ({sum(map(len, groups))})"))
         for group in groups:
             blocks += _group_blocks(night, group, _NAMES_ON_PAGE)
-            if group[0].counts and (failure := group[0].failure):
-                blocks.append(Details("Message", failure_blocks(failure, compiler=night.compiler)))
+            if group[0].counts:
+                failure = group[0].failure
+                if failure:
+                    blocks.append(
+                        Details(
+                            "Message", failure_blocks(failure, compiler=night.compiler)
+                        )
+                    )
     for change, title in _LISTED.items():
         listed = [[_code(case.case), _why(case, night)] for case in night.of(change)]
         blocks += _folded(f"{title} ({len(listed)})", ("case", "failure"), listed)
     steps = [
-        [_code(cluster.representative or cluster.cases[0]), step.step, step.status, step.reason or ""]
+        [
+            _code(cluster.representative or cluster.cases[0]),
+            step.step,
+            step.status,
+            step.reason or "",
+        ]
         for cluster in night.clusters
         for step in cluster.steps
         if step.status != "done"
     ]
-    blocks += _folded("Steps without a result", ("case", "step", "status", "reason"), steps)
+    blocks += _folded(
+        "Steps without a result", ("case", "step", "status", "reason"), steps
+    )
     blocks += _time_table(night)
     columns = ("stage or suite", "passed", "failed", "not tested", "rate")
-    suites = [[name, *map(str, row.values()), rate_text(row["passed"], row["failed"])] for name, row in night.suites.items()]
-    stages = [
-        [name, *map(str, row.values()), "", rate_text(row["passed"], row["failed"])] for name, row in night.stages.items()
+    suites = [
+        [name, *map(str, row.values()), rate_text(row["passed"], row["failed"])]
+        for name, row in night.suites.items()
     ]
-    blocks += [Heading("Pass rate"), Table(("stage", *columns[1:]), stages), *_table(columns, suites)]
+    stages = [
+        [name, *map(str, row.values()), "", rate_text(row["passed"], row["failed"])]
+        for name, row in night.stages.items()
+    ]
+    blocks += [
+        Heading("Pass rate"),
+        Table(("stage", *columns[1:]), stages),
+        *_table(columns, suites),
+    ]
     return Document(night_title(night), blocks)
 
 
 def _head(night: Night) -> list[Block]:
-    blocks: list[Block] = [Paragraph(f"{night_title(night)}: {plural(len(night.cases), 'case')}")]
+    blocks: list[Block] = [
+        Paragraph(f"{night_title(night)}: {plural(len(night.cases), 'case')}")
+    ]
     if night.stopped:
         blocks.append(Paragraph(Span(f"Partial report. {partial_text(night)}", "bad")))
     if night.scope:
-        blocks.append(Paragraph(Span(f"{night.scope[:1].upper()}{night.scope[1:]}.", "dim")))
+        blocks.append(
+            Paragraph(Span(f"{night.scope[:1].upper()}{night.scope[1:]}.", "dim"))
+        )
     return blocks
 
 
 def _groups(cases: Sequence[CaseResult]) -> list[list[CaseResult]]:
-    """Return the cases with the same failure that came and went with the same revisions, the most frequent first."""
+    """Return the cases with the same failure that came and went with the same
+    revisions, the most frequent first.
+    """
     groups: dict[tuple[str, ...], list[CaseResult]] = {}
     for case in cases:
-        key = case.key_of(case.either_failure).id if case.either_failure else ""
+        if case.either_failure:
+            key = case.key_of(case.either_failure).id
+        else:
+            key = ""
         groups.setdefault((key, *map(origin_text, case.bisections)), []).append(case)
     return sorted(groups.values(), key=lambda group: -len(group))
 
 
 def _group_blocks(night: Night, group: Sequence[CaseResult], most: int) -> list[Block]:
-    """Return one failure with its cases in one line, and what was found out about it in at most four more."""
+    """Return one failure with its cases in one line, and what was found out about it in
+    at most four more.
+    """
     names, failure = [case.case for case in group], group[0].either_failure
-    more = f" and {len(names) - most} more" if len(names) > most else ""
+    if len(names) > most:
+        more = f" and {len(names) - most} more"
+    else:
+        more = ""
     blocks: list[Block] = [
-        Paragraph([Span(cases_text(names[:most]) + more, "strong"), f"  {failure_text(failure)}" if failure else ""])
+        Paragraph(
+            [
+                Span(cases_text(names[:most]) + more, "strong"),
+                f"  {failure_text(failure)}" if failure else "",
+            ]
+        )
     ]
-    cluster = next((cluster for cluster in night.clusters if group[0].case in cluster.cases), None) if group[0].counts else None
+    if group[0].counts:
+        cluster = next(
+            (cluster for cluster in night.clusters if group[0].case in cluster.cases),
+            None,
+        )
+    else:
+        cluster = None
     on_terminal = most == _NAMES
-    facts = night_facts(cluster, night, group[0].bisections[:2], None if on_terminal else night.compiler)
+    facts = night_facts(
+        cluster, night, group[0].bisections[:2], None if on_terminal else night.compiler
+    )
     if on_terminal:
         facts = [fact for fact in facts if fact[0] not in _ON_PAGES]
-    return [*blocks, Facts(facts)] if facts else blocks
+    if facts:
+        return [*blocks, Facts(facts)]
+    return blocks
 
 
 def _why(case: CaseResult, night: Night) -> str:
     if case.change is CaseChangeKind.UNTESTABLE:
         return reason_text(case, night)
-    return failure_text(case.failure) if case.failure else ""
+    if case.failure:
+        return failure_text(case.failure)
+    return ""
 
 
 def _causes(case: CaseResult) -> tuple[Cause | None, ...]:
@@ -195,62 +317,127 @@ def _causes(case: CaseResult) -> tuple[Cause | None, ...]:
 
 
 def _code(text: str | None) -> Inline:
-    return Span(text, "code") if text else ""
+    if text:
+        return Span(text, "code")
+    return ""
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Inline]]) -> list[Block]:
-    more = [Paragraph(f"{len(rows) - _ROWS} more; nightly.json has them")] if len(rows) > _ROWS else []
-    return [Table(columns, rows[:_ROWS]), *more] if rows else []
+    if len(rows) > _ROWS:
+        more = [Paragraph(f"{len(rows) - _ROWS} more; nightly.json has them")]
+    else:
+        more = []
+    if rows:
+        return [Table(columns, rows[:_ROWS]), *more]
+    return []
 
 
-def _folded(title: str, columns: Sequence[str], rows: Sequence[Sequence[Inline]]) -> list[Block]:
-    return [Details(title, _table(columns, rows))] if rows else []
+def _folded(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[Inline]]
+) -> list[Block]:
+    if rows:
+        return [Details(title, _table(columns, rows))]
+    return []
 
 
 def _time_table(night: Night) -> list[Block]:
     rows: list[list[Inline]] = []
     for row in night.times:
-        times = [time_text(value) if value else "-" for value in (row.baseline_seconds, row.seconds)]
-        since = origin_text(row.bisection) if row.bisection else ""
-        rows.append([_code(time_name(row)), row.measured, *times, ratio_text(row), pace_text(row), since])
-    ends = night.baseline.name, night.toolchain.name, f"ratio, {CONFIDENCE:.1%} interval"
+        times = [
+            time_text(value) if value else "-"
+            for value in (row.baseline_seconds, row.seconds)
+        ]
+        if row.bisection:
+            since = origin_text(row.bisection)
+        else:
+            since = ""
+        rows.append(
+            [
+                _code(time_name(row)),
+                row.measured,
+                *times,
+                ratio_text(row),
+                pace_text(row),
+                since,
+            ]
+        )
+    ends = (
+        night.baseline.name,
+        night.toolchain.name,
+        f"ratio, {CONFIDENCE:.1%} interval",
+    )
     columns = ("case", "measured", *ends, "verdict", "since")
-    return [Heading("Times"), *_table(columns, rows)] if rows else []
+    if rows:
+        return [Heading("Times"), *_table(columns, rows)]
+    return []
 
 
 def night_junit(night: Night) -> str:
     """Return a suite with a test case for each case, and for each measured time."""
     clusters = {name: cluster for cluster in night.clusters for name in cluster.cases}
     cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
-    times = (row for row in night.times if row.measured == "run" or row.verdict is Pace.SLOWER)
+    times = (
+        row
+        for row in night.times
+        if row.measured == "run" or row.verdict is Pace.SLOWER
+    )
     cases += [_time_case(row, strict=night.strict) for row in times]
-    cases += [SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped) for name in night.not_compared]
+    cases += [
+        SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped)
+        for name in night.not_compared
+    ]
     title = f"triage {night.toolchain.name} against {night.baseline.name}"
     return junit_text(title, cases, {"partial": night.stopped} if night.stopped else {})
 
 
-def _suite_case(night: Night, case: CaseResult, cluster: FailureCluster | None) -> SuiteCase:
-    """Report regressions and different failures as failures, and other failures and untestable cases as skipped."""
+def _suite_case(
+    night: Night, case: CaseResult, cluster: FailureCluster | None
+) -> SuiteCase:
+    """Report regressions and different failures as failures, and other failures and
+    untestable cases as skipped.
+    """
     failure, failed, skipped, output = case.either_failure, None, None, None
     if case.counts and failure:
         lines = [f"signature: {failure.signature}"]
-        lines += [f"{name} {plain_text(text)}" for name, text in night_facts(cluster, night, case.bisections)]
+        lines += [
+            f"{name} {plain_text(text)}"
+            for name, text in night_facts(cluster, night, case.bisections)
+        ]
         failed = (failure.headline, failure.failure_class, "\n".join(lines))
     elif case.status == Status.XPASS and night.strict:
-        failed = (_UNEXPECTED, "unexpected-pass", "`triage expect update` removes the known failure")
+        failed = (
+            _UNEXPECTED,
+            "unexpected-pass",
+            "`triage expect update` removes the known failure",
+        )
     elif case.status == Status.XPASS:
         output = _UNEXPECTED
     elif case.change == CaseChangeKind.UNTESTABLE:
         skipped = reason_text(case, night)
     elif case.status in FAILING and failure:
         words = {CaseChangeKind.KNOWN: "known failure", CaseChangeKind.FLAKY: "flaky"}
-        skipped = f"{words.get(case.change, f'fails as with {night.baseline.name}')}: {headline_text(failure)}"
-    return SuiteCase(case.case, case.recipe, case.metrics.get("compile_seconds", 0.0), failed, skipped, output)
+        skipped = (
+            f"{words.get(case.change, f'fails as with {night.baseline.name}')}: "
+            f"{headline_text(failure)}"
+        )
+    return SuiteCase(
+        case.case,
+        case.recipe,
+        case.metrics.get("compile_seconds", 0.0),
+        failed,
+        skipped,
+        output,
+    )
 
 
 def _time_case(row: TimeChange, *, strict: bool) -> SuiteCase:
-    name, group, text = f"{row.measured} time of {time_name(row)}", row.case.partition("[")[0], times_text(row)
+    name = f"{row.measured} time of {time_name(row)}"
+    group = row.case.partition("[")[0]
+    text = times_text(row)
     if row.verdict is None and row.reason is not None:
         return SuiteCase(name, group, 0.0, skipped=row.reason)
-    failed = (f"the {row.measured} is slower", "slower", text) if strict and row.verdict == Pace.SLOWER else None
+    if strict and row.verdict == Pace.SLOWER:
+        failed = (f"the {row.measured} is slower", "slower", text)
+    else:
+        failed = None
     return SuiteCase(name, group, row.seconds or 0.0, failed=failed, output=text)

@@ -1,4 +1,6 @@
-"""The draft of an issue about a failure of a night, and the phrases that all reports of a night use."""
+"""The draft of an issue about a failure of a night, and the phrases that all reports of
+a night use.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,27 @@ from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.timing import Pace
 from triage.model.outcome import Status
 from triage.nightly.issues import ActionCause, IssueChange
-from triage.nightly.result import CaseChangeKind, CaseResult, FailureCluster, Night, TimeChange
+from triage.nightly.result import (
+    CaseChangeKind,
+    CaseResult,
+    FailureCluster,
+    Night,
+    TimeChange,
+)
 from triage.reduce.result import IssueDraft
-from triage.report.document import Block, Bullets, Code, Details, Document, Facts, Heading, Inline, Paragraph, Span, Table
+from triage.report.document import (
+    Block,
+    Bullets,
+    Code,
+    Details,
+    Document,
+    Facts,
+    Heading,
+    Inline,
+    Paragraph,
+    Span,
+    Table,
+)
 from triage.report.elements import (
     LANGUAGES,
     compare_spans,
@@ -40,10 +60,17 @@ def draft_path(cluster: FailureCluster) -> str:
     return f"issues/{cluster.id}.md"
 
 
-def issue_markdown(cluster: FailureCluster, night: Night, *, with_title: bool = False) -> str:
-    """Return the draft, within the size that GitHub accepts. It follows no path of the night."""
+def issue_markdown(
+    cluster: FailureCluster, night: Night, *, with_title: bool = False
+) -> str:
+    """Return the draft, within the size that GitHub accepts. It follows no path of the
+    night.
+    """
     document = issue_draft(cluster, night)
-    title = [Heading(document.title, 1)] if with_title else []
+    if with_title:
+        title = [Heading(document.title, 1)]
+    else:
+        title = []
     return document_markdown([*title, *document.blocks], LONGEST)
 
 
@@ -52,66 +79,129 @@ def issue_body(change: IssueChange, night: Night) -> str | None:
     toolchain = revision_text(night.toolchain)
     match change.cause:
         case ActionCause.NEW:
-            clusters = [*(each for each in night.clusters if each.key == change.key), change.key.cluster([*change.cases])]
+            clusters = [
+                *(each for each in night.clusters if each.key == change.key),
+                change.key.cluster([*change.cases]),
+            ]
             draft = issue_markdown(clusters[0], night)
             return (
-                f"{draft}\n<sub>triage updates this issue after each nightly run. Closed as not planned, it stays closed.</sub>"
+                f"{draft}\n<sub>triage updates this issue after each nightly run. "
+                "Closed as not planned, it stays closed.</sub>"
             )
         case ActionCause.DUPLICATE:
             return f"Duplicate of #{change.original}, which has the same signature."
         case ActionCause.FIXED:
-            return document_markdown([Paragraph(f"Fixed: {change.reason} with {toolchain}.")])
+            return document_markdown(
+                [Paragraph(f"Fixed: {change.reason} with {toolchain}.")]
+            )
     if not change.event:
         return None
     again = change.cause is ActionCause.AGAIN
-    text = f"It fails again with {toolchain}:" if again else f"More cases fail in the same way with {toolchain}:"
+    if again:
+        text = f"It fails again with {toolchain}:"
+    else:
+        text = f"More cases fail in the same way with {toolchain}:"
     names: list[Inline] = [Span(case, "code") for case in change.cases[:_NAMES]]
     more = len(change.cases) - _NAMES
-    return document_markdown([Paragraph(text), Bullets([*names, *([f"and {more} more"] if more > 0 else [])])])
+    return document_markdown(
+        [
+            Paragraph(text),
+            Bullets([*names, *([f"and {more} more"] if more > 0 else [])]),
+        ]
+    )
 
 
 def issue_draft(cluster: FailureCluster, night: Night) -> Document:
     """Return the draft as a document."""
     failure = cluster.failure
-    blocks: list[Block] = [Paragraph(_since(cluster, night)), *cluster_blocks(cluster, list(found_facts(cluster)))]
+    blocks: list[Block] = [
+        Paragraph(_since(cluster, night)),
+        *cluster_blocks(cluster, list(found_facts(cluster))),
+    ]
     if len(cluster.cases) > 1:
-        rows: list[list[Inline]] = [[Span(name, "code"), _state(name, cluster)] for name in cluster.cases[:_CASES]]
+        rows: list[list[Inline]] = [
+            [Span(name, "code"), _state(name, cluster)]
+            for name in cluster.cases[:_CASES]
+        ]
         table: list[Block] = [Table(("case", ""), rows)]
         if len(cluster.cases) > _CASES:
-            table.append(Paragraph(f"{len(cluster.cases) - _CASES} more, which are left out here"))
+            table.append(
+                Paragraph(
+                    f"{len(cluster.cases) - _CASES} more, which are left out here"
+                )
+            )
         blocks.append(Details(f"{len(cluster.cases)} cases fail in this way", table))
-    return Document(failure_text(failure, TITLE) if failure else cluster.signature, blocks)
+    return Document(
+        failure_text(failure, TITLE) if failure else cluster.signature, blocks
+    )
 
 
-def cluster_blocks(cluster: FailureCluster, facts: Sequence[tuple[str, Inline]]) -> list[Block]:
-    """Return facts, the error, the program, its command, the whole output and the results of other versions.
+def cluster_blocks(
+    cluster: FailureCluster, facts: Sequence[tuple[str, Inline]]
+) -> list[Block]:
+    """Return facts, the error, the program, its command, the whole output and the
+    results of other versions.
 
-    The error is the original's. Where the program is smaller and fails with other numbers, its own error stands above it.
+    The error is the original's. Where the program is smaller and fails with other
+    numbers, its own error stands above it.
     """
-    headline, draft = headline_text(cluster.failure, 400) if cluster.failure else cluster.signature, cluster.draft
-    blocks: list[Block] = [Facts(facts)] if facts else []
+    if cluster.failure:
+        headline = headline_text(cluster.failure, 400)
+    else:
+        headline = cluster.signature
+    draft = cluster.draft
+    blocks: list[Block]
+    if facts:
+        blocks = [Facts(facts)]
+    else:
+        blocks = []
     if draft is None:
         return [*blocks, Code(headline)]
-    is_same = cluster.failure is None or draft.headline in ("", cluster.failure.headline)
+    is_same = cluster.failure is None or draft.headline in (
+        "",
+        cluster.failure.headline,
+    )
     blocks += [Code(draft.error if is_same and draft.error else headline)]
-    blocks.append(Heading(f"Smallest input, {cluster.size}" if cluster.size else "Input"))
-    blocks += [] if is_same else [Paragraph("This smaller program fails with:"), Code(draft.error)]
+    blocks.append(
+        Heading(f"Smallest input, {cluster.size}" if cluster.size else "Input")
+    )
+    if is_same:
+        blocks += []
+    else:
+        blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
     blocks += draft_blocks(draft)
     if cluster.replays:
-        blocks.append(Details("The program on other versions", [Table(("versions", "result"), _versions(cluster))]))
+        blocks.append(
+            Details(
+                "The program on other versions",
+                [Table(("versions", "result"), _versions(cluster))],
+            )
+        )
     return blocks
 
 
 def draft_blocks(draft: IssueDraft) -> list[Block]:
-    """Return the program, folded if it is long, and the command that shows the failure; folded the whole output."""
+    """Return the program, folded if it is long, and the command that shows the failure;
+    folded the whole output.
+    """
     blocks: list[Block] = []
     for name, text in draft.files.items():
         if text is None:
-            blocks.append(Paragraph([Span(name, "code"), " is not pasted here: it is too long, or binary."]))
+            blocks.append(
+                Paragraph(
+                    [
+                        Span(name, "code"),
+                        " is not pasted here: it is too long, or binary.",
+                    ]
+                )
+            )
             continue
         code, lines = Code(text, LANGUAGES.get(Path(name).suffix, "")), text.count("\n")
         is_long = lines > _UNFOLDED
-        blocks += [Details(f"{name}, {lines} lines", [code])] if is_long else [Paragraph(Span(name, "code")), code]
+        if is_long:
+            blocks += [Details(f"{name}, {lines} lines", [code])]
+        else:
+            blocks += [Paragraph(Span(name, "code")), code]
     blocks.append(Code(draft.command, "sh"))
     if draft.output.strip() not in ("", draft.error.strip()):
         blocks.append(Details("Full output", [Code(draft.output)]))
@@ -123,31 +213,67 @@ def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
     verb = "Compiles"
     if members and all(case.change is CaseChangeKind.CHANGED for case in members):
         verb = "Fails in another way"
-    elif cluster.failure and members and members[0].stages and members[0].stages[-1] != "compile":
+    elif (
+        cluster.failure
+        and members
+        and members[0].stages
+        and members[0].stages[-1] != "compile"
+    ):
         verb = "Works"
     title = compiler_title(night.compiler)
     before, after = night.baseline, night.toolchain
     culprit = cluster.culprit
     if culprit and culprit.before and culprit.after:
-        before, after = (culprit.after, culprit.before) if culprit.undone else (culprit.before, culprit.after)
-    sentence: list[str | Span] = [f"{verb} up to {title} {revision_text(before)}, fails with {revision_text(after)}"]
+        if culprit.undone:
+            before, after = (culprit.after, culprit.before)
+        else:
+            before, after = (culprit.before, culprit.after)
+    sentence: list[str | Span] = [
+        (
+            f"{verb} up to {title} {revision_text(before)}, fails with "
+            f"{revision_text(after)}"
+        )
+    ]
     if culprit and culprit.undone:
-        sentence = [f"Fixed in {title} {revision_text(before)}, and {revision_text(after)} lacks the fix"]
+        sentence = [
+            (
+                f"Fixed in {title} {revision_text(before)}, and "
+                f"{revision_text(after)} lacks the fix"
+            )
+        ]
     elif culprit and not culprit.confirmed:
-        sentence.append(f" (one of {', '.join(suspect.name for suspect in culprit.suspects) or 'several'}, not confirmed)")
+        names = ", ".join(suspect.name for suspect in culprit.suspects)
+        sentence.append(f" (one of {names or 'several'}, not confirmed)")
     sentence += compare_spans(night.compiler, before, after)
-    if cluster.release_culprit and cluster.release_culprit.before and cluster.release_culprit.after:
-        sentence.append(f", between {cluster.release_culprit.before.name} and {cluster.release_culprit.after.name}")
+    if (
+        cluster.release_culprit
+        and cluster.release_culprit.before
+        and cluster.release_culprit.after
+    ):
+        sentence.append(
+            f", between {cluster.release_culprit.before.name} and "
+            f"{cluster.release_culprit.after.name}"
+        )
     fix = cluster.fix
     if fix and fix.before and fix.after:
-        verb = "fixed in" if fix.status is Answer.CULPRIT else "passes again with"
-        sentence += [f"; {verb} {revision_text(fix.after)}", *compare_spans(night.compiler, fix.before, fix.after)]
+        if fix.status is Answer.CULPRIT:
+            verb = "fixed in"
+        else:
+            verb = "passes again with"
+        sentence += [
+            f"; {verb} {revision_text(fix.after)}",
+            *compare_spans(night.compiler, fix.before, fix.after),
+        ]
     return [*sentence, "."]
 
 
-def known_facts(cluster: FailureCluster, compiler: str | None) -> Iterator[tuple[str, Inline]]:
+def known_facts(
+    cluster: FailureCluster, compiler: str | None
+) -> Iterator[tuple[str, Inline]]:
     """Yield what brought and what fixed a failure, then what else was found out."""
-    yield from origin_facts((cluster.culprit, cluster.release_culprit, cluster.fix), compiler)
+    yield from origin_facts(
+        (cluster.culprit, cluster.release_culprit, cluster.fix), compiler
+    )
     yield from found_facts(cluster)
 
 
@@ -155,49 +281,92 @@ def _versions(cluster: FailureCluster) -> list[list[Inline]]:
     rows: list[list[Inline]] = []
     for state, group in groupby(cluster.replays.items(), key=lambda item: item[1]):
         names = [name for name, _ in group]
-        rows.append([names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}", _REPLAYS.get(state, state)])
+        rows.append(
+            [
+                names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}",
+                _REPLAYS.get(state, state),
+            ]
+        )
     return rows
 
 
 def _state(name: str, cluster: FailureCluster) -> str:
     if name in cluster.confirmed:
         return "fails since the same change"
-    return "fails since another change" if name in cluster.different else ""
+    if name in cluster.different:
+        return "fails since another change"
+    return ""
 
 
 def night_title(night: Night) -> str:
     """Return `IREE 3.3.0 against 3.2.0`."""
-    return f"{compiler_title(night.compiler)} {night.toolchain.name} against {night.baseline.name}".strip()
+    return (
+        f"{compiler_title(night.compiler)} {night.toolchain.name} against "
+        f"{night.baseline.name}"
+    ).strip()
 
 
 def partial_text(night: Night) -> str:
-    """Return why a nightly is partial and how many cases it did not compare; empty when it is complete."""
+    """Return why a nightly is partial and how many cases it did not compare; empty when
+    it is complete.
+    """
     if night.stopped is None:
         return ""
     total = len(night.cases) + len(night.not_compared)
-    return f"{night.stopped[:1].upper()}{night.stopped[1:]}; {len(night.not_compared)} of {plural(total, 'case')} not compared."
+    return (
+        f"{night.stopped[:1].upper()}{night.stopped[1:]}; {len(night.not_compared)} "
+        f"of {plural(total, 'case')} not compared."
+    )
 
 
 def verdict_text(night: Night) -> str:
     """Return the counts of a night, its pass rate and what it took."""
-    counts = ", ".join(f"{count} {change}" for change, count in night.changes.items() if count) or "no case"
-    passed, failed = (sum(row[state] for row in night.suites.values()) for state in ("passed", "failed"))
-    rate = f"; {rate_text(passed, failed)} pass ({passed} of {passed + failed})" if passed + failed else ""
-    foreign = sum(result.foreign for case in night.cases for result in (case, case.baseline))
-    others = f", {plural(foreign, 'result')} of other machines" if foreign else ""
-    seconds = f"{night.seconds:.1f} s" if night.seconds < 100 else duration_text(night.seconds)
-    effort = f"{plural(night.compiles, 'compile')}, {plural(night.cached, 'cache hit')}{others}, {seconds}"
+    counts = (
+        ", ".join(
+            f"{count} {change}" for change, count in night.changes.items() if count
+        )
+        or "no case"
+    )
+    passed, failed = (
+        sum(row[state] for row in night.suites.values())
+        for state in ("passed", "failed")
+    )
+    if passed + failed:
+        rate = f"; {rate_text(passed, failed)} pass ({passed} of {passed + failed})"
+    else:
+        rate = ""
+    foreign = sum(
+        result.foreign for case in night.cases for result in (case, case.baseline)
+    )
+    if foreign:
+        others = f", {plural(foreign, 'result')} of other machines"
+    else:
+        others = ""
+    if night.seconds < 100:
+        seconds = f"{night.seconds:.1f} s"
+    else:
+        seconds = duration_text(night.seconds)
+    effort = (
+        f"{plural(night.compiles, 'compile')}, "
+        f"{plural(night.cached, 'cache hit')}{others}, {seconds}"
+    )
     return f"{counts}{rate}; {effort}"
 
 
 def rate_text(passed: int, failed: int) -> str:
     """Return the share of the cases that pass."""
-    return f"{passed / (passed + failed):.1%}" if passed + failed else "-"
+    if passed + failed:
+        return f"{passed / (passed + failed):.1%}"
+    return "-"
 
 
 def path_text(night: Night, path: str) -> str:
-    """Return a path of a night as a user can open it: with the folder of the reports."""
-    return str(Path(night.reports["json"]).parent / path) if "json" in night.reports else path
+    """Return a path of a night as a user can open it: with the folder of the
+    reports.
+    """
+    if "json" in night.reports:
+        return str(Path(night.reports["json"]).parent / path)
+    return path
 
 
 def reason_text(case: CaseResult, night: Night) -> str:
@@ -214,28 +383,43 @@ def origin_text(bisection: Bisection) -> str:
 
 
 def _origin_parts(bisection: Bisection) -> tuple[str, str]:
-    verb = "introduced" if bisection.kind == BisectKind.REGRESSION else "fixed"
+    if bisection.kind == BisectKind.REGRESSION:
+        verb = "introduced"
+    else:
+        verb = "fixed"
     before, after = bisection.before, bisection.after
     if before is None or after is None:
         return f"{verb}:", f"not found: {bisection.reason}"
     certainty = "confirmed"
     if bisection.status != Answer.CULPRIT:
         names = ", ".join(revision.name for revision in bisection.suspects)
-        certainty = f"one of {names}" if bisection.confirmed else f"one of {names}, not confirmed"
+        if bisection.confirmed:
+            certainty = f"one of {names}"
+        else:
+            certainty = f"one of {names}, not confirmed"
     where = f"between {revision_text(before)} and {revision_text(after)} ({certainty})"
     return "lacks the fix" if bisection.undone else verb, where
 
 
-def origin_facts(bisections: Iterable[Bisection | None], compiler: str | None = None) -> Iterator[tuple[str, Inline]]:
-    """Yield what introduced and what fixed a failure. compiler: the family, to link the commits of the range."""
+def origin_facts(
+    bisections: Iterable[Bisection | None], compiler: str | None = None
+) -> Iterator[tuple[str, Inline]]:
+    """Yield what introduced and what fixed a failure. compiler: the family, to link the
+    commits of the range.
+    """
     for bisection in filter(None, bisections):
         name, where = _origin_parts(bisection)
-        link = compare_spans(compiler, bisection.before, bisection.after) if bisection.before and bisection.after else []
+        if bisection.before and bisection.after:
+            link = compare_spans(compiler, bisection.before, bisection.after)
+        else:
+            link = []
         yield name, [where, *link]
 
 
 def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
-    """Yield what an investigation found out besides the origin: commits, the pass, workarounds, what was tried."""
+    """Yield what an investigation found out besides the origin: commits, the pass,
+    workarounds, what was tried.
+    """
     if cluster.culprit and cluster.culprit.status is not Answer.INCONCLUSIVE:
         for suspect in cluster.culprit.suspects[:3]:
             if suspect.url:
@@ -243,10 +427,23 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
                 yield "suspected commit", [link, f" {suspect.probability:.0%}"]
     found = cluster.attribution
     if found and found.pass_:
-        phase = f" (phase {found.phase})" if found.phase else ""
-        yield "pass", ", ".join([f"the IR first differs after {found.pass_}{phase}", *found.files[:3]])
+        if found.phase:
+            phase = f" (phase {found.phase})"
+        else:
+            phase = ""
+        yield (
+            "pass",
+            ", ".join(
+                [f"the IR first differs after {found.pass_}{phase}", *found.files[:3]]
+            ),
+        )
     if cluster.remedies:
-        yield "workaround", joined((Span(remedy.text, "code") for remedy in cluster.remedies[:3]), ", or ")
+        yield (
+            "workaround",
+            joined(
+                (Span(remedy.text, "code") for remedy in cluster.remedies[:3]), ", or "
+            ),
+        )
     for step in cluster.steps:
         if step.status == "failed":
             yield "tried", f"{step.reason} ({step.step})"
@@ -255,44 +452,72 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
 
 
 def night_facts(
-    cluster: FailureCluster | None, night: Night, bisections: Iterable[Bisection | None], compiler: str | None = None
+    cluster: FailureCluster | None,
+    night: Night,
+    bisections: Iterable[Bisection | None],
+    compiler: str | None = None,
 ) -> list[tuple[str, Inline]]:
-    """Return everything that a night found out about a failure. compiler: the family, to link the commits of the range."""
+    """Return everything that a night found out about a failure. compiler: the family,
+    to link the commits of the range.
+    """
     facts = list(origin_facts(bisections, compiler))
     if cluster is None:
         return facts
     if cluster.reproducer:
-        whose = f" (of {cluster.representative})" if len(cluster.cases) > 1 else ""
-        path = Span(path_text(night, cluster.reproducer), url=f"{cluster.reproducer}/README.md")
+        if len(cluster.cases) > 1:
+            whose = f" (of {cluster.representative})"
+        else:
+            whose = ""
+        path = Span(
+            path_text(night, cluster.reproducer), url=f"{cluster.reproducer}/README.md"
+        )
         facts.append(("reduced", [f"{cluster.size}{whose}: ", path]))
     facts += found_facts(cluster)
     if cluster.issue:
-        facts.append(("issue draft", Span(path_text(night, cluster.issue), url=cluster.issue)))
+        facts.append(
+            ("issue draft", Span(path_text(night, cluster.issue), url=cluster.issue))
+        )
     return facts
 
 
 def time_name(row: TimeChange) -> str:
     """Return the case and its function, if one was run."""
-    return f"{row.case}, {row.function}" if row.function else row.case
+    if row.function:
+        return f"{row.case}, {row.function}"
+    return row.case
 
 
 def times_text(row: TimeChange) -> str:
-    """Return both times, `2 s -> 9 s`, with ratio, verdict and origin, or why there is none."""
+    """Return both times, `2 s -> 9 s`, with ratio, verdict and origin, or why there is
+    none.
+    """
     if row.baseline_seconds is None or row.seconds is None:
         return f"not measured, {row.reason}"
-    since = f"; {origin_text(row.bisection)}" if row.bisection else ""
-    return f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, {ratio_text(row)} {pace_text(row)}{since}"
+    if row.bisection:
+        since = f"; {origin_text(row.bisection)}"
+    else:
+        since = ""
+    return (
+        f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, "
+        f"{ratio_text(row)} {pace_text(row)}{since}"
+    )
 
 
 def ratio_text(row: TimeChange) -> str:
     """Return a ratio with its interval: `4.50 [4.41, 4.62]`."""
     if row.ratio is None:
         return ""
-    return f"{row.ratio:.2f}" if row.low is None or row.high is None else f"{row.ratio:.2f} [{row.low:.2f}, {row.high:.2f}]"
+    if row.low is None or row.high is None:
+        return f"{row.ratio:.2f}"
+    return f"{row.ratio:.2f} [{row.low:.2f}, {row.high:.2f}]"
 
 
 def pace_text(row: TimeChange) -> str:
     """Return the verdict on a time, or why there is none."""
     if row.verdict is Pace.NOISY and row.reason:
         return f"{row.verdict.value}, {row.reason}"
-    return row.verdict.value if row.verdict else f"not measured, {row.reason}" if row.reason else "no verdict"
+    if row.verdict:
+        return row.verdict.value
+    if row.reason:
+        return f"not measured, {row.reason}"
+    return "no verdict"

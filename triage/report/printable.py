@@ -1,7 +1,9 @@
-"""Make text from outside safe to show: a terminal does nothing with it, and a CI system runs no command in it.
+"""Make text from outside safe to show: a terminal does nothing with it, and a CI system
+runs no command in it.
 
-Compilers, generators, servers, commits and files decide what stands in a message. `PrintedStream` stands between the commands
-and both standard streams, and `console_for` writes through `PrintableConsole`, so that nothing is printed without it.
+Compilers, generators, servers, commits and files decide what stands in a message.
+`PrintedStream` stands between the commands and both standard streams, and `console_for`
+writes through `PrintableConsole`, so that nothing is printed without it.
 """
 
 from __future__ import annotations
@@ -12,40 +14,54 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any
 
-# C0 and DEL but tab and line feed, C1, zero-width and bidirectional controls, line separators, lone surrogates, non-characters.
+# C0 and DEL but tab and line feed, C1, zero-width and bidirectional controls, line
+# separators, lone surrogates, non-characters.
 _UNSAFE = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ud800-\\udfff\\ufeff\\ufff9-\\uffff]"
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u"
+    "202e\\u2060-\\u206f\\ud800-\\udfff\\ufeff\\ufff9-\\uffff]"
 )
-# GitHub Actions reads both as commands: the first at the start of a line, the second anywhere.
+# GitHub Actions reads both as commands: the first at the start of a line, the second
+# anywhere.
 _COMMAND = re.compile(r"(?m)^((?:[ \t]|\x1b\[[\d;]*m)*):(?=:)")
 _OLD_COMMAND = re.compile(r"#(?=#\[)")
 
 
 def visible(text: str) -> str:
-    r"""Replace characters that a terminal would obey or not show as JSON writes them: `\u001b`."""
+    r"""Replace characters that a terminal would obey or not show as JSON writes them:
+    `\u001b`.
+    """
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def printable(text: str, *, at_line_start: bool = True) -> str:
-    """Make a text safe for a terminal and a CI log. JSON keeps its meaning, since only JSON escapes are used."""
+    """Make a text safe for a terminal and a CI log. JSON keeps its meaning, since only
+    JSON escapes are used.
+    """
     return _without_commands(visible(text), at_line_start=at_line_start)
 
 
 def _without_commands(text: str, *, at_line_start: bool) -> str:
     text = _OLD_COMMAND.sub(r"\\u0023", text)
-    begun, line_end, rest = ("", "", text) if at_line_start else text.partition("\n")
+    if at_line_start:
+        begun, line_end, rest = ("", "", text)
+    else:
+        begun, line_end, rest = text.partition("\n")
     return begun + line_end + _COMMAND.sub(r"\1\\u003a", rest)
 
 
 class PrintedStream:
     """A text stream that makes everything safe before it writes it.
 
-    raw: the stream below; of_console: whether a console writes, which made the texts safe and adds codes of its own.
+    raw: the stream below; of_console: whether a console writes, which made the texts
+    safe and adds codes of its own.
     """
 
     def __init__(self, raw: IO[str], *, of_console: bool = False) -> None:
         self.raw = raw
-        self._safe = _without_commands if of_console else printable
+        if of_console:
+            self._safe = _without_commands
+        else:
+            self._safe = printable
         self._at_line_start = True
 
     def write(self, text: str) -> int:
@@ -68,7 +84,10 @@ class PrintedStream:
 def printed_streams() -> Iterator[None]:
     """Make both standard streams safe while a command runs."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (stream if isinstance(stream, PrintedStream) else PrintedStream(stream) for stream in before)
+    sys.stdout, sys.stderr = (
+        stream if isinstance(stream, PrintedStream) else PrintedStream(stream)
+        for stream in before
+    )
     try:
         yield
     finally:

@@ -1,4 +1,6 @@
-"""Report of `triage reduce`, and the folder of a reproducer: program, recipe, JSON record, shell script, README."""
+"""Report of `triage reduce`, and the folder of a reproducer: program, recipe, JSON
+record, shell script, README.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ from triage.model.json_form import as_json
 from triage.model.outcome import Compiled, Failed, Probe
 from triage.recipes.values import yaml_lines, yaml_text
 from triage.reduce.replay import RECIPE, RECORD
-from triage.reduce.reproducer import Reproducer, VersionSpan, draft_of, expectations, slug, span_around
+from triage.reduce.reproducer import (
+    Reproducer,
+    VersionSpan,
+    draft_of,
+    expectations,
+    slug,
+    span_around,
+)
 from triage.reduce.result import Reduction
 from triage.report.document import (
     Block,
@@ -34,7 +43,12 @@ from triage.report.document import (
     Table,
     with_code,
 )
-from triage.report.elements import compare_spans, failure_facts, headline_text, revision_text
+from triage.report.elements import (
+    compare_spans,
+    failure_facts,
+    headline_text,
+    revision_text,
+)
 from triage.report.formats import rendered
 from triage.report.night_issue import draft_blocks
 from triage.toolchains.home import disk_errors
@@ -45,25 +59,36 @@ _MOST_TRIED = 12  # versions that are shown when nothing was reduced
 
 
 def folder_for(out: Path, case: Case) -> Path:
-    """Return the folder of a case's reproducer. Raises BadInput when anything but a reproducer is there."""
+    """Return the folder of a case's reproducer. Raises BadInput when anything but a
+    reproducer is there.
+    """
     folder = out / slug(case)
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file; pass a folder with --out")
     if (folder.exists() or folder.is_symlink()) and not (folder / RECORD).is_file():
-        raise BadInput(f"{folder} exists and is not a reproducer (no {RECORD}); pass another folder with --out")
+        raise BadInput(
+            f"{folder} exists and is not a reproducer (no {RECORD}); pass another "
+            "folder with --out"
+        )
     return folder
 
 
 def write_reproducer(reproducer: Reproducer, out: Path) -> Path:
-    """Write the folder below `out` and return its path. An older one of the same case is replaced as a whole."""
+    """Write the folder below `out` and return its path. An older one of the same case
+    is replaced as a whole.
+    """
     folder = folder_for(out, reproducer.case)
     with disk_errors(f"write the reproducer to {folder}"):
-        new, old = (folder.with_name(f".{folder.name}.{word}") for word in ("new", "old"))
+        new, old = (
+            folder.with_name(f".{folder.name}.{word}") for word in ("new", "old")
+        )
         for left in (new, old):
             shutil.rmtree(left, ignore_errors=True)
         new.mkdir(parents=True)
         for name, content in reproducer_files(reproducer).items():
-            (new / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+            (new / name).write_bytes(
+                content.encode("utf-8") if isinstance(content, str) else content
+            )
             (new / name).chmod(0o755 if name == _SCRIPT else 0o644)
         if folder.is_dir():
             folder.rename(old)
@@ -73,10 +98,15 @@ def write_reproducer(reproducer: Reproducer, out: Path) -> Path:
 
 
 def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
-    """Return the files of the folder by name. No text contains a local path or a time."""
+    """Return the files of the folder by name. No text contains a local path or a
+    time.
+    """
     source, family = reproducer.compile.source, family_of(reproducer.case)
     call = family.script.call(reproducer.compile)
-    files: dict[str, str | bytes] = {source: reproducer.reduction.program or "", reproducer.file: reproducer.content}
+    files: dict[str, str | bytes] = {
+        source: reproducer.reduction.program or "",
+        reproducer.file: reproducer.content,
+    }
     files |= {**family.script.files(reproducer.compile), **reproducer.values}
     if reproducer.rules is not None:
         files[RULES_FILE] = reproducer.rules
@@ -85,10 +115,18 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     files["README.md"] = rendered("markdown", reproducer, reproducer_document)
     record = as_json(reproducer.reduction)
     for key in ("program", "reproducer", "reason", "tried"):
-        del record[key]  # the other files hold the program, and the rest is about failed reductions
+        # the other files hold the program, and the rest is about failed reductions
+        del record[key]
     span = span_around(reproducer.reduction.probes, reproducer.bad)
-    ends = {"last_good": span.last_good, "first_bad": span.first_bad, "last_bad": span.last_bad, "first_good": span.first_good}
-    record["versions"] = {name: probe.revision.name if probe else None for name, probe in ends.items()}
+    ends = {
+        "last_good": span.last_good,
+        "first_bad": span.first_bad,
+        "last_bad": span.last_bad,
+        "first_good": span.first_good,
+    }
+    record["versions"] = {
+        name: probe.revision.name if probe else None for name, probe in ends.items()
+    }
     record["command"] = list(call.words)
     files[RECORD] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     return files
@@ -96,45 +134,86 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
 
 def reproducer_document(reproducer: Reproducer) -> Document:
     """Return the text of an issue, by the headings of the project's form."""
-    family, failure, bad = family_of(reproducer.case), reproducer.failure, reproducer.bad.revision
+    family = family_of(reproducer.case)
+    failure = reproducer.failure
+    bad = reproducer.bad.revision
     form, install = family.issue_form, family.script.call(reproducer.compile).install
     version = install or f"{reproducer.compile.program}, version {bad.name}"
     facts: list[tuple[str, Inline]] = [
-        ("version", ", ".join(filter(None, (version, bad.commit and f"commit {bad.commit}", bad.date)))),
+        (
+            "version",
+            ", ".join(
+                filter(None, (version, bad.commit and f"commit {bad.commit}", bad.date))
+            ),
+        ),
         ("target", yaml_text(_target(reproducer.case)).strip("{}")),
-        *((name, text) for name, text in (("phase", failure.phase), ("pass", failure.failing_pass)) if text),
+        *(
+            (name, text)
+            for name, text in (("phase", failure.phase), ("pass", failure.failing_pass))
+            if text
+        ),
         ("signature", Span(failure.signature, "code")),
     ]
-    steps = [Heading(form.steps, 3)] if form.steps else []
+    if form.steps:
+        steps = [Heading(form.steps, 3)]
+    else:
+        steps = []
     draft = draft_of(reproducer)
-    blocks = [Heading(form.happened, 3), *_summary(reproducer), Code(draft.error), *steps, *draft_blocks(draft)]
-    blocks += [Heading(form.component[0], 3), Paragraph(form.component[1])] if form.component else []
+    blocks = [
+        Heading(form.happened, 3),
+        *_summary(reproducer),
+        Code(draft.error),
+        *steps,
+        *draft_blocks(draft),
+    ]
+    if form.component:
+        blocks += [Heading(form.component[0], 3), Paragraph(form.component[1])]
     blocks += [Heading(form.version, 3), Facts(facts)]
-    blocks += [Heading(form.context, 3)] if form.context else []
+    if form.context:
+        blocks += [Heading(form.context, 3)]
     title = f"{failure.failure_class}: {headline_text(failure, 400)}"
     return Document(title, [*blocks, *_versions(reproducer)])
 
 
 def _summary(reproducer: Reproducer) -> list[Block]:
-    case, failure, bad, good = reproducer.case, reproducer.failure, reproducer.bad.revision, reproducer.reduction.good
+    case = reproducer.case
+    failure = reproducer.failure
+    bad = reproducer.bad.revision
+    good = reproducer.reduction.good
     noun, compiler = family_of(case).noun, Span(reproducer.compile.program, "code")
     begin: list[str | Span] = [compiler, f" {revision_text(bad)} "]
     if failure.stage in (Stage.RUN, Stage.COMPARE):
-        how = "fails when it runs" if failure.stage is Stage.RUN else "computes a wrong result"
-        sentence = [*begin, f"compiles the {noun} below, which then {how} ({reproducer.ending})."]
+        if failure.stage is Stage.RUN:
+            how = "fails when it runs"
+        else:
+            how = "computes a wrong result"
+        sentence = [
+            *begin,
+            f"compiles the {noun} below, which then {how} ({reproducer.ending}).",
+        ]
         verdict = "it does not"
     else:
         sentence = [*begin, f"fails to compile the {noun} below ({reproducer.ending})."]
         verdict = "it compiles"
     if good:
-        sentence += [f" With {good.name} {verdict}", *compare_spans(case.compiler, good, bad), "."]
-    return [Paragraph(sentence), *([Paragraph(with_code(failure.explanation))] if failure.explanation else [])]
+        sentence += [
+            f" With {good.name} {verdict}",
+            *compare_spans(case.compiler, good, bad),
+            ".",
+        ]
+    return [
+        Paragraph(sentence),
+        *([Paragraph(with_code(failure.explanation))] if failure.explanation else []),
+    ]
 
 
 def _versions(reproducer: Reproducer) -> list[Block]:
     reduction, case = reproducer.reduction, reproducer.case
     span = span_text(span_around(reduction.probes, reproducer.bad))
-    rows = [[one.revision.name, (one.revision.commit or "")[:10], _result(one)] for one in reduction.probes]
+    rows = [
+        [one.revision.name, (one.revision.commit or "")[:10], _result(one)]
+        for one in reduction.probes
+    ]
     summary, size = f" ({case.summary})" if case.summary else "", reduction.operations
     made = f"{summary}: {size.before} {reduction.unit}s before, {size.after} after."
     blocks: list[Block] = [
@@ -143,7 +222,10 @@ def _versions(reproducer: Reproducer) -> list[Block]:
         Paragraph(["Reduced from ", Span(case.name, "code"), made]),
     ]
     if reduction.changes:
-        blocks += [Paragraph("The reduction changed these settings:"), Bullets(list(map(str, reduction.changes)))]
+        blocks += [
+            Paragraph("The reduction changed these settings:"),
+            Bullets(list(map(str, reduction.changes))),
+        ]
     blocks += [Paragraph(f"Note: {note}.") for note in reduction.notes]
     return blocks
 
@@ -151,48 +233,80 @@ def _versions(reproducer: Reproducer) -> list[Block]:
 def _result(probe: Probe) -> str:
     match probe.outcome:
         case Compiled():
-            return "right" if probe.case.run else "compiles"
+            if probe.case.run:
+                return "right"
+            return "compiles"
         case Failed(failure=failure, flaky=flaky):
-            return f"{failure.failure_class}{' (not every time)' if flaky else ''}: {headline_text(failure)}"
+            return (
+                f"{failure.failure_class}{' (not every time)' if flaky else ''}: "
+                f"{headline_text(failure)}"
+            )
         case outcome:
             return f"untestable: {outcome.reason}"
 
 
 def span_text(span: VersionSpan) -> str:
-    """Return the first and last failing versions and their neighbours, as far as versions were tried."""
+    """Return the first and last failing versions and their neighbours, as far as
+    versions were tried.
+    """
     first, last = span.first_bad.revision.name, span.last_bad.revision.name
     parts = []
     if span.before:
         name = span.before.revision.name
-        parts.append(f"last good {name}" if span.last_good else f"{name} fails in another way")
+        parts.append(
+            f"last good {name}" if span.last_good else f"{name} fails in another way"
+        )
     parts.append(f"first bad {first}")
     if span.untested:
-        parts[-1] += f" ({', '.join(probe.revision.name for probe in span.untested)} could not be tested)"
+        parts[-1] += (
+            f" ({', '.join(probe.revision.name for probe in span.untested)} could "
+            "not be tested)"
+        )
     if last != first:
         parts.append(f"last bad {last}" if span.after else f"still failing in {last}")
     if span.after:
         name = span.after.revision.name
-        parts.append(f"fixed in {name}" if span.first_good else f"{name} fails in another way")
+        parts.append(
+            f"fixed in {name}" if span.first_good else f"{name} fails in another way"
+        )
     return ", ".join(parts)
 
 
 def _recipe(reproducer: Reproducer) -> str:
-    """Return a recipe of the reduced program, which expects the state when the program was reduced."""
+    """Return a recipe of the reduced program, which expects the state when the program
+    was reduced.
+    """
     case, limits = reproducer.case, reproducer.case.limits
     own = dict(family_of(case).script.recipe_keys(case))
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
-    flags = [_given(flag=flag.text, since=flag.since, until=flag.until) for flag in case.flags]
+    flags = [
+        _given(flag=flag.text, since=flag.since, until=flag.until)
+        for flag in case.flags
+    ]
     variables = dict(case.env)
-    output = None if limits.output == Limits().output else _size(limits.output)
+    if limits.output == Limits().output:
+        output = None
+    else:
+        output = _size(limits.output)
     windows = expectations(reproducer.reduction.probes)
-    first = {"name": f"{slug(case)}-reduced", "summary": summary, "compiler": own.pop("compiler"), "input": reproducer.file}
+    first = {
+        "name": f"{slug(case)}-reduced",
+        "summary": summary,
+        "compiler": own.pop("compiler"),
+        "input": reproducer.file,
+    }
     more = {
         "target": _target(case),
         "flags": [flag["flag"] if len(flag) == 1 else flag for flag in flags],
         "phase": case.phase,
         "env": list(variables) if None in variables.values() else variables,
-        "limits": _given(timeout=limits.timeout_text, memory=_size(limits.memory), output=output),
-        "expect": [_given(failure=window.failure, since=window.since, until=window.until) for window in windows],
+        "limits": _given(
+            timeout=limits.timeout_text, memory=_size(limits.memory), output=output
+        ),
+        "expect": [
+            _given(failure=window.failure, since=window.since, until=window.until)
+            for window in windows
+        ],
     }
     lines = [f"{key}: {yaml_text(value)}" for key, value in more.items() if value]
     return "\n".join([*yaml_lines({**first, **own}), *lines, ""])
@@ -205,50 +319,102 @@ def _given(**values: str | int | None) -> dict[str, str | int]:
 def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     case, failure, bad = reproducer.case, reproducer.failure, reproducer.bad.revision
     is_wrong = failure.stage in (Stage.RUN, Stage.COMPARE)
-    verb = "Wrong" if is_wrong else "Fails"
-    commit = f", commit {bad.commit}" if bad.commit else ""
-    lines = ["#!/bin/sh", f"# {' '.join(headline_text(failure, 400).split())}"]
-    lines.append(f"# {verb} with {reproducer.compile.program} {bad.name}{commit}{':' if call.install else '.'}")
-    lines += [f"#   pip install {call.install}"] if call.install else []
-    if call.then:
-        meaning = "0 the program computes the expected results, 127 a tool is missing, any other: it does not."
+    if is_wrong:
+        verb = "Wrong"
     else:
-        meaning = "0 the program compiles, 127 the compiler is missing, any other: it fails to compile."
-    lines += [f"# Exit status: {meaning}{call.remark}", 'cd "$(dirname "$0")" || exit 127']
-    lines += [shlex.join(["export", f"{name}={value}"]) for name, value in case.env if value is not None]
+        verb = "Fails"
+    if bad.commit:
+        commit = f", commit {bad.commit}"
+    else:
+        commit = ""
+    lines = ["#!/bin/sh", f"# {' '.join(headline_text(failure, 400).split())}"]
+    lines.append(
+        f"# {verb} with {reproducer.compile.program} "
+        f"{bad.name}{commit}{':' if call.install else '.'}"
+    )
+    if call.install:
+        lines += [f"#   pip install {call.install}"]
+    if call.then:
+        meaning = (
+            "0 the program computes the expected results, 127 a tool is missing, any "
+            "other: it does not."
+        )
+    else:
+        meaning = (
+            "0 the program compiles, 127 the compiler is missing, any other: it fails "
+            "to compile."
+        )
+    lines += [
+        f"# Exit status: {meaning}{call.remark}",
+        'cd "$(dirname "$0")" || exit 127',
+    ]
+    lines += [
+        shlex.join(["export", f"{name}={value}"])
+        for name, value in case.env
+        if value is not None
+    ]
     lines += call.before
     run = f"{'exec ' if call.replaces else ''}{call.run}"
-    endings = rules_of(case).by_name[failure.failure_class].endings if failure.failure_class in rules_of(case).by_name else ()
+    if failure.failure_class in rules_of(case).by_name:
+        endings = rules_of(case).by_name[failure.failure_class].endings
+    else:
+        endings = ()
     if Ending.TIMED_OUT in endings:
-        run = f"{'exec ' if call.replaces else ''}timeout {round(case.limits.timeout)} {call.run}"
+        run = (
+            f"{'exec ' if call.replaces else ''}timeout {round(case.limits.timeout)} "
+            f"{call.run}"
+        )
         lines.append("# The compiler does not end by itself.")
     elif Ending.OVER_MEMORY in endings:
-        lines += ["# The compiler uses all memory that it gets.", f"ulimit -v {case.limits.memory >> 10}"]
+        lines += [
+            "# The compiler uses all memory that it gets.",
+            f"ulimit -v {case.limits.memory >> 10}",
+        ]
     elif Ending.OVER_OUTPUT in endings:
-        lines += ["# The compiler writes without end.", f"ulimit -f {case.limits.output >> 9}"]
+        lines += [
+            "# The compiler writes without end.",
+            f"ulimit -f {case.limits.output >> 9}",
+        ]
     return "\n".join([*lines, run]) + "\n"
 
 
 def _target(case: Case) -> dict[str, str | int]:
-    return _given(backend=case.target.backend, chip=case.target.chip, devices=case.target.devices)
+    return _given(
+        backend=case.target.backend, chip=case.target.chip, devices=case.target.devices
+    )
 
 
 def _size(size: int) -> str:
-    return next((f"{size >> bits}{unit}" for bits, unit in ((30, "GiB"), (20, "MiB")) if size % (1 << bits) == 0), f"{size}B")
+    return next(
+        (
+            f"{size >> bits}{unit}"
+            for bits, unit in ((30, "GiB"), (20, "MiB"))
+            if size % (1 << bits) == 0
+        ),
+        f"{size}B",
+    )
 
 
 def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Document:
-    """Show the reduced program and what is known of its failure, or why there is none."""
+    """Show the reduced program and what is known of its failure, or why there is
+    none.
+    """
     case = Span(result.case, "strong")
     if reproducer is None or result.program is None:
-        tried = [
-            ("tried", f"{one.version}: {one.status}{f': {one.headline or one.reason}' if one.status != 'passed' else ''}")
-            for one in result.tried[:_MOST_TRIED]
-        ]
+        tried = []
+        for one in result.tried[:_MOST_TRIED]:
+            why = f": {one.headline or one.reason}" if one.status != "passed" else ""
+            tried.append(("tried", f"{one.version}: {one.status}{why}"))
         facts = Facts([("reason", result.reason or ""), *tried])
-        return Document("Reduction", [Paragraph([case, ": ", Span("not reduced", "warning")]), facts])
+        return Document(
+            "Reduction",
+            [Paragraph([case, ": ", Span("not reduced", "warning")]), facts],
+        )
     lines = result.program.rstrip().splitlines()
-    more = [f"... {len(lines) - _PROGRAM_LINES} more lines"] if len(lines) > _PROGRAM_LINES else []
+    if len(lines) > _PROGRAM_LINES:
+        more = [f"... {len(lines) - _PROGRAM_LINES} more lines"]
+    else:
+        more = []
     blocks: list[Block] = [
         Paragraph([case, " is now ", Span(result.size, "strong")]),
         Code("\n".join([*lines[:_PROGRAM_LINES], *more])),
@@ -257,15 +423,33 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     return Document("Reduction", blocks)
 
 
-def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[tuple[str, Inline]]:
+def _reduction_facts(
+    result: Reduction, reproducer: Reproducer
+) -> Iterator[tuple[str, Inline]]:
     yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
     yield "versions", span_text(span_around(result.probes, reproducer.bad))
-    sizes = [(f"{result.unit}s", result.operations), ("lines", result.lines), ("bytes", result.bytes)]
-    yield "size", ", ".join(f"{size.before} -> {size.after} {name}" for name, size in dict(sizes).items())
+    sizes = [
+        (f"{result.unit}s", result.operations),
+        ("lines", result.lines),
+        ("bytes", result.bytes),
+    ]
+    yield (
+        "size",
+        ", ".join(
+            f"{size.before} -> {size.after} {name}"
+            for name, size in dict(sizes).items()
+        ),
+    )
     yield from (("changed", change) for change in result.changes)
     yield from (("note", note) for note in result.notes)
-    cached = f", {result.cached} cache hits" if result.cached else ""
-    cost = f"{result.oracle_calls} compiles in {result.compile_seconds:.1f} s{cached}; {result.seconds:.1f} s in total"
+    if result.cached:
+        cached = f", {result.cached} cache hits"
+    else:
+        cached = ""
+    cost = (
+        f"{result.oracle_calls} compiles in {result.compile_seconds:.1f} s{cached}; "
+        f"{result.seconds:.1f} s in total"
+    )
     yield "cost", cost
     yield "written", result.reproducer or ""

@@ -8,15 +8,32 @@ from collections.abc import Mapping, Sequence
 from triage.execution.benchmark import Benchmark, Series
 from triage.execution.results import RunResult, RunResults
 from triage.model.outcome import Failure, Status
-from triage.report.document import Block, Document, Heading, Inline, Paragraph, Span, Table
-from triage.report.elements import STYLES, cases_text, compiler_title, failure_blocks, failure_text, joined, plural
+from triage.report.document import (
+    Block,
+    Document,
+    Heading,
+    Inline,
+    Paragraph,
+    Span,
+    Table,
+)
+from triage.report.elements import (
+    STYLES,
+    cases_text,
+    compiler_title,
+    failure_blocks,
+    failure_text,
+    joined,
+    plural,
+)
 from triage.report.junit import SuiteCase, junit_text
 
 Row = Sequence[RunResult | None]
 
 
 def run_document(result: RunResults, *, show_all: bool = False) -> Document:
-    """Show a row for each case, what fails and differs first, then each distinct failure once and the counts.
+    """Show a row for each case, what fails and differs first, then each distinct
+    failure once and the counts.
 
     show_all: also show the cases that pass everywhere.
     """
@@ -29,16 +46,39 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
         versions = list(dict.fromkeys(one.toolchain.name for one in family))
         found = {(one.case, one.toolchain.name): one for one in family}
         names = dict.fromkeys(one.case for one in family)
-        rows = {name: [found.get((name, version)) for version in versions] for name in names}
-        plain = [name for name, row in rows.items() if all(map(_passes, row)) and not show_all and len(rows) > 1]
+        rows = {
+            name: [found.get((name, version)) for version in versions] for name in names
+        }
+        plain = [
+            name
+            for name, row in rows.items()
+            if all(map(_passes, row)) and not show_all and len(rows) > 1
+        ]
         shown = [name for name in rows if name not in plain]
-        shown.sort(key=lambda name: all(one is None or one.status is not Status.FAILED for one in rows[name]))
+        shown.sort(
+            key=lambda name: all(
+                one is None or one.status is not Status.FAILED for one in rows[name]
+            )
+        )
         if shown:
             blocks.append(_table({name: rows[name] for name in shown}, versions))
         if plain:
-            where = " and ".join(versions) if len(versions) <= 2 else f"all {len(versions)} toolchains"
+            if len(versions) <= 2:
+                where = " and ".join(versions)
+            else:
+                where = f"all {len(versions)} toolchains"
             verb = plural(len(plain), "case passes", "cases pass")
-            blocks.append(Paragraph(Span(f"{verb} on {where}; --all shows {'it' if len(plain) == 1 else 'them'}", "dim")))
+            blocks.append(
+                Paragraph(
+                    Span(
+                        (
+                            f"{verb} on {where}; --all shows "
+                            f"{'it' if len(plain) == 1 else 'them'}"
+                        ),
+                        "dim",
+                    )
+                )
+            )
     groups: dict[str, list[tuple[RunResult, Failure]]] = {}
     for one in result.results:
         if one.failure and one.status is Status.FAILED:
@@ -49,10 +89,21 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
         for one, _ in group:
             cases.setdefault(one.toolchain.name, []).append(one.case)
         title = compiler_title(first.about.compiler)
-        blocks.append(Heading("; ".join(f"{cases_text(names)} on {title} {name}" for name, names in cases.items())))
+        blocks.append(
+            Heading(
+                "; ".join(
+                    f"{cases_text(names)} on {title} {name}"
+                    for name, names in cases.items()
+                )
+            )
+        )
         blocks += failure_blocks(failure, first.about.input.path, first.about.compiler)
     counts = Counter(one.status for one in result.results)
-    spans = (Span(f"{counts[status]} {status.value}", STYLES[status]) for status in Status if counts[status])
+    spans = (
+        Span(f"{counts[status]} {status.value}", STYLES[status])
+        for status in Status
+        if counts[status]
+    )
     blocks.append(Paragraph(joined(spans)))
     return Document("Results", blocks)
 
@@ -65,9 +116,14 @@ def _table(rows: Mapping[str, Row], versions: Sequence[str]) -> Table:
     cells: list[list[Inline]] = []
     for name, row in rows.items():
         cells.append([name, *map(_words, row)])
-        if len(versions) == 1 and (one := row[0]):
-            cost = "cached" if one.cached else f"{one.seconds:.1f} s  {one.peak_rss_mb:.0f} MiB"
-            cells[-1].append(Span(cost, "dim"))
+        if len(versions) == 1:
+            one = row[0]
+            if one:
+                if one.cached:
+                    cost = "cached"
+                else:
+                    cost = f"{one.seconds:.1f} s  {one.peak_rss_mb:.0f} MiB"
+                cells[-1].append(Span(cost, "dim"))
     return Table(["case", *versions, *(["cost"] if len(versions) == 1 else [])], cells)
 
 
@@ -78,7 +134,11 @@ def _words(result: RunResult | None) -> Inline:
     if result.reason:
         words.append(Span(f"  {result.reason}", "dim"))
     elif result.failure:
-        words.append(Span(f"  {result.failure.failure_class}{' (flaky)' if result.flaky else ''}"))
+        words.append(
+            Span(
+                f"  {result.failure.failure_class}{' (flaky)' if result.flaky else ''}"
+            )
+        )
     if result.warnings:
         words.append(Span(f"  warning: {result.warnings[0].headline}", "dim"))
     return [*words, " (from another machine)" if result.foreign else ""]
@@ -88,12 +148,17 @@ def run_junit(result: RunResults) -> str:
     """Return a suite with a test case for each result."""
     cases = []
     for one in result.results:
-        name, failure, skipped, failed = f"{one.case} on {one.toolchain.name}", one.failure, one.reason, None
+        name = f"{one.case} on {one.toolchain.name}"
+        failure = one.failure
+        skipped = one.reason
+        failed = None
         if failure and one.status is Status.FAILED:
             failed = (failure.headline, failure.failure_class, failure.signature)
         elif failure and skipped is None:
             skipped = f"expected failure: {failure_text(failure)}"
-        cases.append(SuiteCase(name, one.recipe, one.seconds, failed=failed, skipped=skipped))
+        cases.append(
+            SuiteCase(name, one.recipe, one.seconds, failed=failed, skipped=skipped)
+        )
     return junit_text("triage run", cases)
 
 
@@ -101,29 +166,60 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def benchmark_document(result: Benchmark) -> Document:
-    """Show a row for each configuration and a column for each function, then what the verdicts mean."""
+    """Show a row for each configuration and a column for each function, then what the
+    verdicts mean.
+    """
     rows: list[list[Inline]] = []
     for configuration in result.configurations:
         program, peak = result.program(configuration), result.peak_mb(configuration)
-        times = [_cell(result, result.of(configuration, function)) for function in result.functions]
-        dispatches = "" if program is None or program.dispatches is None else str(program.dispatches)
-        size, memory = size_text(program.bytes) if program else "", f"{peak:.0f} MiB" if peak else ""
+        times = [
+            _cell(result, result.of(configuration, function))
+            for function in result.functions
+        ]
+        if program is None or program.dispatches is None:
+            dispatches = ""
+        else:
+            dispatches = str(program.dispatches)
+        if program:
+            size = size_text(program.bytes)
+        else:
+            size = ""
+        if peak:
+            memory = f"{peak:.0f} MiB"
+        else:
+            memory = ""
         rows.append([configuration.name, *times, dispatches, size, memory])
     blocks: list[Block] = []
     if result.stopped:
-        blocks.append(Paragraph(Span("Partial: the measurement was interrupted.", "warning")))
-    blocks.append(Table(["configuration", *result.functions, "dispatches", "size", "peak memory"], rows))
+        blocks.append(
+            Paragraph(Span("Partial: the measurement was interrupted.", "warning"))
+        )
+    blocks.append(
+        Table(
+            ["configuration", *result.functions, "dispatches", "size", "peak memory"],
+            rows,
+        )
+    )
     unmeasured: dict[tuple[str, str], list[str]] = {}
     for series in result.series:
         if series.reason is not None:
-            unmeasured.setdefault((series.configuration.name, series.reason), []).append(series.function)
+            unmeasured.setdefault(
+                (series.configuration.name, series.reason), []
+            ).append(series.function)
     for (name, reason), functions in unmeasured.items():
         text = f"{', '.join((name, *filter(None, functions)))}: not measured, {reason}"
         blocks.append(Paragraph(Span(text, "warning")))
     counts = sorted({len(series.samples) for series in result.series if series.samples})
-    measured = f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} samples each, " if counts else ""
+    if counts:
+        measured = (
+            f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} samples "
+            "each, "
+        )
+    else:
+        measured = ""
     legend = (
-        f"Median times; ratios to {result.baseline.name} with their {result.confidence:.1%} intervals. {measured}"
+        f"Median times; ratios to {result.baseline.name} with their "
+        f"{result.confidence:.1%} intervals. {measured}"
         f"slower or faster: the whole interval is more than {result.threshold:.0%} off."
     )
     return Document("Run times", [*blocks, Paragraph(Span(legend, "dim"))])
@@ -134,16 +230,22 @@ def _cell(result: Benchmark, series: Series | None) -> Span:
         return Span("-")
     text, compared = time_text(series.median), series.comparison
     if compared is None:
-        return Span(f"{text}  baseline" if series.configuration == result.baseline else text)
+        return Span(
+            f"{text}  baseline" if series.configuration == result.baseline else text
+        )
     return Span(f"{text}  {compared} {compared.pace}", STYLES[compared.pace])
 
 
 def size_text(size: float) -> str:
     """Return a size in bytes or KiB."""
-    return plural(int(size), "byte") if size < 4096 else f"{size / 1024:.0f} KiB"
+    if size < 4096:
+        return plural(int(size), "byte")
+    return f"{size / 1024:.0f} KiB"
 
 
 def time_text(seconds: float) -> str:
     """Return a time with three digits: `2.84 ms`."""
-    unit, name = next(((unit, name) for unit, name in _UNITS if seconds >= unit), _UNITS[-1])
+    unit, name = next(
+        ((unit, name) for unit, name in _UNITS if seconds >= unit), _UNITS[-1]
+    )
     return f"{seconds / unit:.3g} {name}"

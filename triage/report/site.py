@@ -1,4 +1,6 @@
-"""Write the static site of all stored nights: pages from templates, data in files that the pages load when they need them."""
+"""Write the static site of all stored nights: pages from templates, data in files that
+the pages load when they need them.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,30 @@ from triage.nightly.trends import (
     known_failures,
 )
 from triage.recipes.values import parse_version
-from triage.report.document import Block, Code, Details, Facts, Heading, Inline, Span, Table
+from triage.report.document import (
+    Block,
+    Code,
+    Details,
+    Facts,
+    Heading,
+    Inline,
+    Span,
+    Table,
+)
 from triage.report.elements import compare_url, plural
 from triage.report.html import fragment, html_templates, inline
 from triage.report.night_issue import cluster_blocks, issue_markdown, known_facts
 from triage.report.printable import visible
-from triage.report.site_data import METRICS, case_file_count, case_files, data_file, grid, night_rows, timestamp, track_rows
+from triage.report.site_data import (
+    METRICS,
+    case_file_count,
+    case_files,
+    data_file,
+    grid,
+    night_rows,
+    timestamp,
+    track_rows,
+)
 from triage.toolchains.home import disk_errors, write_whole
 
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
@@ -64,7 +84,9 @@ class Site:
     lives: tuple[FailureLife, ...] = field(init=False)
 
     def write(self) -> dict[str, Any]:
-        """Write all pages and return their numbers. Raises BadInput when there are no nights, or the folder has other files."""
+        """Write all pages and return their numbers. Raises BadInput when there are no
+        nights, or the folder has other files.
+        """
         self.history = self.store.history()
         if not self.history.nights:
             raise BadInput("no nights are stored; run `triage nightly`")
@@ -75,47 +97,82 @@ class Site:
             self.lives = failure_lives(self.history)
             self._data()
             self._pages()
-        counts = {"nights": len(self.history.nights), "cases": len(self.history.rows), "failures": len(self.lives)}
-        sizes = {"steps": sum(map(len, self.steps.values())), "files": len(self.sizes), "bytes": sum(self.sizes)}
+        counts = {
+            "nights": len(self.history.nights),
+            "cases": len(self.history.rows),
+            "failures": len(self.lives),
+        }
+        sizes = {
+            "steps": sum(map(len, self.steps.values())),
+            "files": len(self.sizes),
+            "bytes": sum(self.sizes),
+        }
         return {"index": str(self.out / "index.html"), **counts, **sizes}
 
     def _file(self, name: str, content: str | bytes) -> None:
         write_whole(self.out / name, content)
-        self.sizes.append(len(content.encode()) if isinstance(content, str) else len(content))
+        self.sizes.append(
+            len(content.encode()) if isinstance(content, str) else len(content)
+        )
 
     def _assets(self) -> None:
         self._file(_MARK, "`triage site` may write this folder again.\n")
         for name in ("site.css", "site.js"):
-            self._file(f"assets/{name}", files("triage.report").joinpath("assets", name).read_bytes())
-        charts = distribution("uplot-python")  # not imported, because it imports IPython
+            self._file(
+                f"assets/{name}",
+                files("triage.report").joinpath("assets", name).read_bytes(),
+            )
+        # not imported, because it imports IPython
+        charts = distribution("uplot-python")
         for name in _CHART_FILES:
-            self._file(f"assets/{name}", Path(str(charts.locate_file(f"uplot/static/{name}"))).read_bytes())
+            self._file(
+                f"assets/{name}",
+                Path(str(charts.locate_file(f"uplot/static/{name}"))).read_bytes(),
+            )
 
     def _steps(self) -> dict[str, list[MetricStep]]:
         return {
-            metric.name: list(find_steps(self.history.metrics[metric.name], metric.least, metric.least_by))
+            metric.name: list(
+                find_steps(
+                    self.history.metrics[metric.name], metric.least, metric.least_by
+                )
+            )
             for metric in METRICS
             if metric.name in self.history.metrics
         }
 
     def _data(self) -> None:
         failing = {row for life in self.lives for row in life.rows}
-        numbers = {signature: number for number, signature in enumerate(self.history.signatures)}
-        pages = {(row, numbers[life.signature]): life.page for life in self.lives for row in life.rows}
+        numbers = {
+            signature: number
+            for number, signature in enumerate(self.history.signatures)
+        }
+        pages = {
+            (row, numbers[life.signature]): life.page
+            for life in self.lives
+            for row in life.rows
+        }
         self._file("data/nights.js", data_file("nights", night_rows(self.history)))
         self._file("data/tracks.js", data_file("tracks", track_rows(self.history)))
         self._file("data/grid.js", data_file("grid", grid(self.history, pages)))
 
         def facts(row: int) -> Mapping[str, Any]:
-            return self._case_facts(row) if row in failing else {}
+            if row in failing:
+                return self._case_facts(row)
+            return {}
 
         for name, text in case_files(self.history, self.steps, facts, pages):
             self._file(f"data/{name}.js", text)
 
     def _case_facts(self, row: int) -> dict[str, Any]:
-        records = self.cache.newest_of(self.history.rows[row][1]) if self.cache else ()
+        if self.cache:
+            records = self.cache.newest_of(self.history.rows[row][1])
+        else:
+            records = ()
         last = next(run.last for run in reversed(self.history.runs[row]) if run.failed)
-        log = log_of(records, self.history.nights[last].toolchain.name) or stored_log(self.store, self.history, row)
+        log = log_of(records, self.history.nights[last].toolchain.name) or stored_log(
+            self.store, self.history, row
+        )
         states = [as_json(state) for state in states_of(records, self.history, [row])]
         return {"states": states, "log": as_json(log) if log else None}
 
@@ -131,16 +188,27 @@ class Site:
             "age": self._age,
             "case_name": lambda row: history.names[row],
             "files": case_file_count(history),
-            "since": lambda life, failing: inline(_range(life.track.compiler, *_came(history, failing))),
-            "range": lambda row, old, new: inline(_range(history.rows[row][0].compiler, old, new)),
+            "since": lambda life, failing: inline(
+                _range(life.track.compiler, *_came(history, failing))
+            ),
+            "range": lambda row, old, new: inline(
+                _range(history.rows[row][0].compiler, old, new)
+            ),
         }
 
         def page(name: str, template: str, **values: object) -> None:
             root = "../" * name.count("/")
-            self._file(name, environment.get_template(f"site/{template}").render({**common, "root": root, **values}))
+            self._file(
+                name,
+                environment.get_template(f"site/{template}").render(
+                    {**common, "root": root, **values}
+                ),
+            )
 
         new = {
-            life.page: [failing for failing in life.open_runs if history.is_new(failing.row)]
+            life.page: [
+                failing for failing in life.open_runs if history.is_new(failing.row)
+            ]
             for life in self.lives
             if life.state == "open"
         }
@@ -148,9 +216,14 @@ class Site:
             "index.html",
             "index.html.j2",
             cards=[self._card(track, new) for track in history.tracks],
-            new=[(life, new[life.page]) for life in self.lives if new.get(life.page)][:_MOST_ROWS],
+            new=[(life, new[life.page]) for life in self.lives if new.get(life.page)][
+                :_MOST_ROWS
+            ],
             open=[life for life in self.lives if life.state != "gone"],
-            gone=sorted((life for life in self.lives if life.state == "gone"), key=lambda life: -(life.gone or 0))[:20],
+            gone=sorted(
+                (life for life in self.lives if life.state == "gone"),
+                key=lambda life: -(life.gone or 0),
+            )[:20],
             flaky=sorted(history.flaky.items(), key=lambda item: -item[1])[:20],
             most=_MOST_ROWS,
         )
@@ -161,11 +234,23 @@ class Site:
         for life in self.lives:
             facts = known.get(life.key)
             content = fragment(self._failure_blocks(life, facts, pages))
-            page(f"failures/{life.page}.html", "failure.html.j2", life=life, content=content)
+            page(
+                f"failures/{life.page}.html",
+                "failure.html.j2",
+                life=life,
+                content=content,
+            )
 
-    def _failure_blocks(self, life: FailureLife, known: KnownFailure | None, pages: Mapping[str, str]) -> list[Block]:
-        history, compiler, nights = self.history, life.track.compiler, self.history.nights
-        cluster = known.cluster if known else life.key.cluster([], life.kind)
+    def _failure_blocks(
+        self, life: FailureLife, known: KnownFailure | None, pages: Mapping[str, str]
+    ) -> list[Block]:
+        history = self.history
+        compiler = life.track.compiler
+        nights = self.history.nights
+        if known:
+            cluster = known.cluster
+        else:
+            cluster = life.key.cluster([], life.kind)
 
         def day(number: int) -> str:
             return nights[number].started[:10]
@@ -174,44 +259,93 @@ class Site:
         came, first = life.current.run.first, life.first.run.first
         facts: list[tuple[str, Inline]] = [("since", [*since, f", {day(came)}"])]
         if first != came:
-            facts.append(("first seen", f"{day(first)} with {_revision(nights[first].toolchain)}"))
+            facts.append(
+                (
+                    "first seen",
+                    f"{day(first)} with {_revision(nights[first].toolchain)}",
+                )
+            )
         if life.gone is not None:
-            gone = _range(compiler, nights[life.last].toolchain, nights[life.gone].toolchain)
+            gone = _range(
+                compiler, nights[life.last].toolchain, nights[life.gone].toolchain
+            )
             facts.append(("gone", [*gone, f", {day(life.gone)}"]))
         else:
-            facts.append(("last seen", f"{day(life.last)} with {_revision(nights[life.last].toolchain)}"))
+            facts.append(
+                (
+                    "last seen",
+                    f"{day(life.last)} with {_revision(nights[life.last].toolchain)}",
+                )
+            )
         facts += known_facts(cluster, compiler)
-        facts += [("issue", _issue(known.tracker))] if known and known.tracker else []
-        same = [Span(other, url=f"{pages[other]}.html" if other in pages else None) for other in cluster.same_culprit]
+        if known and known.tracker:
+            facts += [("issue", _issue(known.tracker))]
+        same = [
+            Span(other, url=f"{pages[other]}.html" if other in pages else None)
+            for other in cluster.same_culprit
+        ]
         facts += [("same culprit", other) for other in same]
         rows: list[list[Inline]] = []
         for failing in life.runs[:_MOST_CASES]:
             name, run = visible(history.names[failing.row]), failing.run
-            now = "fails as expected" if run.status is Status.XFAIL else "fails"
+            if run.status is Status.XFAIL:
+                now = "fails as expected"
+            else:
+                now = "fails"
             if failing.after:
                 now = f"gone since {day(failing.after.first)}"
-            rows.append([Span(name, url=f"../case.html#{quote(name, safe='')}"), day(run.first), day(run.last), now])
-        cases: list[Block] = [Heading(f"Cases ({len(life.rows)})"), Table(("case", "since", "last seen", "now"), rows)]
+            rows.append(
+                [
+                    Span(name, url=f"../case.html#{quote(name, safe='')}"),
+                    day(run.first),
+                    day(run.last),
+                    now,
+                ]
+            )
+        cases: list[Block] = [
+            Heading(f"Cases ({len(life.rows)})"),
+            Table(("case", "since", "last seen", "now"), rows),
+        ]
         drafts: list[Block] = []
         if known and cluster.is_investigated:
             draft = issue_markdown(cluster, nights[known.night], with_title=True)
             drafts.append(Details("Draft of an issue in Markdown", [Code(draft)]))
-        kind, place = life.kind, _HASH.sub("input", (life.kind.location or "").rpartition("/")[2])
-        more = {"track": life.track.name, "signature": life.signature, "stage": kind.stage.value, "phase": kind.phase}
+        kind = life.kind
+        place = _HASH.sub("input", (life.kind.location or "").rpartition("/")[2])
+        more = {
+            "track": life.track.name,
+            "signature": life.signature,
+            "stage": kind.stage.value,
+            "phase": kind.phase,
+        }
         texts = {**more, "pass": kind.failing_pass, "where": place}
         shown = Facts([(name, text) for name, text in texts.items() if text])
-        return [*cluster_blocks(cluster, facts), *drafts, *cases, Heading("Failure"), shown]
+        return [
+            *cluster_blocks(cluster, facts),
+            *drafts,
+            *cases,
+            Heading("Failure"),
+            shown,
+        ]
 
-    def _card(self, track: Track, new: Mapping[str, Sequence[FailingRun]]) -> dict[str, object]:
+    def _card(
+        self, track: Track, new: Mapping[str, Sequence[FailingRun]]
+    ) -> dict[str, object]:
         history, last = self.history, self.history.last_night(track)
         rows = [row for row, (own, _) in enumerate(history.rows) if own == track]
-        statuses = Counter(status_in(int(code))[0] for code in history.known_states[rows, last] if code)
-        passed, failed = (sum(statuses[status] for status in group) for group in (PASSING, FAILING))
+        statuses = Counter(
+            status_in(int(code))[0] for code in history.known_states[rows, last] if code
+        )
+        passed, failed = (
+            sum(statuses[status] for status in group) for group in (PASSING, FAILING)
+        )
         lives = [life for life in self.lives if life.track == track]
         return {
             "track": track,
             "night": history.nights[last],
-            "rate": f"{100 * passed / (passed + failed):.2f} %" if passed + failed else "-",
+            "rate": f"{100 * passed / (passed + failed):.2f} %"
+            if passed + failed
+            else "-",
             "passed": passed,
             "failed": statuses[Status.FAILED],
             "known": statuses[Status.XFAIL],
@@ -223,36 +357,64 @@ class Site:
 
     def _trends(self) -> list[tuple[Any, MetricStep]]:
         titled = {metric.name: metric for metric in METRICS}
-        rows = [(titled[name], step) for name, steps in self.steps.items() for step in steps]
-        return sorted(rows, key=lambda row: (-row[1].at, -abs(float(np.log(row[1].ratio)))))[: 10 * _MOST_ROWS]
+        rows = [
+            (titled[name], step) for name, steps in self.steps.items() for step in steps
+        ]
+        return sorted(
+            rows, key=lambda row: (-row[1].at, -abs(float(np.log(row[1].ratio))))
+        )[: 10 * _MOST_ROWS]
 
     def _age(self, night: int) -> str:
-        """Return how long ago a night was, counted from the last one; empty where one of them has no valid time."""
-        last, then = (timestamp(self.history.nights[number].started) for number in (-1, night))
+        """Return how long ago a night was, counted from the last one; empty where one
+        of them has no valid time.
+        """
+        last, then = (
+            timestamp(self.history.nights[number].started) for number in (-1, night)
+        )
         days = int((last - then) // 86400)
-        return (plural(days, "day") if days else "new") if last and then else ""
+        if last and then:
+            if days:
+                return plural(days, "day")
+            return "new"
+        return ""
 
 
 def _clear(out: Path) -> None:
     """Remove an earlier site. Raises BadInput for a folder with other files."""
     if out.is_dir() and any(out.iterdir()):
         if not (out / _MARK).exists():
-            raise BadInput(f"{out} has files that are not of a site; name another folder with --out")
+            raise BadInput(
+                f"{out} has files that are not of a site; name another folder with "
+                "--out"
+            )
         for name in ("assets", "data", "failures"):
             shutil.rmtree(out / name, ignore_errors=True)
 
 
 def _environment() -> Environment:
     environment = html_templates()
-    environment.filters.update(issue=lambda issue: inline(_issue(issue)), day=lambda at: str(at)[:10], number=_number)
+    environment.filters.update(
+        issue=lambda issue: inline(_issue(issue)),
+        day=lambda at: str(at)[:10],
+        number=_number,
+    )
     environment.globals.update(plural=plural, revision=_revision)
     return environment
 
 
 def _issue(issue: str) -> Span:
-    """Return a link to an issue that is named `owner/repository#number` or by its address."""
+    """Return a link to an issue that is named `owner/repository#number` or by its
+    address.
+    """
     match = _ISSUE.fullmatch(issue)
-    return Span(issue, url=f"https://github.com/{match[1]}/issues/{match[2]}" if match else issue if "://" in issue else None)
+    return Span(
+        issue,
+        url=f"https://github.com/{match[1]}/issues/{match[2]}"
+        if match
+        else issue
+        if "://" in issue
+        else None,
+    )
 
 
 def _revision(revision: Revision | None) -> str:
@@ -260,19 +422,29 @@ def _revision(revision: Revision | None) -> str:
         return "unknown"
     commit = revision.commit or ""
     is_named = not commit or revision.name.endswith(commit[:10])
-    return revision.name if is_named else f"{revision.name} ({commit[:10]})"
+    if is_named:
+        return revision.name
+    return f"{revision.name} ({commit[:10]})"
 
 
-def _came(history: NightsHistory, failing: FailingRun) -> tuple[Revision | None, Revision]:
-    """Return the toolchains between which a failure came: two nights of its track, or the baseline of the first night."""
+def _came(
+    history: NightsHistory, failing: FailingRun
+) -> tuple[Revision | None, Revision]:
+    """Return the toolchains between which a failure came: two nights of its track, or
+    the baseline of the first night.
+    """
     night = history.nights[failing.run.first]
     if failing.before:
         return history.nights[failing.before.last].toolchain, night.toolchain
-    return (night.baseline if history.regressed(failing.row, failing.run.first) else None), night.toolchain
+    return (
+        night.baseline if history.regressed(failing.row, failing.run.first) else None
+    ), night.toolchain
 
 
 def _range(compiler: str, old: Revision | None, new: Revision) -> list[str | Span]:
-    """Return the range between two toolchains with a link to its commits. It never runs backwards."""
+    """Return the range between two toolchains with a link to its commits. It never runs
+    backwards.
+    """
     if old is None:
         return [f"{new.name} or before"]
     if old == new or (old.commit and old.commit == new.commit):
@@ -282,8 +454,12 @@ def _range(compiler: str, old: Revision | None, new: Revision) -> list[str | Spa
         return [f"{new.name}, compared with the newer {old.name}"]
     spans: list[str | Span] = [f"{old.name} .. {new.name}"]
     url = compare_url(compiler, old, new)
-    return [*spans, " ", Span("compare", url=url)] if url else spans
+    if url:
+        return [*spans, " ", Span("compare", url=url)]
+    return spans
 
 
 def _number(value: float) -> str:
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    if abs(value) < 1000:
+        return f"{value:.3g}"
+    return f"{value:,.0f}"

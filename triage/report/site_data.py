@@ -1,4 +1,6 @@
-"""The data of the site: JavaScript files that the pages load when they need them. file:// allows no other way."""
+"""The data of the site: JavaScript files that the pages load when they need them.
+file:// allows no other way.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from triage.nightly.history import STATUS, NightsHistory, StateRun
 from triage.nightly.trends import MetricStep
 from triage.report.printable import visible
 
-#: Letters of states in the data, in the words of `Status`; flaky ones are capital letters.
+# : Letters of states in the data, in the words of `Status`; flaky ones are capital
+# letters.
 LETTERS = {"passed": "p", "failed": "f", "untestable": "u", "xfail": "x", "xpass": "y"}
 _CASES_IN_A_FILE = 50
 Facts = Callable[[int], Mapping[str, Any]]
@@ -24,7 +27,9 @@ Facts = Callable[[int], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class MetricSeries:
-    """A metric with its title and unit, and the least step that counts, relative and absolute."""
+    """A metric with its title and unit, and the least step that counts, relative and
+    absolute.
+    """
 
     name: str
     title: str
@@ -48,7 +53,9 @@ def data_file(name: str, value: object) -> str:
 
 
 def night_rows(history: NightsHistory) -> list[list[object]]:
-    """Return for each night: number, begin in seconds, toolchain, commit, baseline, whether it is partial."""
+    """Return for each night: number, begin in seconds, toolchain, commit, baseline,
+    whether it is partial.
+    """
     return [
         [
             number,
@@ -63,22 +70,30 @@ def night_rows(history: NightsHistory) -> list[list[object]]:
 
 
 def track_rows(history: NightsHistory) -> list[list[object]]:
-    """Return for each track: name, nights, the share of passing cases (of those not run by their last result), target."""
+    """Return for each track: name, nights, the share of passing cases (of those not run
+    by their last result), target.
+    """
     rows: list[list[object]] = []
-    weights = np.array([0, *((status in PASSING) - (status in FAILING) for status in Status)], np.int8)[
-        history.known_states & STATUS
-    ]
+    weights = np.array(
+        [0, *((status in PASSING) - (status in FAILING) for status in Status)], np.int8
+    )[history.known_states & STATUS]
     of_row = np.array([track.name for track, _ in history.rows])
     for track, nights in history.tracks.items():
         own = weights[of_row == track.name][:, nights]
         passed, failed = ((own == value).sum(axis=0).tolist() for value in (1, -1))
-        rates = [_short(100 * good / (good + bad)) if good + bad else None for good, bad in zip(passed, failed, strict=True)]
+        rates = [
+            _short(100 * good / (good + bad)) if good + bad else None
+            for good, bad in zip(passed, failed, strict=True)
+        ]
         rows.append([visible(track.name), list(nights), rates, visible(track.target)])
     return rows
 
 
-def grid(history: NightsHistory, pages: Mapping[tuple[int, int], str]) -> dict[str, object]:
-    """Return the grid: cases as [name, track, flaky], their runs as [first, last, letter, signature, ...].
+def grid(
+    history: NightsHistory, pages: Mapping[tuple[int, int], str]
+) -> dict[str, object]:
+    """Return the grid: cases as [name, track, flaky], their runs as [first, last,
+    letter, signature, ...].
 
     pages: of failures by row and signature.
     """
@@ -88,29 +103,50 @@ def grid(history: NightsHistory, pages: Mapping[tuple[int, int], str]) -> dict[s
     signatures = enumerate(history.signatures)
     cases = zip(history.names, history.rows, strict=True)
     return {
-        "signatures": [[visible(name), visible(classes.get(name, "")), usual.get(at, "")] for at, name in signatures],
-        "cases": [[visible(name), tracks[track], int(row in history.flaky)] for row, (name, (track, _)) in enumerate(cases)],
-        "runs": [[value for run in runs for value in _run(run)] for runs in history.runs],
+        "signatures": [
+            [visible(name), visible(classes.get(name, "")), usual.get(at, "")]
+            for at, name in signatures
+        ],
+        "cases": [
+            [visible(name), tracks[track], int(row in history.flaky)]
+            for row, (name, (track, _)) in enumerate(cases)
+        ],
+        "runs": [
+            [value for run in runs for value in _run(run)] for runs in history.runs
+        ],
         "pages": [[*key, page] for key, page in pages.items() if page != usual[key[1]]],
     }
 
 
 def case_files(
-    history: NightsHistory, steps: Mapping[str, list[MetricStep]], facts: Facts, pages: Mapping[tuple[int, int], str]
+    history: NightsHistory,
+    steps: Mapping[str, list[MetricStep]],
+    facts: Facts,
+    pages: Mapping[tuple[int, int], str],
 ) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of the files with everything about each case. facts: further values of a case."""
+    """Yield the names and texts of the files with everything about each case. facts:
+    further values of a case.
+    """
     by_case: dict[int, list[list[object]]] = {}
     for metric, of_metric in steps.items():
         for step in of_metric:
-            by_case.setdefault(step.row, []).append([metric, step.at, _short(step.old), _short(step.new)])
+            by_case.setdefault(step.row, []).append(
+                [metric, step.at, _short(step.old), _short(step.new)]
+            )
     files: dict[int, dict[str, Any]] = {}
     count = case_file_count(history)
     for row, name in enumerate(history.names):
-        metrics = {metric.name: series for metric in METRICS if (series := _series(history, metric.name, row))}
+        metrics = {
+            metric.name: series
+            for metric in METRICS
+            if (series := _series(history, metric.name, row))
+        }
         files.setdefault(_hash(visible(name)) % count, {})[visible(name)] = {
             "runs": [value for run in history.runs[row] for value in _run(run)],
             "failures": {
-                run.signature: _failure(history.kind_of(row, run.last), pages.get((row, run.signature), ""))
+                run.signature: _failure(
+                    history.kind_of(row, run.last), pages.get((row, run.signature), "")
+                )
                 for run in history.runs[row]
                 if run.signature
             },
@@ -130,7 +166,9 @@ def case_file_count(history: NightsHistory) -> int:
 
 
 def _series(history: NightsHistory, metric: str, row: int) -> list[object]:
-    """Return the first night with a value, then the values; null where a night has none."""
+    """Return the first night with a value, then the values; null where a night has
+    none.
+    """
     if metric not in history.metrics:
         return []
     values = history.metrics[metric][row]
@@ -142,7 +180,13 @@ def _series(history: NightsHistory, metric: str, row: int) -> list[object]:
 
 
 def _failure(kind: Failure | None, page: str) -> dict[str, object]:
-    return {"class": visible(kind.failure_class), "headline": visible(kind.headline), "id": page} if kind else {}
+    if kind:
+        return {
+            "class": visible(kind.failure_class),
+            "headline": visible(kind.headline),
+            "id": page,
+        }
+    return {}
 
 
 def _run(run: StateRun) -> Iterable[object]:
@@ -151,11 +195,15 @@ def _run(run: StateRun) -> Iterable[object]:
 
 
 def _short(value: float) -> float | int | None:
-    """Return a number with four digits, which a chart cannot tell from the whole one."""
+    """Return a number with four digits, which a chart cannot tell from the whole
+    one.
+    """
     if not math.isfinite(value):
         return None
     rounded = float(f"{value:.4g}")
-    return int(rounded) if rounded.is_integer() else rounded
+    if rounded.is_integer():
+        return int(rounded)
+    return rounded
 
 
 def timestamp(at: str) -> float:
@@ -167,7 +215,9 @@ def timestamp(at: str) -> float:
 
 
 def _hash(name: str) -> int:
-    """Return the FNV-1a hash of a name, which the page computes too, to know the file of a case."""
+    """Return the FNV-1a hash of a name, which the page computes too, to know the file
+    of a case.
+    """
     value = 0x811C9DC5
     for byte in name.encode("utf-8", "replace"):
         value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF

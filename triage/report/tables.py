@@ -8,7 +8,18 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from triage.model.outcome import Failure, Status
-from triage.report.document import Block, Bullets, Code, Document, Facts, Heading, Inline, Paragraph, Span, Table
+from triage.report.document import (
+    Block,
+    Bullets,
+    Code,
+    Document,
+    Facts,
+    Heading,
+    Inline,
+    Paragraph,
+    Span,
+    Table,
+)
 from triage.report.elements import STYLES, failure_blocks, failure_text, joined, plural
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
@@ -30,127 +41,274 @@ def classify_document(result: ClassifiedLogs) -> Document:
     """Show each failure of each log with its line and how often it occurs."""
     blocks: list[Block] = []
     for log in result.logs:
-        blocks.append(Heading(f"{log.log}: {plural(len(log.failures), 'failure') if log.failures else 'no failures'}"))
+        count = plural(len(log.failures), "failure") if log.failures else "no failures"
+        blocks.append(Heading(f"{log.log}: {count}"))
         for failure in log.failures:
-            times = f", {failure.count} times" if failure.count > 1 else ""
+            if failure.count > 1:
+                times = f", {failure.count} times"
+            else:
+                times = ""
             blocks += failure_blocks(failure, place=f"line {failure.line}{times}")
     return Document("Failures", blocks)
 
 
 def update_document(result: ExpectationUpdate) -> Document:
-    """Show what `triage expect update` changes: the diff or each change, then the cases that were left, then a count."""
+    """Show what `triage expect update` changes: the diff or each change, then the cases
+    that were left, then a count.
+    """
     blocks: list[Block] = []
     for file in result.files:
         if not result.written:
             blocks.append(Code(file.diff, "diff"))
         elif file.changes:
-            changes = [f"{each.case}: {each.before or 'no entry'} -> {each.after or 'no entry'}" for each in file.changes]
+            changes = [
+                (
+                    f"{each.case}: {each.before or 'no entry'} -> "
+                    f"{each.after or 'no entry'}"
+                )
+                for each in file.changes
+            ]
             blocks += [Heading(str(file.path)), Bullets(changes)]
-    blocks += [Paragraph(Span(f"left as it is: {one.case}: {one.reason}", "warning")) for one in result.left]
+    blocks += [
+        Paragraph(Span(f"left as it is: {one.case}: {one.reason}", "warning"))
+        for one in result.left
+    ]
     changed = sum(len(file.changes) for file in result.files)
-    verb = "changed" if result.written else "would change"
-    blocks.append(Paragraph(f"{plural(changed, 'known failure')} {verb} by {result.toolchain.name}"))
+    if result.written:
+        verb = "changed"
+    else:
+        verb = "would change"
+    blocks.append(
+        Paragraph(
+            f"{plural(changed, 'known failure')} {verb} by {result.toolchain.name}"
+        )
+    )
     return Document("Known failures", blocks)
 
 
 def forecast_document(forecast: Forecast) -> Document:
-    """Show what a dry run knows: for each case which toolchains have a result, and the number of compiles."""
+    """Show what a dry run knows: for each case which toolchains have a result, and the
+    number of compiles.
+    """
     blocks: list[Block] = []
     for case, group in groupby(forecast.probes, key=lambda probe: probe.case):
         toolchains: dict[str, list[str]] = {}
         for probe in group:
-            state = probe.known or ("to compile" if probe.installed else "to install and compile")
+            state = probe.known or (
+                "to compile" if probe.installed else "to install and compile"
+            )
             toolchains.setdefault(state, []).append(probe.toolchain)
-        blocks += [Paragraph(Span(case, "strong")), Facts([(state, ", ".join(names)) for state, names in toolchains.items()])]
-    remark = f"; {forecast.remark}" if forecast.remark else ""
-    counts = f"{plural(forecast.known, 'result')} cached, at most {plural(forecast.most, 'probe')} to make"
-    return Document("What would be compiled", [*blocks, Paragraph(f"{counts}{remark}; nothing was compiled")])
+        blocks += [
+            Paragraph(Span(case, "strong")),
+            Facts([(state, ", ".join(names)) for state, names in toolchains.items()]),
+        ]
+    if forecast.remark:
+        remark = f"; {forecast.remark}"
+    else:
+        remark = ""
+    counts = (
+        f"{plural(forecast.known, 'result')} cached, at most "
+        f"{plural(forecast.most, 'probe')} to make"
+    )
+    return Document(
+        "What would be compiled",
+        [*blocks, Paragraph(f"{counts}{remark}; nothing was compiled")],
+    )
 
 
 def issues_document(result: IssueChanges) -> Document:
     """Show the changes of a repository's issues."""
     rows: list[list[Inline]] = [
-        [one.action, f"#{one.issue}" if one.issue else "new", one.title, Span(one.reason, "dim")] for one in result.changes
+        [
+            one.action,
+            f"#{one.issue}" if one.issue else "new",
+            one.title,
+            Span(one.reason, "dim"),
+        ]
+        for one in result.changes
     ]
-    left = f", {len(result.left)} left for the next run" if result.left else ""
-    hint = "" if result.applied or not result.changes else "; nothing was changed, pass --apply"
-    total = Paragraph(f"{result.repository}: {plural(len(result.changes), 'change')}{left}{hint}")
-    tables = [Table(("change", "issue", "title", "why"), rows)] if rows else []
-    return Document("Issues", [*tables, *(Paragraph(Span(note, "warning")) for note in result.notes), total])
+    if result.left:
+        left = f", {len(result.left)} left for the next run"
+    else:
+        left = ""
+    if result.applied or not result.changes:
+        hint = ""
+    else:
+        hint = "; nothing was changed, pass --apply"
+    total = Paragraph(
+        f"{result.repository}: {plural(len(result.changes), 'change')}{left}{hint}"
+    )
+    if rows:
+        tables = [Table(("change", "issue", "title", "why"), rows)]
+    else:
+        tables = []
+    return Document(
+        "Issues",
+        [*tables, *(Paragraph(Span(note, "warning")) for note in result.notes), total],
+    )
 
 
 def replay_document(result: Replays) -> Document:
-    """Show each reproducer with its state on every version, then why a state is not as recorded."""
+    """Show each reproducer with its state on every version, then why a state is not as
+    recorded.
+    """
     rows: list[list[Inline]] = []
     reasons: list[Block] = []
     for replay in result.reproducers:
-        versions = joined(Span(f"{one.toolchain.name} {one.status.value}", STYLES[one.status]) for one in replay.versions)
-        rows.append([Span(replay.status.value.upper(), STYLES[replay.status]), replay.reproducer, versions])
+        versions = joined(
+            Span(f"{one.toolchain.name} {one.status.value}", STYLES[one.status])
+            for one in replay.versions
+        )
+        rows.append(
+            [
+                Span(replay.status.value.upper(), STYLES[replay.status]),
+                replay.reproducer,
+                versions,
+            ]
+        )
         if replay.holds is False:
-            reasons.append(Paragraph(Span(f"{replay.reproducer} no longer fails as recorded on {replay.bad}", "bad")))
+            reasons.append(
+                Paragraph(
+                    Span(
+                        (
+                            f"{replay.reproducer} no longer fails as recorded on "
+                            f"{replay.bad}"
+                        ),
+                        "bad",
+                    )
+                )
+            )
         for version in replay.versions:
-            changed = version.failure if version.status == "changed" else None
-            if why := failure_text(changed) if changed else version.reason:
-                reasons.append(Paragraph(f"{replay.reproducer} on {version.toolchain.name}: {why}"))
+            if version.status == "changed":
+                changed = version.failure
+            else:
+                changed = None
+            why = version.reason
+            if changed:
+                why = failure_text(changed)
+            if why:
+                reasons.append(
+                    Paragraph(f"{replay.reproducer} on {version.toolchain.name}: {why}")
+                )
     counts = Counter(replay.status.value for replay in result.reproducers)
-    total = Paragraph(", ".join(f"{counts[state]} {state}" for state in _REPLAY_STATES if counts[state]))
-    return Document("Reproducers", [Table(("result", "reproducer", "versions"), rows), *reasons, total])
+    total = Paragraph(
+        ", ".join(
+            f"{counts[state]} {state}" for state in _REPLAY_STATES if counts[state]
+        )
+    )
+    return Document(
+        "Reproducers",
+        [Table(("result", "reproducer", "versions"), rows), *reasons, total],
+    )
 
 
 def variants_document(result: Variants) -> Document:
     """Show the compared variants of a case."""
     rows: list[list[Inline]] = []
     for variant in result.results:
-        why = variant.failure.failure_class if variant.failure else variant.reason
-        text = Span(f"{variant.status.value}: {why}" if why else variant.status.value, STYLES[variant.status])
+        why = variant.reason
+        if variant.failure:
+            why = variant.failure.failure_class
+        text = Span(
+            f"{variant.status.value}: {why}" if why else variant.status.value,
+            STYLES[variant.status],
+        )
         rows.append([*(variant.values.get(key, "") for key in result.keys), text])
-    blocks: list[Block] = [Table((*result.keys, "result"), rows), Paragraph(Span(result.sentence, "strong"))]
-    return Document("Variants", [*blocks, *([Paragraph(failure_text(result.failure))] if result.failure else [])])
+    blocks: list[Block] = [
+        Table((*result.keys, "result"), rows),
+        Paragraph(Span(result.sentence, "strong")),
+    ]
+    return Document(
+        "Variants",
+        [
+            *blocks,
+            *([Paragraph(failure_text(result.failure))] if result.failure else []),
+        ],
+    )
 
 
 def known_case_document(result: KnownCase) -> Document:
-    """Show what is known of a case: the nights, the toolchains, each failure, and the output around the root cause."""
+    """Show what is known of a case: the nights, the toolchains, each failure, and the
+    output around the root cause.
+    """
     from triage.report.night_issue import cluster_blocks, known_facts  # slow to import
 
     facts = [(name, value) for name, value in result.facts.items() if value]
     if result.flaky_changes:
-        facts.append(("flaky", f"{plural(result.flaky_changes, 'change')} without a change of the compiler"))
-    blocks: list[Block] = [Paragraph(Span(result.case, "strong")), *([Facts(facts)] if facts else [])]
+        facts.append(
+            (
+                "flaky",
+                (
+                    f"{plural(result.flaky_changes, 'change')} without a change of "
+                    "the compiler"
+                ),
+            )
+        )
+    blocks: list[Block] = [
+        Paragraph(Span(result.case, "strong")),
+        *([Facts(facts)] if facts else []),
+    ]
     if result.runs:
         nights: list[list[Inline]] = []
         for run in result.runs:
-            when = run.first[:10] if run.nights == 1 else f"{run.first[:10]} to {run.last[:10]}"
+            if run.nights == 1:
+                when = run.first[:10]
+            else:
+                when = f"{run.first[:10]} to {run.last[:10]}"
             ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
             nights.append([when, " to ".join(ends), *_state(run.status, run.failure)])
         blocks += [Heading("Nights"), Table(("", "", "", ""), nights)]
     if result.states:
-        states = [[state.toolchain, *_state(state.status, state.failure)] for state in result.states]
+        states = [
+            [state.toolchain, *_state(state.status, state.failure)]
+            for state in result.states
+        ]
         blocks += [Heading("Toolchains"), Table(("", "", ""), states)]
-    for cluster, signature in {run.cluster: run.failure.signature for run in result.runs if run.failure}.items():
+    for cluster, signature in {
+        run.cluster: run.failure.signature for run in result.runs if run.failure
+    }.items():
         known = next((one for one in result.failures if one.key.id == cluster), None)
         rows: list[tuple[str, Inline]] = [("page", f"failures/{cluster}.html")]
         if known:
             rows += known_facts(known, result.facts.get("compiler"))
-            rows += [("reproducer", known.reproducer)] if known.reproducer else []
-        if issue := result.tracked.get(cluster or ""):
+            if known.reproducer:
+                rows += [("reproducer", known.reproducer)]
+        issue = result.tracked.get(cluster or "")
+        if issue:
             rows.append(("tracked as", issue))
-        blocks += [Heading(signature), *(cluster_blocks(known, rows) if known else [Facts(rows)])]
+        blocks += [
+            Heading(signature),
+            *(cluster_blocks(known, rows) if known else [Facts(rows)]),
+        ]
     if result.log:
         blocks += [Heading(f"Output on {result.log.toolchain}")]
-        blocks += [Paragraph(Span(result.log.command, "dim"))] if result.log.command else []
+        if result.log.command:
+            blocks += [Paragraph(Span(result.log.command, "dim"))]
         blocks.append(Code(_log_text(result.log)))
     return Document(result.case, blocks)
 
 
 def _state(status: Status, failure: Failure | None) -> list[Inline]:
-    return [Span(status.value, STYLES[status]), failure_text(failure) if failure else ""]
+    return [
+        Span(status.value, STYLES[status]),
+        failure_text(failure) if failure else "",
+    ]
 
 
 def _log_text(log: LogExcerpt) -> str:
-    first = 0 if log.root is None else max(0, log.root - _LOG_LINES)
-    last = 2 * _LOG_LINES if log.root is None else log.root + _LOG_LINES
+    if log.root is None:
+        first = 0
+    else:
+        first = max(0, log.root - _LOG_LINES)
+    if log.root is None:
+        last = 2 * _LOG_LINES
+    else:
+        last = log.root + _LOG_LINES
     shown = enumerate(log.lines[first : last + 1], first)
-    return "\n".join(f"{'>' if number == log.root else ' '} {line[:_LOG_WIDTH]}" for number, line in shown)
+    return "\n".join(
+        f"{'>' if number == log.root else ' '} {line[:_LOG_WIDTH]}"
+        for number, line in shown
+    )
 
 
 _MOST_EXPLAINED = 8
@@ -162,26 +320,67 @@ def remedy_document(result: Remedies) -> Document:
 
     name = Span(result.case, "strong")
     if result.failure is None:
-        return Document("Remedies", [Paragraph([name, ": ", Span("nothing to remedy", "warning"), f", {result.reason}"])])
+        return Document(
+            "Remedies",
+            [
+                Paragraph(
+                    [
+                        name,
+                        ": ",
+                        Span("nothing to remedy", "warning"),
+                        f", {result.reason}",
+                    ]
+                )
+            ],
+        )
     labels = [label for label, _ in COST_METRICS.values()]
     rows = [_row(remedy, COST_METRICS) for remedy in result.remedies]
-    count = plural(len(rows), "remedy", "remedies") if rows else "only an upgrade helps" if result.upgrade else "no remedy"
+    if rows:
+        count = plural(len(rows), "remedy", "remedies")
+    elif result.upgrade:
+        count = "only an upgrade helps"
+    else:
+        count = "no remedy"
     if result.upgrade:
         upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
         rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
     blocks: list[Block] = [
-        Paragraph([name, f" on {result.toolchain.name}: ", Span(count, "good" if rows else "warning")]),
+        Paragraph(
+            [
+                name,
+                f" on {result.toolchain.name}: ",
+                Span(count, "good" if rows else "warning"),
+            ]
+        ),
         Facts([("failure", failure_text(result.failure, 400))]),
     ]
     if rows:
-        blocks.append(Table(("change", "compile time", *labels, "time ratio", "holds on", "breaks"), rows))
+        blocks.append(
+            Table(
+                ("change", "compile time", *labels, "time ratio", "holds on", "breaks"),
+                rows,
+            )
+        )
     if result.remedies:
-        explained = [remedy for remedy in result.remedies[:_MOST_EXPLAINED] if remedy.explanation]
-        blocks.append(Bullets([[Span(remedy.text, "strong"), f": {remedy.explanation}"] for remedy in explained]))
+        explained = [
+            remedy for remedy in result.remedies[:_MOST_EXPLAINED] if remedy.explanation
+        ]
+        blocks.append(
+            Bullets(
+                [
+                    [Span(remedy.text, "strong"), f": {remedy.explanation}"]
+                    for remedy in explained
+                ]
+            )
+        )
     else:
         blocks.append(Paragraph(result.reason or ""))
-        leads = [f"{one.change} leads to {failure_text(one.failure)}" for one in result.promising]
-        blocks += [Bullets(leads[:_MOST_EXPLAINED])] if leads else []
+        leads = [
+            f"{one.change} leads to {failure_text(one.failure)}"
+            for one in result.promising
+        ]
+        if leads:
+            blocks += [Bullets(leads[:_MOST_EXPLAINED])]
     blocks.append(Paragraph(Span(f"{plural(result.tried, 'candidate')} tried", "dim")))
     blocks += [Paragraph(Span(note, "warning")) for note in result.notes]
     return Document("Remedies", blocks)
@@ -190,13 +389,30 @@ def remedy_document(result: Remedies) -> Document:
 def _row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[Inline]:
     cost = remedy.cost or {}
     plain = next((check for check in remedy.checks if check.cost_without), None)
-    cells: list[Inline] = [Span(remedy.text, "strong"), f"{cost.get('cpu_seconds', 0):.1f} s"]
+    cells: list[Inline] = [
+        Span(remedy.text, "strong"),
+        f"{cost.get('cpu_seconds', 0):.1f} s",
+    ]
     for name, (_, unit) in metrics.items():
-        before = (plain.cost_without or {}).get(name) if plain else None
-        now = f"{cost[name]:.0f}{unit}" if name in cost else ""
+        if plain:
+            before = (plain.cost_without or {}).get(name)
+        else:
+            before = None
+        if name in cost:
+            now = f"{cost[name]:.0f}{unit}"
+        else:
+            now = ""
         changed = plain and before is not None and now and before != cost[name]
-        cells.append(f"{now} ({before:.0f} on {plain.revision.name} without)" if changed and plain else now)
-    ratio = [cost[f"time_ratio{end}"] for end in ("", "_low", "_high") if f"time_ratio{end}" in cost]
+        cells.append(
+            f"{now} ({before:.0f} on {plain.revision.name} without)"
+            if changed and plain
+            else now
+        )
+    ratio = [
+        cost[f"time_ratio{end}"]
+        for end in ("", "_low", "_high")
+        if f"time_ratio{end}" in cost
+    ]
     cells.append("{:.2f} [{:.2f}, {:.2f}]".format(*ratio) if len(ratio) == 3 else "")
     cells.append(", ".join(revision.name for revision in remedy.verified_on))
     return [*cells, Span(", ".join(revision.name for revision in remedy.breaks), "bad")]

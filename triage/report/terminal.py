@@ -17,33 +17,73 @@ from triage.report import document as doc
 from triage.report.printable import PrintedStream, printable
 
 _PLAIN_WIDTH = 160  # columns assumed for pipes and files
-_STYLES = {"good": "green", "bad": "bold red", "warning": "yellow", "dim": "dim", "strong": "bold", "code": "", "plain": ""}
+_STYLES = {
+    "good": "green",
+    "bad": "bold red",
+    "warning": "yellow",
+    "dim": "dim",
+    "strong": "bold",
+    "code": "",
+    "plain": "",
+}
 
 
 class PrintableConsole(Console):
-    """A console that shows text as it is: no control codes but its own, no markup, no links."""
+    """A console that shows text as it is: no control codes but its own, no markup, no
+    links.
+    """
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         """Render as every console does, with each text made safe."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(printable(segment.text, at_line_start=False), segment.style)
+            yield (
+                segment
+                if segment.control
+                else Segment(
+                    printable(segment.text, at_line_start=False), segment.style
+                )
+            )
 
 
 def console_for(stream: IO[str]) -> Console:
-    """Create a console for a stream: as wide as the terminal, or 160 columns for a pipe or a file."""
-    width = None if stream.isatty() or "COLUMNS" in os.environ else _PLAIN_WIDTH
-    if isinstance(stream, PrintedStream):  # a terminal runs no commands of a CI system, and its console moves the cursor
-        stream = stream.raw if stream.isatty() else cast(IO[str], PrintedStream(stream.raw, of_console=True))
-    return PrintableConsole(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False, markup=False)
+    """Create a console for a stream: as wide as the terminal, or 160 columns for a pipe
+    or a file.
+    """
+    if stream.isatty() or "COLUMNS" in os.environ:
+        width = None
+    else:
+        width = _PLAIN_WIDTH
+    # a terminal runs no commands of a CI system, and its console moves the cursor
+    if isinstance(stream, PrintedStream):
+        if stream.isatty():
+            stream = stream.raw
+        else:
+            stream = cast(IO[str], PrintedStream(stream.raw, of_console=True))
+    return PrintableConsole(
+        file=stream,
+        width=width,
+        highlight=False,
+        soft_wrap=not stream.isatty(),
+        emoji=False,
+        markup=False,
+    )
 
 
 def write(document: doc.Document, stream: IO[str], *, details: bool = False) -> None:
-    """Write a document without its title: the command that was typed says it. details: show what pages fold."""
-    write_blocks(_rendered(document.blocks, console_for(stream).width, details=details), stream)
+    """Write a document without its title: the command that was typed says it. details:
+    show what pages fold.
+    """
+    write_blocks(
+        _rendered(document.blocks, console_for(stream).width, details=details), stream
+    )
 
 
 def write_blocks(blocks: Iterable[RenderableType], stream: IO[str]) -> None:
-    """Write blocks to a stream, without trailing blanks where the stream is not a terminal."""
+    """Write blocks to a stream, without trailing blanks where the stream is not a
+    terminal.
+    """
     console = console_for(stream)
     for block in blocks:
         if console.is_terminal:
@@ -62,7 +102,9 @@ def text(result: object, document: doc.Document) -> str:  # noqa: ARG001 - a for
 
 
 def inline(shown: doc.Inline, *, addresses: bool = True) -> Text:
-    """Return an inline text in the terminal's colours. addresses: show web addresses next to their texts."""
+    """Return an inline text in the terminal's colours. addresses: show web addresses
+    next to their texts.
+    """
     line = Text()
     for span in doc.spans(shown):
         line.append(span.text, style=_STYLES[span.style])
@@ -71,7 +113,9 @@ def inline(shown: doc.Inline, *, addresses: bool = True) -> Text:
     return line
 
 
-def _rendered(blocks: Sequence[doc.Block], width: int, *, details: bool) -> Iterable[RenderableType]:
+def _rendered(
+    blocks: Sequence[doc.Block], width: int, *, details: bool
+) -> Iterable[RenderableType]:
     for number, block in enumerate(blocks):
         match block:
             case doc.Heading(shown):
@@ -89,18 +133,39 @@ def _rendered(blocks: Sequence[doc.Block], width: int, *, details: bool) -> Iter
             case doc.Table() as table:
                 yield from _table(table, width)
             case doc.Code(shown):
-                yield Text("\n".join(f"    {line}" for line in shown.strip("\n").split("\n")))  # no line is cut in a pipe
+                # no line is cut in a pipe
+                yield Text(
+                    "\n".join(f"    {line}" for line in shown.strip("\n").split("\n"))
+                )
             case doc.Details(summary, inner) if details:
                 yield Text(summary, style="dim")
                 yield from _rendered(inner, width, details=True)
 
 
 def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
-    """Yield a table whose widest columns are wrapped, or a line for each row if not even the longest words fit."""
+    """Yield a table whose widest columns are wrapped, or a line for each row if not
+    even the longest words fit.
+    """
     shown = doc.shown_columns(table)
-    columns = {number: [table.columns[number], *(doc.plain_text(row[number]) for row in table.rows)] for number in shown}
-    words = {number: max(len(word) for text in columns[number] for word in [*text.split(), ""]) for number in shown}
-    widths = {number: max(len(line) for text in columns[number] for line in [*text.splitlines(), ""]) for number in shown}
+    columns = {
+        number: [
+            table.columns[number],
+            *(doc.plain_text(row[number]) for row in table.rows),
+        ]
+        for number in shown
+    }
+    words = {
+        number: max(
+            len(word) for text in columns[number] for word in [*text.split(), ""]
+        )
+        for number in shown
+    }
+    widths = {
+        number: max(
+            len(line) for text in columns[number] for line in [*text.splitlines(), ""]
+        )
+        for number in shown
+    }
     room = available - 2 * (len(shown) - 1)
     if sum(words.values()) > room:
         for row in table.rows:
@@ -108,12 +173,28 @@ def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
             rest: list[str | doc.Span] = []
             for number in shown[1:]:
                 if doc.plain_text(row[number]).strip():
-                    rest += ["   " * bool(rest), doc.Span(table.columns[number], "dim"), " ", *doc.spans(row[number])]
+                    rest += [
+                        "   " * bool(rest),
+                        doc.Span(table.columns[number], "dim"),
+                        " ",
+                        *doc.spans(row[number]),
+                    ]
             yield _facts([("", rest)])
         return
-    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim", show_header=any(table.columns))
+    grid = Grid(
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="dim",
+        show_header=any(table.columns),
+    )
     while sum(widths.values()) > room:  # no word is broken: names and flags are copied
-        widths[max((number for number in shown if widths[number] > words[number]), key=widths.__getitem__)] -= 1
+        widths[
+            max(
+                (number for number in shown if widths[number] > words[number]),
+                key=widths.__getitem__,
+            )
+        ] -= 1
     for number, width in widths.items():
         grid.add_column(table.columns[number], overflow="fold", width=width)
     for row in table.rows:

@@ -1,1 +1,3 @@
-"""Toolchains: revisions, the package index, the install cache, and sources for commits."""
+"""Toolchains: revisions, the package index, the install cache, and sources for
+commits.
+"""

@@ -1,4 +1,6 @@
-"""The home folder `TRIAGE_HOME`, and safe ways to write, lock and remove files in it."""
+"""The home folder `TRIAGE_HOME`, and safe ways to write, lock and remove files in
+it.
+"""
 
 from __future__ import annotations
 
@@ -43,24 +45,34 @@ def home_path() -> Path:
 
 @contextmanager
 def disk_errors(action: str) -> Iterator[None]:
-    """Turn errors of a full, read-only or forbidden disk into an EnvironmentFailure: `cannot ACTION: reason (file)`."""
+    """Turn errors of a full, read-only or forbidden disk into an EnvironmentFailure:
+    `cannot ACTION: reason (file)`.
+    """
     try:
         yield
     except OSError as error:
         if error.errno not in _OF_THE_DISK:
             raise
-        file = f" ({error.filename})" if error.filename else ""
-        raise EnvironmentFailure(f"cannot {action}: {(error.strerror or '').lower()}{file}") from error
+        if error.filename:
+            file = f" ({error.filename})"
+        else:
+            file = ""
+        raise EnvironmentFailure(
+            f"cannot {action}: {(error.strerror or '').lower()}{file}"
+        ) from error
 
 
 def open_home() -> Path:
-    """Return the home folder, created if it is missing. EnvironmentFailure when it cannot be written."""
+    """Return the home folder, created if it is missing. EnvironmentFailure when it
+    cannot be written.
+    """
     home = home_path()
     with disk_errors(f"use {home} as TRIAGE_HOME"):
         home.mkdir(parents=True, exist_ok=True)
         probe = home / f".writable-{os.getpid()}"
         probe.write_bytes(b"x")
-        probe.unlink(missing_ok=True)  # another thread, or a container with the same number, may use the same name
+        # another thread, or a container with the same number, may use the same name
+        probe.unlink(missing_ok=True)
     return home
 
 
@@ -71,14 +83,22 @@ def save_file(path: Path, text: str | bytes, action: str) -> None:
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
-    """Write a file in one step and create its folder if it is missing. Readers see the old content or the new one."""
+    """Write a file in one step and create its folder if it is missing. Readers see the
+    old content or the new one.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = text.encode("utf-8") if isinstance(text, str) else text
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as new:
+    if isinstance(text, str):
+        data = text.encode("utf-8")
+    else:
+        data = text
+    with NamedTemporaryFile(
+        dir=path.parent, prefix=f".{path.name}.", delete=False
+    ) as new:
         try:
             new.write(data)
             new.flush()
-            Path(new.name).chmod(0o644)  # temporary files are created readable by their owner only
+            # temporary files are created readable by their owner only
+            Path(new.name).chmod(0o644)
             Path(new.name).replace(path)
         except BaseException:
             Path(new.name).unlink(missing_ok=True)
@@ -88,7 +108,8 @@ def write_whole(path: Path, text: str | bytes) -> None:
 def remove_tree(root: Path) -> bool:
     """Remove a folder with all that is in it, however deep; return whether it is gone.
 
-    `shutil.rmtree` recurses, and paths are limited to 4096 bytes. Here each folder is first moved up, next to the others.
+    `shutil.rmtree` recurses, and paths are limited to 4096 bytes. Here each folder is
+    first moved up, next to the others.
     """
     if root.is_symlink():
         return False
@@ -105,7 +126,11 @@ def remove_tree(root: Path) -> bool:
                     pending.append(Path(entry))
                 else:
                     os.chmod(entry, 0o700)  # noqa: PTH101 - as above; only its owner may move it
-                    target = next(path for number in numbers if not os.path.lexists(path := root / str(number)))
+                    target = next(
+                        path
+                        for number in numbers
+                        if not os.path.lexists(path := root / str(number))
+                    )
                     pending.append(Path(entry).rename(target))
             if folder != root:
                 folder.rmdir()
@@ -116,14 +141,22 @@ def remove_tree(root: Path) -> bool:
 
 
 def below_here(path: Path) -> Path:
-    """Return the path relative to the current folder where it is below it, else the absolute path."""
+    """Return the path relative to the current folder where it is below it, else the
+    absolute path.
+    """
     absolute, here = path.absolute(), Path.cwd()
-    return absolute.relative_to(here) if absolute.is_relative_to(here) else absolute
+    if absolute.is_relative_to(here):
+        return absolute.relative_to(here)
+    return absolute
 
 
 @contextmanager
-def temporary_folder(within: Path | None = None, prefix: str = "triage-") -> Iterator[Path]:
-    """Make a folder in another one (default: that of temporary files), and remove it afterwards whatever is in it."""
+def temporary_folder(
+    within: Path | None = None, prefix: str = "triage-"
+) -> Iterator[Path]:
+    """Make a folder in another one (default: that of temporary files), and remove it
+    afterwards whatever is in it.
+    """
     folder = Path(mkdtemp(dir=within, prefix=prefix))
     try:
         yield folder
@@ -131,11 +164,18 @@ def temporary_folder(within: Path | None = None, prefix: str = "triage-") -> Ite
         remove_tree(folder)
 
 
-def lock_file(path: Path, kind: int, stop: threading.Event, on_wait: Callable[[], object] = lambda: None) -> IO[bytes]:
-    """Lock a file, which another process may have locked for long. The lock ends when the file is closed, or with the process.
+def lock_file(
+    path: Path,
+    kind: int,
+    stop: threading.Event,
+    on_wait: Callable[[], object] = lambda: None,
+) -> IO[bytes]:
+    """Lock a file, which another process may have locked for long. The lock ends when
+    the file is closed, or with the process.
 
-    `kind` is `fcntl.LOCK_EX` or `fcntl.LOCK_SH`; with `fcntl.LOCK_NB` a locked file raises BlockingIOError at once. `on_wait`
-    is called before the first wait. Raises Interrupted when `stop` is set meanwhile, OSError on a file system without locks.
+    `kind` is `fcntl.LOCK_EX` or `fcntl.LOCK_SH`; with `fcntl.LOCK_NB` a locked file
+    raises BlockingIOError at once. `on_wait` is called before the first wait. Raises
+    Interrupted when `stop` is set meanwhile, OSError on a file system without locks.
     """
     with ExitStack() as closing:
         file = closing.enter_context(path.open("ab"))
@@ -155,11 +195,15 @@ def lock_file(path: Path, kind: int, stop: threading.Event, on_wait: Callable[[]
 
 
 def stamp(files: Iterable[Path]) -> str:
-    """Return a digest that changes when one of the files is written, without reading them."""
+    """Return a digest that changes when one of the files is written, without reading
+    them.
+    """
     key = blake2b(digest_size=16)
     for path in files:
         stat = path.stat()
-        key.update(f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}\0".encode())
+        key.update(
+            f"{path}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ino}\0".encode()
+        )
     return key.hexdigest()
 
 
@@ -168,12 +212,17 @@ _REMEMBERED = 15  # durations of a kind: the network and the compiler cache chan
 
 @dataclass(frozen=True)
 class StateSection:
-    """JSON values of one kind, each in a file that is written whole. They are only a cache: a damaged one counts as missing."""
+    """JSON values of one kind, each in a file that is written whole. They are only a
+    cache: a damaged one counts as missing.
+    """
 
     folder: Path
 
     def get(self, key: str) -> Any | None:
-        with disk_errors(f"read {self.folder}"), suppress(FileNotFoundError, ValueError, RecursionError):
+        with (
+            disk_errors(f"read {self.folder}"),
+            suppress(FileNotFoundError, ValueError, RecursionError),
+        ):
             checksum, _, text = self._file(key).read_text("utf-8").partition(" ")
             if checksum == _checksum(text):
                 return json.loads(text)[1]
@@ -186,7 +235,8 @@ class StateSection:
             write_whole(self._file(key), f"{_checksum(text)} {text}")
 
     def _file(self, key: str) -> Path:
-        return self.folder / f"{blake2b(key.encode('utf-8', 'replace'), digest_size=12).hexdigest()}.json"
+        digest = blake2b(key.encode("utf-8", "replace"), digest_size=12)
+        return self.folder / f"{digest.hexdigest()}.json"
 
 
 def _checksum(text: str) -> str:
@@ -195,7 +245,9 @@ def _checksum(text: str) -> str:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where toolchains are obtained. Setting `stop` ends downloads, installs and builds."""
+    """Where toolchains are obtained. Setting `stop` ends downloads, installs and
+    builds.
+    """
 
     home: Path
     progress: Progress = field(default_factory=Progress)
@@ -211,12 +263,21 @@ class Workspace:
         return StateSection(self.home / "state" / kind.replace(" ", "-"))
 
     def locked(self, path: Path, what: str) -> IO[bytes]:
-        """Lock a file in a `with` block. Another process may have it for long. Interrupted when `stop` is set meanwhile."""
-        return lock_file(path, fcntl.LOCK_EX, self.stop, lambda: self.progress.note(f"waiting for another process: {what}"))
+        """Lock a file in a `with` block. Another process may have it for long.
+        Interrupted when `stop` is set meanwhile.
+        """
+        return lock_file(
+            path,
+            fcntl.LOCK_EX,
+            self.stop,
+            lambda: self.progress.note(f"waiting for another process: {what}"),
+        )
 
     @contextmanager
     def threads(self, count: int) -> Iterator[ThreadPoolExecutor]:
-        """Open a pool of threads. An error or Ctrl-C sets `stop` first, which ends what they do."""
+        """Open a pool of threads. An error or Ctrl-C sets `stop` first, which ends what
+        they do.
+        """
         pool = ThreadPoolExecutor(count)
         try:
             yield pool
@@ -227,7 +288,9 @@ class Workspace:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def seconds(self, kind: str, default: float) -> float:
-        """Return the median of the past durations of this kind, or `default` before there are any."""
+        """Return the median of the past durations of this kind, or `default` before
+        there are any.
+        """
         from statistics import median  # slow to import
 
         return median(self._past(kind) or [default])
@@ -242,6 +305,11 @@ class Workspace:
             self.state("costs").put(kind, past[-_REMEMBERED:])
 
     def _past(self, kind: str) -> list[float]:
-        with suppress(EnvironmentFailure, TypeError):  # TypeError: stored by another version of the program
-            return [value for value in self.state("costs").get(kind) or () if is_number(value) and value >= 0]
+        # TypeError: stored by another version of the program
+        with suppress(EnvironmentFailure, TypeError):
+            return [
+                value
+                for value in self.state("costs").get(kind) or ()
+                if is_number(value) and value >= 0
+            ]
         return []

@@ -17,9 +17,16 @@ from packaging.version import Version
 
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import Workspace
-from triage.toolchains.web import Web, network_seconds, status_of, unusable, without_password
+from triage.toolchains.web import (
+    Web,
+    network_seconds,
+    status_of,
+    unusable,
+    without_password,
+)
 
-# These packages, and those that read settings, are imported where they are used, because importing them takes long.
+# These packages, and those that read settings, are imported where they are used,
+# because importing them takes long.
 if TYPE_CHECKING:
     from packaging.tags import Tag
     from pypi_simple import DistributionPackage
@@ -29,7 +36,8 @@ T = TypeVar("T")
 PythonVersion = tuple[int, int]
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WHEEL = re.compile(r"[A-Za-z0-9_.+!-]{1,240}\.whl")  # a file name, not a path
-_ADDRESS = re.compile(r"https?://[!-~]+")  # no spaces: it becomes a word of a requirement
+# no spaces: it becomes a word of a requirement
+_ADDRESS = re.compile(r"https?://[!-~]+")
 _CPYTHON = re.compile(r"cp([23])(\d{1,3})", re.ASCII)
 _SECONDS = 30.0  # to read a page
 _LARGEST_HTML = 32 << 20  # bytes
@@ -37,7 +45,10 @@ _PART = 1 << 10  # characters that are parsed between two looks at the clock
 _LONGEST_TAG = 1 << 16  # characters
 _MOST_OPEN = 100  # links inside each other
 _PUBLIC_INDEX = "https://pypi.org/simple/"
-_ADVICE = "Installed releases and `path:DIR` work without it; set TRIAGE_INDEX_URL to another index"
+_ADVICE = (
+    "Installed releases and `path:DIR` work without it; set TRIAGE_INDEX_URL to "
+    "another index"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +81,18 @@ class Release:
 
 
 def index_url() -> str:
-    """Return the index of TRIAGE_INDEX_URL, uv's settings or pip's settings, in this order; else the public one."""
-    named = (os.environ.get(name) for name in ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"))
+    """Return the index of TRIAGE_INDEX_URL, uv's settings or pip's settings, in this
+    order; else the public one.
+    """
+    named = (
+        os.environ.get(name)
+        for name in (
+            "TRIAGE_INDEX_URL",
+            "UV_DEFAULT_INDEX",
+            "UV_INDEX_URL",
+            "PIP_INDEX_URL",
+        )
+    )
     return next(filter(None, (*named, _uv_setting(), *_pip_settings())), _PUBLIC_INDEX)
 
 
@@ -84,14 +105,20 @@ def _uv_setting() -> str | None:
         settings = tomllib.loads(text)
     except (OSError, ValueError):
         return None
-    defaults = [entry.get("url") for entry in settings.get("index", []) if entry.get("default")]
+    defaults = [
+        entry.get("url") for entry in settings.get("index", []) if entry.get("default")
+    ]
     return next(iter(defaults), None) or settings.get("index-url")
 
 
 def _pip_settings() -> Iterator[str | None]:
     named = os.environ.get("PIP_CONFIG_FILE")
     user = _user_settings() / "pip" / "pip.conf"
-    for path in [Path(named)] if named else [user, Path.home() / ".pip" / "pip.conf", Path("/etc/pip.conf")]:
+    for path in (
+        [Path(named)]
+        if named
+        else [user, Path.home() / ".pip" / "pip.conf", Path("/etc/pip.conf")]
+    ):
         with suppress(OSError, ValueError):
             text = path.read_text("utf-8")
             import configparser
@@ -108,7 +135,9 @@ def _user_settings() -> Path:
 
 @dataclass(frozen=True)
 class Index:
-    """A package index in the simple format, or a page of links. Its last answer is stored and used when the network fails."""
+    """A package index in the simple format, or a page of links. Its last answer is
+    stored and used when the network fails.
+    """
 
     workspace: Workspace
     url: str = field(default_factory=index_url)
@@ -116,22 +145,32 @@ class Index:
     is_page: bool = False
     nightly: bool = False
     """Whether it lists nightlies."""
-    _answers: dict[tuple[str, Sequence[PythonVersion]], tuple[Release, ...]] = field(default_factory=dict, repr=False)
+    _answers: dict[tuple[str, Sequence[PythonVersion]], tuple[Release, ...]] = field(
+        default_factory=dict, repr=False
+    )
 
-    def releases(self, distribution: str, pythons: Sequence[PythonVersion] = ()) -> tuple[Release, ...]:
-        """Return all versions with a wheel for this platform, oldest first, yanked and pre-releases included.
+    def releases(
+        self, distribution: str, pythons: Sequence[PythonVersion] = ()
+    ) -> tuple[Release, ...]:
+        """Return all versions with a wheel for this platform, oldest first, yanked and
+        pre-releases included.
 
-        `pythons` are the Python versions whose wheels are wanted, best first (default: this program's). For a release that has
-        none of them, another wheel is chosen.
+        `pythons` are the Python versions whose wheels are wanted, best first (default:
+        this program's). For a release that has none of them, another wheel is chosen.
 
-        EnvironmentFailure when the index does not have the distribution, or cannot be reached and never was.
+        EnvironmentFailure when the index does not have the distribution, or cannot be
+        reached and never was.
         """
         key = (distribution, tuple(pythons))
         if key not in self._answers:
             from packaging.utils import canonicalize_name
 
-            page = self.url if self.is_page else f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
-            state, kept = self.workspace.state("listed wheels"), f"{distribution} {without_password(page)}"
+            if self.is_page:
+                page = self.url
+            else:
+                page = f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
+            state = self.workspace.state("listed wheels")
+            kept = f"{distribution} {without_password(page)}"
             try:
                 listed = self._read(page, distribution, pythons)
                 if listed:
@@ -141,18 +180,30 @@ class Index:
                 with suppress(TypeError):  # stored by another version of the program
                     listed = [Release(**entry) for entry in state.get(kept) or ()]
                 if not listed:
-                    advice = "releases need no list of nightlies" if self.is_page else _ADVICE
+                    if self.is_page:
+                        advice = "releases need no list of nightlies"
+                    else:
+                        advice = _ADVICE
                     raise EnvironmentFailure(f"{error}. {advice}") from error
-                self.workspace.progress.note(f"{error}; using the list from the last time")
+                self.workspace.progress.note(
+                    f"{error}; using the list from the last time"
+                )
             self._answers[key] = tuple(listed)
         return self._answers[key]
 
-    def _read(self, page: str, distribution: str, pythons: Sequence[PythonVersion]) -> list[Release]:
+    def _read(
+        self, page: str, distribution: str, pythons: Sequence[PythonVersion]
+    ) -> list[Release]:
         from pypi_simple import ACCEPT_JSON_PREFERRED
 
-        shown = without_password(page) if self.is_page else f"the package index {without_password(self.url)}"
+        if self.is_page:
+            shown = without_password(page)
+        else:
+            shown = f"the package index {without_password(self.url)}"
         try:
-            answer = Web(self.workspace, tries=2).get(page, accept=ACCEPT_JSON_PREFERRED)
+            answer = Web(self.workspace, tries=2).get(
+                page, accept=ACCEPT_JSON_PREFERRED
+            )
         except EnvironmentFailure as error:
             raise EnvironmentFailure(f"cannot read {shown}: {error}") from error
         if answer.status_code == 404:
@@ -164,14 +215,21 @@ class Index:
             wheels = _in_time(_wheels(answer.url, kind, answer.content, distribution))
             return _choose_wheels(wheels, distribution, pythons, nightly=self.nightly)
         except Exception as error:  # the parsers of HTML raise more than they document
-            reason = " ".join((str(error).strip() or type(error).__name__).splitlines()[:3])
-            raise unusable(answer.url, f"it is not a page of links: {reason[:300]}") from error
+            reason = " ".join(
+                (str(error).strip() or type(error).__name__).splitlines()[:3]
+            )
+            raise unusable(
+                answer.url, f"it is not a page of links: {reason[:300]}"
+            ) from error
 
 
-def _wheels(url: str, kind: str, content: bytes, distribution: str) -> Iterable[DistributionPackage]:
+def _wheels(
+    url: str, kind: str, content: bytes, distribution: str
+) -> Iterable[DistributionPackage]:
     """Return the wheels that a page in JSON or HTML lists. kind: its content type.
 
-    Files with other names are left out before pypi-simple reads them, because a name of 40 kB takes it minutes.
+    Files with other names are left out before pypi-simple reads them, because a name of
+    40 kB takes it minutes.
     """
     from pypi_simple import DistributionPackage, ProjectPage
 
@@ -184,7 +242,9 @@ def _wheels(url: str, kind: str, content: bytes, distribution: str) -> Iterable[
 
 
 def _links(url: str, content: bytes) -> Iterator[Link]:
-    """Yield the links of a page. The parser gets it in parts, because unclosed tags and nested links take it quadratic time."""
+    """Yield the links of a page. The parser gets it in parts, because unclosed tags and
+    nested links take it quadratic time.
+    """
     from pypi_simple.html_stream import LinkParser
 
     text, parser = content.decode("utf-8", "replace"), LinkParser(url)
@@ -192,7 +252,10 @@ def _links(url: str, content: bytes) -> Iterator[Link]:
         raise ValueError(f"it has more than {_LARGEST_HTML >> 20} MiB")
     for begin in _in_time(range(0, len(text), _PART)):
         parser.feed(text[begin : begin + _PART])
-        if len(parser.rawdata) > _LONGEST_TAG or len(parser.link_tag_stack) > _MOST_OPEN:
+        if (
+            len(parser.rawdata) > _LONGEST_TAG
+            or len(parser.link_tag_stack) > _MOST_OPEN
+        ):
             raise ValueError("it has a tag without an end")
         yield from parser.fetch_links()
 
@@ -202,7 +265,9 @@ def _in_time(items: Iterable[T]) -> Iterator[T]:
     until = time.monotonic() + (network_seconds() or _SECONDS)
     for item in items:
         if time.monotonic() > until:
-            raise ValueError("reading it takes too long; TRIAGE_NETWORK_TIMEOUT=5m allows more time")
+            raise ValueError(
+                "reading it takes too long; TRIAGE_NETWORK_TIMEOUT=5m allows more time"
+            )
         yield item
 
 
@@ -210,9 +275,17 @@ def newest_wheel(names: Iterable[str], distribution: str) -> Release | None:
     """Return the newest wheel of `distribution` for this platform among file names."""
     from pypi_simple import DistributionPackage
 
-    entries = ({"filename": name, "url": f"https://localhost/{name}", "hashes": {}} for name in names if _WHEEL.fullmatch(name))
-    chosen = _choose_wheels(map(DistributionPackage.from_json_data, entries), distribution)
-    return chosen[-1] if chosen else None
+    entries = (
+        {"filename": name, "url": f"https://localhost/{name}", "hashes": {}}
+        for name in names
+        if _WHEEL.fullmatch(name)
+    )
+    chosen = _choose_wheels(
+        map(DistributionPackage.from_json_data, entries), distribution
+    )
+    if chosen:
+        return chosen[-1]
+    return None
 
 
 def _choose_wheels(
@@ -224,8 +297,8 @@ def _choose_wheels(
 ) -> list[Release]:
     """Return one wheel of each version for this platform, oldest version first.
 
-    Without `pythons` our own Python's wheel is preferred because only there an importer written in Python can run; the native
-    compiler in any of them is the same.
+    Without `pythons` our own Python's wheel is preferred because only there an importer
+    written in Python can run; the native compiler in any of them is the same.
     """
     from packaging.specifiers import SpecifierSet
     from packaging.tags import sys_tags
@@ -242,16 +315,23 @@ def _choose_wheels(
             bounds = SpecifierSet(package.requires_python or "")
         except ValueError:  # of both parsers
             continue
-        if name != canonicalize_name(distribution) or not _ADDRESS.fullmatch(package.url):
+        if name != canonicalize_name(distribution) or not _ADDRESS.fullmatch(
+            package.url
+        ):
             continue
-        allowed = [python for python in wanted if bounds.contains("{}.{}.99".format(*python))]
+        allowed = [
+            python for python in wanted if bounds.contains("{}.{}.99".format(*python))
+        ]
         python = _python_of(tags, platforms, allowed)
         if python is None:
             continue
         rank = (-wanted.index(python) if python in wanted else -len(wanted), python)
         if version in best and rank <= best[version][0]:
             continue
-        uploaded = package.upload_time.date().isoformat() if package.upload_time else None
+        if package.upload_time:
+            uploaded = package.upload_time.date().isoformat()
+        else:
+            uploaded = None
         release = Release(
             distribution,
             version=str(version),
@@ -268,21 +348,31 @@ def _choose_wheels(
 
 
 def _digest_of(package: DistributionPackage) -> str | None:
-    """Return the announced sha256. ValueError when it is not one: it becomes a part of a folder's name."""
+    """Return the announced sha256. ValueError when it is not one: it becomes a part of
+    a folder's name.
+    """
     digest = (package.digests or {}).get("sha256")
     if digest is not None and not _SHA256.fullmatch(digest.lower()):
         raise ValueError(f"the sha256 of {package.filename} is {digest[:80]!r}")
     return digest and digest.lower()
 
 
-def _python_of(tags: Iterable[Tag], platforms: set[str], wanted: Sequence[PythonVersion]) -> PythonVersion | None:
-    """Return the Python to run a wheel with, a wanted one if possible, or None if the wheel is not for this platform."""
+def _python_of(
+    tags: Iterable[Tag], platforms: set[str], wanted: Sequence[PythonVersion]
+) -> PythonVersion | None:
+    """Return the Python to run a wheel with, a wanted one if possible, or None if the
+    wheel is not for this platform.
+    """
     for tag in tags:
-        if tag.platform not in platforms or tag.abi.endswith("t"):  # uv needs another request for free-threaded builds
+        # uv needs another request for free-threaded builds
+        if tag.platform not in platforms or tag.abi.endswith("t"):
             continue
-        if version := _CPYTHON.fullmatch(tag.interpreter):
+        version = _CPYTHON.fullmatch(tag.interpreter)
+        if version:
             exact = (int(version[1]), int(version[2]))
-            later = (python for python in wanted if python >= exact and tag.abi == "abi3")
+            later = (
+                python for python in wanted if python >= exact and tag.abi == "abi3"
+            )
             return next(later, exact)
         if tag.interpreter.startswith("py3"):
             return next(iter(wanted), None)

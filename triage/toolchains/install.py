@@ -1,4 +1,6 @@
-"""The install cache: the folder of installed toolchains, each complete or installed again, and pruning it."""
+"""The install cache: the folder of installed toolchains, each complete or installed
+again, and pruning it.
+"""
 
 from __future__ import annotations
 
@@ -34,29 +36,51 @@ from triage.toolchains.index import Index, Release, index_url
 from triage.toolchains.web import host_of, network_seconds, without_password
 
 MANIFEST = "toolchain.json"
-USE = ".used"  # its time of change is the last use; a lock on it means that a process uses the toolchain
+# its time of change is the last use; a lock on it means that a process uses the
+# toolchain
+USE = ".used"
 PLAIN_WHEEL = Wheel()
 BUILDERS = "builders/*/[0-9]*"
 _TOOLCHAINS = "toolchains/[!.]*"
 _COMPILED = "__pycache__"
-_DAMAGED = (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError)  # reading a manifest raises
+# reading a manifest raises
+_DAMAGED = (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError)
 
 
-def folder_of(toolchains: Path, release: Release, packaging: Packaging = PLAIN_WHEEL) -> Path:
-    """Return the folder of a release: readable, and different for each content of one version."""
-    mark = release.sha256[:12] if release.sha256 else "unhashed"
-    return toolchains / f"{_prefix(release.distribution, packaging)}-{release.version}-{mark}"
+def folder_of(
+    toolchains: Path, release: Release, packaging: Packaging = PLAIN_WHEEL
+) -> Path:
+    """Return the folder of a release: readable, and different for each content of one
+    version.
+    """
+    if release.sha256:
+        mark = release.sha256[:12]
+    else:
+        mark = "unhashed"
+    return (
+        toolchains
+        / f"{_prefix(release.distribution, packaging)}-{release.version}-{mark}"
+    )
 
 
 def installed(
-    toolchains: Path, distribution: str, packaging: Packaging = PLAIN_WHEEL, version: str | None = None
+    toolchains: Path,
+    distribution: str,
+    packaging: Packaging = PLAIN_WHEEL,
+    version: str | None = None,
 ) -> list[Release]:
-    """Return the releases with an intact install, oldest version first; `version`: only those of one."""
+    """Return the releases with an intact install, oldest version first; `version`: only
+    those of one.
+    """
     found = []
     for folder in toolchains.glob(f"{_prefix(distribution, packaging)}-[0-9]*"):
         with suppress(*_DAMAGED):
-            stored = json.loads((folder / MANIFEST).read_text())["release"] | {"distribution": distribution}
-            release = Release(**{name: stored[name] for name in Release.__slots__ if name in stored})
+            stored = json.loads((folder / MANIFEST).read_text())["release"] | {
+                "distribution": distribution
+            }
+            release = Release(
+                **{name: stored[name] for name in Release.__slots__ if name in stored}
+            )
             parsed = Version(release.version)
             if (version is None or parsed == Version(version)) and is_intact(folder):
                 found.append((parsed, release))
@@ -71,25 +95,41 @@ def _prefix(distribution: str, packaging: Packaging) -> str:
         case Environment(()):
             return f"venv-{distribution}"
         case Environment(companions):
-            return f"venv-{distribution}-with-{blake2b(' '.join(companions).encode(), digest_size=4).hexdigest()}"
+            return (
+                f"venv-{distribution}-with-"
+                f"{blake2b(' '.join(companions).encode(), digest_size=4).hexdigest()}"
+            )
 
 
 def is_intact(folder: Path) -> bool:
-    """Whether an install is complete: it has a manifest, and every file has the size that it was installed with.
+    """Whether an install is complete: it has a manifest, and every file has the size
+    that it was installed with.
 
     Python's cache of compiled modules does not count, because programs write it.
     """
     try:
         sizes = json.loads((folder / MANIFEST).read_text())["files"]
-        kept = {name: size for name, size in sizes.items() if _COMPILED not in Path(name).parts}
-        return bool(kept) and all((folder / name).stat().st_size == size for name, size in kept.items())
+        kept = {
+            name: size
+            for name, size in sizes.items()
+            if _COMPILED not in Path(name).parts
+        }
+        return bool(kept) and all(
+            (folder / name).stat().st_size == size for name, size in kept.items()
+        )
     except _DAMAGED:
         return False
 
 
 def _sizes(root: Path) -> dict[str, int]:
-    """Return the files that make an install complete: those that its wheels list, or all files of another toolchain."""
-    paths = [path for path in root.rglob("*") if _COMPILED not in path.parts and path.is_file()]
+    """Return the files that make an install complete: those that its wheels list, or
+    all files of another toolchain.
+    """
+    paths = [
+        path
+        for path in root.rglob("*")
+        if _COMPILED not in path.parts and path.is_file()
+    ]
     listed = {
         os.path.normpath(path.parent.parent / row[0])
         for path in paths
@@ -97,15 +137,27 @@ def _sizes(root: Path) -> dict[str, int]:
         for row in csv.reader(path.read_text("utf-8", "replace").splitlines())
         if row
     }
-    listed |= {str(root / "bin" / "python")} if listed else set()
-    return {str(path.relative_to(root)): path.stat().st_size for path in paths if not listed or str(path) in listed}
+    if listed:
+        listed |= {str(root / "bin" / "python")}
+    return {
+        str(path.relative_to(root)): path.stat().st_size
+        for path in paths
+        if not listed or str(path) in listed
+    }
 
 
-def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path, Path], Release | None]) -> Path:
-    """Return the intact folder `name` of the cache, filled if it is missing or damaged. `what` is the toolchain in messages.
+def fill_folder(
+    workspace: Workspace,
+    name: str,
+    what: str,
+    fill: Callable[[Path, Path], Release | None],
+) -> Path:
+    """Return the intact folder `name` of the cache, filled if it is missing or damaged.
+    `what` is the toolchain in messages.
 
-    `fill` is called as fill(root, scratch). It puts the files into `root`, which is moved afterwards, and may use `scratch`,
-    which is removed. Where it returns a release, the folder counts as an install of it. Its errors leave no files. Other
+    `fill` is called as fill(root, scratch). It puts the files into `root`, which is
+    moved afterwards, and may use `scratch`, which is removed. Where it returns a
+    release, the folder counts as an install of it. Its errors leave no files. Other
     processes that need the same folder wait.
     """
     toolchains = workspace.toolchains
@@ -127,7 +179,10 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
                 scratch.mkdir()
                 release = fill(root, scratch)
                 files = _sizes(root)
-                manifest = {"files": files} if release is None else {"release": asdict(release), "files": files}
+                if release is None:
+                    manifest = {"files": files}
+                else:
+                    manifest = {"release": asdict(release), "files": files}
                 with (root / MANIFEST).open("w") as sink:
                     json.dump(manifest, sink)
                     sink.flush()
@@ -139,7 +194,9 @@ def fill_folder(workspace: Workspace, name: str, what: str, fill: Callable[[Path
 
 
 def sweep(home: Path) -> None:
-    """Remove what killed processes left while they installed or pruned: folders whose lock nobody holds."""
+    """Remove what killed processes left while they installed or pruned: folders whose
+    lock nobody holds.
+    """
     for path in (*home.glob("toolchains/.*.*"), *home.glob("builders/*/.*.*")):
         if path.suffix in (".staging", ".doomed"):
             with suppress(OSError), _locked_now(path.with_suffix(".lock")):
@@ -152,7 +209,9 @@ def _locked_now(path: Path) -> IO[bytes]:
 
 
 def mark_used(folder: Path, stop: threading.Event) -> IO[bytes]:
-    """Mark a toolchain as used now; no other process prunes it until the returned file is closed, or this process ends."""
+    """Mark a toolchain as used now; no other process prunes it until the returned file
+    is closed, or this process ends.
+    """
     with disk_errors(f"use {folder}"):
         lock = lock_file(folder / USE, fcntl.LOCK_SH, stop)
         os.utime(folder / USE)
@@ -173,21 +232,29 @@ class StoredToolchain:
 
 
 def stored(home: Path, pattern: str = _TOOLCHAINS) -> list[StoredToolchain]:
-    """Return all toolchains in a home, or all builders for the pattern `BUILDERS`, least recently used first."""
+    """Return all toolchains in a home, or all builders for the pattern `BUILDERS`,
+    least recently used first.
+    """
     entries = []
     for folder in home.glob(pattern):
         if folder.is_dir():
             intact = pattern == BUILDERS or is_intact(folder)
-            entries.append(StoredToolchain(folder, bytes_below(folder), _last_use(folder), intact))
+            entries.append(
+                StoredToolchain(folder, bytes_below(folder), _last_use(folder), intact)
+            )
     return sorted(entries, key=lambda entry: (entry.used, entry.folder))
 
 
 def prune(home: Path, keep: int, *, dry_run: bool = False) -> list[StoredToolchain]:
-    """Remove the least recently used toolchains and builders until at most `keep` bytes are left, and return them.
+    """Remove the least recently used toolchains and builders until at most `keep` bytes
+    are left, and return them.
 
     Damaged ones go first, those in use stay.
     """
-    entries = sorted([*stored(home), *stored(home, BUILDERS)], key=lambda entry: (entry.intact, entry.used))
+    entries = sorted(
+        [*stored(home), *stored(home, BUILDERS)],
+        key=lambda entry: (entry.intact, entry.used),
+    )
     total = sum(entry.bytes for entry in entries)
     removed: list[StoredToolchain] = []
     for entry in entries:
@@ -200,15 +267,24 @@ def prune(home: Path, keep: int, *, dry_run: bool = False) -> list[StoredToolcha
 
 
 def _remove(folder: Path, *, dry_run: bool) -> bool:
-    """Remove a folder, unless `dry_run`; return whether it was there and nobody uses it."""
-    lock, doomed = (folder.with_name(f".{folder.name}.{suffix}") for suffix in ("lock", "doomed"))
+    """Remove a folder, unless `dry_run`; return whether it was there and nobody uses
+    it.
+    """
+    lock, doomed = (
+        folder.with_name(f".{folder.name}.{suffix}") for suffix in ("lock", "doomed")
+    )
     try:
-        with disk_errors(f"remove {folder}"), _locked_now(lock), _locked_now(folder / USE):
+        with (
+            disk_errors(f"remove {folder}"),
+            _locked_now(lock),
+            _locked_now(folder / USE),
+        ):
             if dry_run:
                 return True
             remove_tree(doomed)
             folder.rename(doomed)  # gone at once for every other process
-    except (BlockingIOError, FileNotFoundError):  # another process uses it, or has removed it
+    # another process uses it, or has removed it
+    except (BlockingIOError, FileNotFoundError):
         return False
     remove_tree(doomed)
     return True
@@ -234,57 +310,98 @@ def _last_use(folder: Path) -> float:
 _LARGEST_INSTALL = 32 << 30  # bytes of an install and uv's cache
 _UV_TIMEOUT = 3600.0  # seconds; a slow network may need them
 _TICKS = 4  # of a run between updates of the installed size
-_SIBLINGS = timedelta(days=3)  # packages that are released together are uploaded one after another
+# packages that are released together are uploaded one after another
+_SIBLINGS = timedelta(days=3)
 _ONNX = ("onnx>=1.17,<2", "protobuf>=4.25")
-# The package cannot be installed here, today or tomorrow; other errors of uv may be the network's.
+# The package cannot be installed here, today or tomorrow; other errors of uv may be the
+# network's.
 _PERMANENT = re.compile(
-    r"No solution found|are unsatisfiable|no usable wheels|no wheels|client error \(4(04|10) |Hash mismatch|"
-    r"\bzip\b|\barchive\b|dist-info|`?METADATA|`?WHEEL|wheel filename|does not match|larger than",
+    r"No solution found|are unsatisfiable|no usable wheels|no wheels|client error "
+    r"\(4(04|10) |Hash mismatch|"
+    r"\bzip\b|\barchive\b|dist-info|`?METADATA|`?WHEEL|wheel filename|does not "
+    r"match|larger than",
     re.IGNORECASE,
 )
 
 
-def install(workspace: Workspace, release: Release, index: str, packaging: Packaging = PLAIN_WHEEL) -> Path:
-    """Return the folder of an installed release. Install it if it is missing or damaged. Safe next to other processes.
+def install(
+    workspace: Workspace,
+    release: Release,
+    index: str,
+    packaging: Packaging = PLAIN_WHEEL,
+) -> Path:
+    """Return the folder of an installed release. Install it if it is missing or
+    damaged. Safe next to other processes.
 
     `index` is the address of the index, with the user and password for its files.
 
     Raises:
         EnvironmentFailure: the wheel cannot be downloaded, or the disk is full.
-        Unobtainable: the wheel is gone, damaged or not the announced one, no interpreter here runs it, or its dependencies
-            conflict.
+        Unobtainable: the wheel is gone, damaged or not the announced one, no
+            interpreter here runs it, or its dependencies conflict.
     """
     name = f"{release.distribution} {release.version}"
 
     def fill(root: Path, scratch: Path) -> Release:
-        digest = f" --hash=sha256:{release.sha256}" if release.sha256 else ""
-        wheel, uv = f"{release.distribution} @ {release.url}{digest}", Uv(workspace, root, scratch, index)
-        if packaging != PLAIN_WHEEL and (program := interpreter(version_of(release.python))) is None:
-            raise Unobtainable(f"{name} needs Python {release.python}, which is not installed here")
+        if release.sha256:
+            digest = f" --hash=sha256:{release.sha256}"
+        else:
+            digest = ""
+        wheel = f"{release.distribution} @ {release.url}{digest}"
+        uv = Uv(workspace, root, scratch, index)
+        if packaging != PLAIN_WHEEL:
+            program = interpreter(version_of(release.python))
+            if program is None:
+                raise Unobtainable(
+                    f"{name} needs Python {release.python}, which is not installed here"
+                )
         if not isinstance(packaging, Environment):
             uv.unpack(f"{name} from {host_of(release.url)}", wheel, release.python)
             return release
-        # The environment may be moved, because the install cache moves complete folders.
-        words = ("--relocatable", "--no-project", "--no-config", "--clear", "--python", str(program), str(root))
+        # The environment may be moved, because the install cache moves complete
+        # folders.
+        words = (
+            "--relocatable",
+            "--no-project",
+            "--no-config",
+            "--clear",
+            "--python",
+            str(program),
+            str(root),
+        )
         uv.run(f"Python for {name}", "venv", *words)
-        lines, into = [wheel, *packaging.companions_of(release.version)], ("--python", str(root / "bin" / "python"))
+        lines = [wheel, *packaging.companions_of(release.version)]
+        into = ("--python", str(root / "bin" / "python"))
         what = f"{name} with its dependencies from {host_of(index)}"
-        if release.date is not None:  # every install of the release gets the dependencies of its day
+        # every install of the release gets the dependencies of its day
+        if release.date is not None:
             until = date.fromisoformat(release.date) + _SIBLINGS
-            # An index may have no dates for some files, which uv excludes then. Today's dependencies are better than none.
+            # An index may have no dates for some files, which uv excludes then. Today's
+            # dependencies are better than none.
             with suppress(Unobtainable):
-                uv.pip(what, lines, *into, "--exclude-newer", f"{until.isoformat()}T00:00:00Z")
+                uv.pip(
+                    what,
+                    lines,
+                    *into,
+                    "--exclude-newer",
+                    f"{until.isoformat()}T00:00:00Z",
+                )
                 return release
         uv.pip(what, lines, *into)
         return release
 
-    return fill_folder(workspace, folder_of(workspace.toolchains, release, packaging).name, name, fill)
+    return fill_folder(
+        workspace, folder_of(workspace.toolchains, release, packaging).name, name, fill
+    )
 
 
-def install_companion(workspace: Workspace, package: str, version: str, index: Index) -> Path:
+def install_companion(
+    workspace: Workspace, package: str, version: str, index: Index
+) -> Path:
     """Return the folder of a package that is released with a compiler.
 
-    It has the compiler's version or, if the package lacks a patch release, the newest one before it.
+    It has the compiler's version or, if the package lacks a patch release, the newest
+    one before it.
 
     Raises:
         Unobtainable: the index has none.
@@ -297,20 +414,29 @@ def install_companion(workspace: Workspace, package: str, version: str, index: I
             release
             for release in index.releases(package)
             if not release.yanked
-            and ((patch := Version(release.version)) == wanted or not wanted.is_prerelease)
+            and (
+                (patch := Version(release.version)) == wanted
+                or not wanted.is_prerelease
+            )
             and patch <= wanted
             and patch.release[:2] == wanted.release[:2]
         ]
         if not patches:
-            raise Unobtainable(f"there is no {package} {version} at {without_password(index.url)}")
-    return install(workspace, max(patches, key=lambda patch: Version(patch.version)), index.url)
+            raise Unobtainable(
+                f"there is no {package} {version} at {without_password(index.url)}"
+            )
+    return install(
+        workspace, max(patches, key=lambda patch: Version(patch.version)), index.url
+    )
 
 
 def provide_onnx(workspace: Workspace) -> Path | None:
-    """Make the package `onnx` importable in this process; return the folder that other processes need in PYTHONPATH.
+    """Make the package `onnx` importable in this process; return the folder that other
+    processes need in PYTHONPATH.
 
-    Only ONNX models need it, so that it is installed at the first one. None means that it is installed next to this program.
-    Raises EnvironmentFailure if it cannot be installed.
+    Only ONNX models need it, so that it is installed at the first one. None means that
+    it is installed next to this program. Raises EnvironmentFailure if it cannot be
+    installed.
     """
     folder = workspace.home / "python" / f"onnx-{sys.implementation.cache_tag}"
     if str(folder) in sys.path:
@@ -323,7 +449,9 @@ def provide_onnx(workspace: Workspace) -> Path | None:
             with TemporaryDirectory(dir=folder.parent) as scratch:
                 packages = Path(scratch) / "packages"
                 uv = Uv(workspace, packages, Path(scratch), index_url())
-                uv.pip("onnx", _ONNX, "--python", sys.executable, "--target", str(packages))
+                uv.pip(
+                    "onnx", _ONNX, "--python", sys.executable, "--target", str(packages)
+                )
                 packages.rename(folder)
     sys.path.append(str(folder))
     invalidate_caches()
@@ -343,29 +471,66 @@ class Uv:
     """The default index (empty: that of uv's settings)."""
 
     def unpack(self, name: str, requirement: str, python: str) -> None:
-        """Install one wheel without its dependencies. It need not be for this program's Python."""
-        self.pip(name, [requirement], "--no-deps", "--target", str(self.root), "--python-version", python)
+        """Install one wheel without its dependencies. It need not be for this program's
+        Python.
+        """
+        self.pip(
+            name,
+            [requirement],
+            "--no-deps",
+            "--target",
+            str(self.root),
+            "--python-version",
+            python,
+        )
 
     def pip(self, name: str, requirements: Sequence[str], *words: str) -> None:
         """Install packages; `words` say where."""
-        (self.scratch / "requirements.txt").write_text("".join(f"{line}\n" for line in requirements))
-        # uv links files from its cache. The cache is removed with the scratch folder, so that damage to an install damages no
-        # copy that others are made from, and pruning frees the space.
-        options = ["--only-binary", ":all:", "--cache-dir", str(self.scratch / "cache"), "--no-progress", "--color", "never"]
-        self.run(name, "pip", "install", *options, *words, "-r", str(self.scratch / "requirements.txt"))
+        (self.scratch / "requirements.txt").write_text(
+            "".join(f"{line}\n" for line in requirements)
+        )
+        # uv links files from its cache. The cache is removed with the scratch folder,
+        # so that damage to an install damages no copy that others are made from, and
+        # pruning frees the space.
+        options = [
+            "--only-binary",
+            ":all:",
+            "--cache-dir",
+            str(self.scratch / "cache"),
+            "--no-progress",
+            "--color",
+            "never",
+        ]
+        self.run(
+            name,
+            "pip",
+            "install",
+            *options,
+            *words,
+            "-r",
+            str(self.scratch / "requirements.txt"),
+        )
 
     def run(self, name: str, *words: str) -> None:
-        """Run uv. `name` is what it installs, in messages; uv's reason decides between EnvironmentFailure and Unobtainable."""
+        """Run uv. `name` is what it installs, in messages; uv's reason decides between
+        EnvironmentFailure and Unobtainable.
+        """
         ticks, timeout = count(), network_seconds() or _UV_TIMEOUT
 
         def watch_size() -> None:
             if next(ticks) % _TICKS == 0:
                 size = bytes_below(self.root.parent)
                 if size > _LARGEST_INSTALL:
-                    raise EnvironmentFailure(f"cannot install {name}: it has more than {_LARGEST_INSTALL >> 30} GiB")
+                    raise EnvironmentFailure(
+                        f"cannot install {name}: it has more than "
+                        f"{_LARGEST_INSTALL >> 30} GiB"
+                    )
                 task.describe(f"install {name}  {size >> 20} MiB")
 
-        with self.workspace.progress.task(f"install {name}") as task, Log(self.scratch / "uv.log") as log:
+        with (
+            self.workspace.progress.task(f"install {name}") as task,
+            Log(self.scratch / "uv.log") as log,
+        ):
             execution = run(
                 [uv_program(), *words],
                 unlimited(timeout),
@@ -379,27 +544,43 @@ class Uv:
         if execution.ok:
             return
         if execution.ending is Ending.TIMED_OUT:
-            raise EnvironmentFailure(f"cannot install {name}: it takes more than {timeout:.0f} s")
+            raise EnvironmentFailure(
+                f"cannot install {name}: it takes more than {timeout:.0f} s"
+            )
         reason = _reason(log.path)
         if "No space left" in reason:
             raise EnvironmentFailure(
-                f"cannot install {name}: no space left on the disk of {self.workspace.toolchains}. "
-                "`triage toolchains prune --keep 2GiB` frees some; TRIAGE_HOME selects another disk."
+                f"cannot install {name}: no space left on the disk of "
+                f"{self.workspace.toolchains}. `triage toolchains prune --keep 2GiB` "
+                "frees some; TRIAGE_HOME selects another disk."
             )
-        error = Unobtainable if _PERMANENT.search(reason) else EnvironmentFailure
-        raise error(f"cannot install {name}: {reason}")
+        if _PERMANENT.search(reason):
+            raise Unobtainable(f"cannot install {name}: {reason}")
+        raise EnvironmentFailure(f"cannot install {name}: {reason}")
 
     def _indexes(self) -> dict[str, str]:
-        """Return uv's settings: an index of nightlies lacks their dependencies, which come from the usual one."""
+        """Return uv's settings: an index of nightlies lacks their dependencies, which
+        come from the usual one.
+        """
         usual = index_url()
         if not self.index or self.index == usual:
-            return {"UV_DEFAULT_INDEX": self.index} if self.index else {}
+            if self.index:
+                return {"UV_DEFAULT_INDEX": self.index}
+            return {}
         return {"UV_DEFAULT_INDEX": usual, "UV_INDEX": self.index}
 
 
 def _reason(log: Path) -> str:
     text = log.read_text("utf-8", "replace")
-    text = re.sub(r"(: | @ | for url )\(?https?://[^\s`)]+\)?", "", text)  # the caller names the server
+    # the caller names the server
+    text = re.sub(r"(: | @ | for url )\(?https?://[^\s`)]+\)?", "", text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    reasons = [line for line in lines if not line.lower().startswith(("warning", "using", "resolved", "downloading"))]
-    return "; ".join(re.sub("^(error|cause): ", "", line) for line in reasons[-6:])[:600] or "uv gave no reason"
+    reasons = [
+        line
+        for line in lines
+        if not line.lower().startswith(("warning", "using", "resolved", "downloading"))
+    ]
+    return (
+        "; ".join(re.sub("^(error|cause): ", "", line) for line in reasons[-6:])[:600]
+        or "uv gave no reason"
+    )

@@ -39,13 +39,18 @@ from triage.toolchains.web import without_password
 if TYPE_CHECKING:
     from triage.toolchains.sources.wheels import Wheels
 
-_FORMS = "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
+_FORMS = (
+    "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or "
+    "`path:DIR-OR-BINARY`"
+)
 _DAY = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)")
 
 
 def parse_rev(text: str) -> tuple[str, str]:
-    """Return the kind of a REV without its family (`version`, `latest`, `previous`, `installed`, `path` or `nightly`), and its
-    value: the version, the path, or the day of a nightly. BadInput when the text is not a REV.
+    """Return the kind of a REV without its family (`version`, `latest`, `previous`,
+    `installed`, `path` or `nightly`), and its
+    value: the version, the path, or the day of a nightly. BadInput when the text is not
+    a REV.
     """
     kind, _, value = text.partition(":")
     if kind in ("path", "nightly") and value:
@@ -53,10 +58,18 @@ def parse_rev(text: str) -> tuple[str, str]:
     if text in ("latest", "previous", "installed"):
         return text, ""
     if kind == "commit":
-        raise BadInput(f"{text!r}: a commit needs a clone, which `bisect` and `suspects` take with --repo; use {_FORMS}")
-    if re.match(r"v?\d", text) and (version := parse_version(text)):
-        return "version", str(version)
-    hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
+        raise BadInput(
+            f"{text!r}: a commit needs a clone, which `bisect` and `suspects` take "
+            f"with --repo; use {_FORMS}"
+        )
+    if re.match(r"v?\d", text):
+        version = parse_version(text)
+        if version:
+            return "version", str(version)
+    if Path(text).exists():
+        hint = f" (for a folder write `path:{text}`)"
+    else:
+        hint = ""
     raise BadInput(f"{text!r} is not a revision: write {_FORMS}{hint}")
 
 
@@ -71,8 +84,8 @@ class ToolchainRef:
     path: Path | None = None
     """An installed compiler: a folder, or the binary."""
     bring: Callable[..., Path] | None = field(default=None, compare=False)
-    """Obtains the compiler of a commit, which may take long. With the name of a package, it obtains that package of the same
-    revision. Raises EnvironmentFailure.
+    """Obtains the compiler of a commit, which may take long. With the name of a
+    package, it obtains that package of the same revision. Raises EnvironmentFailure.
     """
 
     @property
@@ -91,7 +104,9 @@ class ToolchainRef:
 
 
 class ToolchainRegistry:
-    """Resolves revisions and obtains their toolchains. Safe to use from several threads."""
+    """Resolves revisions and obtains their toolchains. Safe to use from several
+    threads.
+    """
 
     def __init__(
         self,
@@ -100,9 +115,13 @@ class ToolchainRegistry:
         progress: Progress | None = None,
         stop: threading.Event | None = None,
     ) -> None:
-        """Open the toolchains in a home. Another thread sets `stop` to end downloads and installs."""
+        """Open the toolchains in a home. Another thread sets `stop` to end downloads
+        and installs.
+        """
         self.home = home
-        self.workspace = Workspace(home, progress or Progress(), stop or threading.Event())
+        self.workspace = Workspace(
+            home, progress or Progress(), stop or threading.Event()
+        )
         self.index = Index(self.workspace)
         self._compilers = compilers
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
@@ -112,7 +131,9 @@ class ToolchainRegistry:
         sweep(home)
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        """Return the family's stable releases, oldest first; without a network the installed ones."""
+        """Return the family's stable releases, oldest first; without a network the
+        installed ones.
+        """
         compiler = self._compiler(family)
         try:
             releases = self._listed(compiler)
@@ -120,7 +141,9 @@ class ToolchainRegistry:
             releases = self._installed(compiler)
             if not releases:
                 raise
-            self.workspace.progress.note(f"{error}\nusing only the {len(releases)} installed releases")
+            self.workspace.progress.note(
+                f"{error}\nusing only the {len(releases)} installed releases"
+            )
         return tuple(_ref(family, release) for release in releases if release.is_stable)
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
@@ -130,13 +153,20 @@ class ToolchainRegistry:
             BadInput: the family has none.
             EnvironmentFailure: their page cannot be read and never was.
         """
-        return tuple(_ref(family, release) for release in self._nightlies_of(family).listed().values())
+        return tuple(
+            _ref(family, release)
+            for release in self._nightlies_of(family).listed().values()
+        )
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's installed releases, oldest first. Uses no network."""
-        return tuple(_ref(family, release) for release in self._installed(self._compiler(family)))
+        return tuple(
+            _ref(family, release) for release in self._installed(self._compiler(family))
+        )
 
-    def between(self, family: str, since: str | None, until: str | None) -> tuple[ToolchainRef, ...]:
+    def between(
+        self, family: str, since: str | None, until: str | None
+    ) -> tuple[ToolchainRef, ...]:
         """Return the releases from one to another, both included."""
         releases = self.releases(family)
         names = [ref.revision.name for ref in releases]
@@ -146,13 +176,18 @@ class ToolchainRegistry:
         if until:
             last = self._place(until, family, names)
         if first > last:
-            raise BadInput(f"there is no release of {family} between {since or 'the first'} and {until or 'the newest'}")
+            raise BadInput(
+                f"there is no release of {family} between {since or 'the first'} and "
+                f"{until or 'the newest'}"
+            )
         return releases[first : last + 1]
 
     def _place(self, text: str, family: str, names: Sequence[str]) -> int:
         name = self.resolve(text, family).revision.name
         if name not in names:
-            raise BadInput(f"{text!r} is not a release; both ends of a range of releases must be")
+            raise BadInput(
+                f"{text!r} is not a release; both ends of a range of releases must be"
+            )
         return names.index(name)
 
     def resolve(self, text: str, family: str) -> ToolchainRef:
@@ -160,10 +195,15 @@ class ToolchainRegistry:
 
         Raises:
             BadInput: the REV is spelled wrong, or of another family.
-            EnvironmentFailure: the index has no such release, or there is no such nightly.
+            EnvironmentFailure: the index has no such release, or there is no such
+                nightly.
         """
         # The longest prefix: the name of a family may contain a colon.
-        prefix = max((name for name in self._compilers if text.startswith(f"{name}:")), key=len, default=None)
+        prefix = max(
+            (name for name in self._compilers if text.startswith(f"{name}:")),
+            key=len,
+            default=None,
+        )
         if prefix not in (None, family):
             raise BadInput(f"{text!r} is a revision of {prefix}; name one of {family}")
         match parse_rev(text.removeprefix(f"{prefix}:")):
@@ -175,7 +215,10 @@ class ToolchainRegistry:
             case "latest" | "previous" as kind, _:
                 back, releases = int(kind == "previous"), self.releases(family)
                 if len(releases) <= back:
-                    raise EnvironmentFailure(f"the package index has only {len(releases)} releases of {family}")
+                    raise EnvironmentFailure(
+                        f"the package index has only {len(releases)} releases of "
+                        f"{family}"
+                    )
                 return releases[-1 - back]
             case "nightly", day:
                 return self._nightly_of_day(family, day)
@@ -184,69 +227,120 @@ class ToolchainRegistry:
 
     def _at_version(self, family: str, version: str) -> ToolchainRef:
         compiler, wanted = self._compiler(family), Version(version)
-        # Installs come first: they need no network, and asking the index takes longer than a small compile.
-        for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):  # nightlies are plain wheels
-            if found := installed(self.workspace.toolchains, compiler.distribution, packaging, version):
+        # Installs come first: they need no network, and asking the index takes longer
+        # than a small compile.
+        # nightlies are plain wheels
+        for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):
+            found = installed(
+                self.workspace.toolchains, compiler.distribution, packaging, version
+            )
+            if found:
                 return _ref(family, found[0])
         listed = self._listed(compiler)
-        if found := [release for release in listed if Version(release.version) == wanted]:
+        found = [release for release in listed if Version(release.version) == wanted]
+        if found:
             return _ref(family, found[0])
         if wanted.is_prerelease:  # perhaps a nightly, as reports name it
             with suppress(BadInput, EnvironmentFailure, StopIteration):
-                return next(ref for ref in self.nightlies(family) if ref.revision.name == version)
+                return next(
+                    ref
+                    for ref in self.nightlies(family)
+                    if ref.revision.name == version
+                )
         stable = [release.version for release in listed if not release.prerelease]
         after = bisect_left(stable, wanted, key=Version)
         near = stable[max(0, min(after - 2, len(stable) - 3)) :][:3]
         raise EnvironmentFailure(
-            f"{compiler.distribution} has no release {version} for this platform; the nearest are {', '.join(near) or 'none'}"
+            f"{compiler.distribution} has no release {version} for this platform; the "
+            f"nearest are {', '.join(near) or 'none'}"
         )
 
     def _nightly_of_day(self, family: str, day: str) -> ToolchainRef:
-        """Return the newest nightly of a day, `2025-06-04` or `20250604`, or of all days for `latest`."""
+        """Return the newest nightly of a day, `2025-06-04` or `20250604`, or of all
+        days for `latest`.
+        """
         parts = _DAY.fullmatch(day)
         if parts is None and day != "latest":
-            raise BadInput(f"'nightly:{day}' names no day: write nightly:2025-06-04 or nightly:latest")
-        wanted = "-".join(parts.groups()) if parts else "9999"
-        older = [ref for ref in self.nightlies(family) if ref.revision.date and ref.revision.date <= wanted]
+            raise BadInput(
+                f"'nightly:{day}' names no day: write nightly:2025-06-04 or "
+                "nightly:latest"
+            )
+        if parts:
+            wanted = "-".join(parts.groups())
+        else:
+            wanted = "9999"
+        older = [
+            ref
+            for ref in self.nightlies(family)
+            if ref.revision.date and ref.revision.date <= wanted
+        ]
         if not older or (parts and older[-1].revision.date != wanted):
-            near = f"; the newest before it is of {older[-1].revision.date}" if older else ""
-            raise EnvironmentFailure(f"{without_password(self._nightlies_of(family).index.url)} has no nightly of {day}{near}")
+            if older:
+                near = f"; the newest before it is of {older[-1].revision.date}"
+            else:
+                near = ""
+            raise EnvironmentFailure(
+                f"{without_password(self._nightlies_of(family).index.url)} has no "
+                f"nightly of {day}{near}"
+            )
         return older[-1]
 
     def _nightlies_of(self, family: str) -> Wheels:
-        """Return the nightlies of the project file in the current folder, or of the shipped one."""
+        """Return the nightlies of the project file in the current folder, or of the
+        shipped one.
+        """
         if family not in self._nightlies:
-            from triage.toolchains.sources.project import FILE, find_project  # slow to import
+            # slow to import
+            from triage.toolchains.sources.project import FILE, find_project
 
             project = find_project(family, Path())
             if project.nightlies is None:
                 raise BadInput(f"{project.name} has no nightlies: add them to {FILE}")
-            self._nightlies[family] = project.nightlies.of(self.workspace, project.distribution)
+            self._nightlies[family] = project.nightlies.of(
+                self.workspace, project.distribution
+            )
         return self._nightlies[family]
 
     def _installed(self, compiler: Compiler) -> Sequence[Release]:
-        return installed(self.workspace.toolchains, compiler.distribution, compiler.packaging)
+        return installed(
+            self.workspace.toolchains, compiler.distribution, compiler.packaging
+        )
 
     def _listed(self, compiler: Compiler) -> Sequence[Release]:
-        """Return the releases of the index. If a compiler runs in Python, only wheels that an interpreter here can run."""
+        """Return the releases of the index. If a compiler runs in Python, only wheels
+        that an interpreter here can run.
+        """
         if not compiler.distribution:
-            raise BadInput(f"{compiler.name} has no releases: use the compiler of a folder, `path:DIR`")
-        pythons = () if compiler.packaging == PLAIN_WHEEL else versions()
+            raise BadInput(
+                f"{compiler.name} has no releases: use the compiler of a folder, "
+                "`path:DIR`"
+            )
+        pythons: tuple[tuple[int, int], ...] = ()
+        if compiler.packaging != PLAIN_WHEEL:
+            pythons = versions()
         return self.index.releases(compiler.distribution, pythons)
 
     def _next_to_program(self, family: str) -> ToolchainRef:
         from importlib.metadata import distributions
 
         compiler = self._compiler(family)
-        for found in distributions(name=compiler.distribution) if compiler.distribution else ():
-            return ToolchainRef(family, Revision(found.version), path=Path(str(found.locate_file(""))))
-        if stored := self.installed_releases(family):
+        for found in (
+            distributions(name=compiler.distribution) if compiler.distribution else ()
+        ):
+            return ToolchainRef(
+                family, Revision(found.version), path=Path(str(found.locate_file("")))
+            )
+        stored = self.installed_releases(family)
+        if stored:
             return stored[-1]
         missing = compiler.distribution or family
-        raise EnvironmentFailure(f"{missing} is not installed; name a toolchain, such as -t {family}:latest")
+        raise EnvironmentFailure(
+            f"{missing} is not installed; name a toolchain, such as -t {family}:latest"
+        )
 
     def runtime(self, toolchain: Toolchain, package: str) -> Path:
-        """Return the folder of another package of an obtained toolchain's release, nightly or commit, or the toolchain's own.
+        """Return the folder of another package of an obtained toolchain's release,
+        nightly or commit, or the toolchain's own.
 
         Raises:
             Unobtainable: there is no such package of this revision.
@@ -258,15 +352,22 @@ class ToolchainRegistry:
         if key not in self._companions:
             ref = self.ref_of(toolchain)
             if ref is not None and ref.release is not None:
-                root = install_companion(self.workspace, package, ref.release.version, self._index_of(ref))
+                root = install_companion(
+                    self.workspace, package, ref.release.version, self._index_of(ref)
+                )
             else:
-                root = ref.bring(package) if ref is not None and ref.bring else toolchain.root
+                if ref is not None and ref.bring:
+                    root = ref.bring(package)
+                else:
+                    root = toolchain.root
             self._keep(root)
             self._companions[key] = root
         return self._companions[key]
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
-        """Return the toolchain, installed if it is missing. EnvironmentFailure when it cannot be obtained or does not run."""
+        """Return the toolchain, installed if it is missing. EnvironmentFailure when it
+        cannot be obtained or does not run.
+        """
         key = (ref.family, ref.revision.name)
         if key not in self._obtained:
             self._obtained.setdefault(key, (ref, self._obtain(ref)))
@@ -275,30 +376,48 @@ class ToolchainRegistry:
     def ref_of(self, toolchain: Toolchain) -> ToolchainRef | None:
         """Return the reference by which a toolchain was obtained."""
         known = self._obtained.get((toolchain.family, toolchain.revision.name))
-        return known[0] if known else None
+        if known:
+            return known[0]
+        return None
 
     def python_roots(self, family: str) -> list[Path]:
-        """Return the folders of installed releases whose Python modules this interpreter can import, newest first."""
+        """Return the folders of installed releases whose Python modules this
+        interpreter can import, newest first.
+        """
         own = ".".join(map(str, sys.version_info[:2]))
-        releases = [release for release in reversed(self._installed(self._compiler(family))) if release.python == own]
+        releases = [
+            release
+            for release in reversed(self._installed(self._compiler(family)))
+            if release.python == own
+        ]
         return [folder_of(self.workspace.toolchains, release) for release in releases]
 
     def revision(self, ref: ToolchainRef) -> Revision:
-        """Return the revision, with the commit and date that its toolchain reports once it was obtained."""
+        """Return the revision, with the commit and date that its toolchain reports once
+        it was obtained.
+        """
         known = self._obtained.get((ref.family, ref.revision.name))
-        return known[1].revision if known else ref.revision
+        if known:
+            return known[1].revision
+        return ref.revision
 
     def reported_commit(self, family: str, root: Path) -> str | None:
-        """Return the commit that the compiler in a folder reports, if it reports one."""
+        """Return the commit that the compiler in a folder reports, if it reports
+        one.
+        """
         compiler = self._compiler(family)
         program = compiler.locate(root)
-        return describe(self.workspace, compiler, program)[1].commit if program else None
+        if program:
+            return describe(self.workspace, compiler, program)[1].commit
+        return None
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Whether obtaining needs no download."""
         if ref.release is None:
             return ref.bring is None
-        return is_intact(folder_of(self.workspace.toolchains, ref.release, self._packaging_of(ref)))
+        return is_intact(
+            folder_of(self.workspace.toolchains, ref.release, self._packaging_of(ref))
+        )
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
@@ -308,14 +427,32 @@ class ToolchainRegistry:
             raise EnvironmentFailure(f"{root} does not exist")
         program = compiler.locate(root)
         if program is None:
-            raise EnvironmentFailure(f"there is no {ref.family} compiler in {root}: {compiler.folders}")
+            raise EnvironmentFailure(
+                f"there is no {ref.family} compiler in {root}: {compiler.folders}"
+            )
         identity, description = describe(self.workspace, compiler, program)
-        commit = ref.revision.commit or description.commit  # a build may report another one
-        # The day of the commit is the same on every index; the day of upload, which some indices omit, is not.
-        day = ref.revision.date or description.date or (ref.release.date if ref.release else None)
+        # a build may report another one
+        commit = ref.revision.commit or description.commit
+        # The day of the commit is the same on every index; the day of upload, which
+        # some indices omit, is not.
+        day = (
+            ref.revision.date
+            or description.date
+            or (ref.release.date if ref.release else None)
+        )
         revision = replace(ref.revision, commit=commit, date=day)
-        version = ref.release.version if ref.release else description.version
-        return Toolchain(ref.family, revision, identity, root, program, description.capabilities, version)
+        version = description.version
+        if ref.release:
+            version = ref.release.version
+        return Toolchain(
+            ref.family,
+            revision,
+            identity,
+            root,
+            program,
+            description.capabilities,
+            version,
+        )
 
     def _keep(self, root: Path) -> None:
         """Keep others from pruning an install that this process uses."""
@@ -327,52 +464,81 @@ class ToolchainRegistry:
 
     def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
         if ref.release is not None:
-            if (reason := compiler.unsupported(ref.release.version)) is not None:
+            reason = compiler.unsupported(ref.release.version)
+            if reason is not None:
                 raise Unobtainable(reason)
-            return install(self.workspace, ref.release, self._index_of(ref).url, self._packaging_of(ref))
-        return ref.bring() if ref.bring else ref.path or Path()
+            return install(
+                self.workspace,
+                ref.release,
+                self._index_of(ref).url,
+                self._packaging_of(ref),
+            )
+        if ref.bring:
+            return ref.bring()
+        return ref.path or Path()
 
     def _index_of(self, ref: ToolchainRef) -> Index:
-        return self._nightlies_of(ref.family).index if ref.is_nightly else self.index
+        if ref.is_nightly:
+            return self._nightlies_of(ref.family).index
+        return self.index
 
     def packaging(self, family: str) -> Packaging:
         """Return how a family's releases are installed."""
         return self._compiler(family).packaging
 
     def _packaging_of(self, ref: ToolchainRef) -> Packaging:
-        """Return how a wheel is installed: a nightly plain, unless the compiler needs its environment."""
+        """Return how a wheel is installed: a nightly plain, unless the compiler needs
+        its environment.
+        """
         packaging = self.packaging(ref.family)
-        return PLAIN_WHEEL if ref.is_nightly and not isinstance(packaging, Environment) else packaging
+        if ref.is_nightly and not isinstance(packaging, Environment):
+            return PLAIN_WHEEL
+        return packaging
 
     def _compiler(self, family: str) -> Compiler:
         if family not in self._compilers:
-            raise BadInput(f"compiler {family!r} is not supported; supported are {', '.join(sorted(self._compilers))}")
+            raise BadInput(
+                f"compiler {family!r} is not supported; supported are "
+                f"{', '.join(sorted(self._compilers))}"
+            )
         return self._compilers[family]
 
 
 def _ref(family: str, release: Release) -> ToolchainRef:
-    day = release.date if release.nightly else None  # a release has the day of its commit, known once it is obtained
+    # a release has the day of its commit, known once it is obtained
+    if release.nightly:
+        day = release.date
+    else:
+        day = None
     return ToolchainRef(family, Revision(release.version, date=day), release=release)
 
 
-def describe(workspace: Workspace, compiler: Compiler, program: Path) -> tuple[str, Description]:
-    """Return the content address of an installed compiler and its own description, asked once for each content of its files.
+def describe(
+    workspace: Workspace, compiler: Compiler, program: Path
+) -> tuple[str, Description]:
+    """Return the content address of an installed compiler and its own description,
+    asked once for each content of its files.
 
     Raises:
-        EnvironmentFailure: files of the compiler are missing; and what `Compiler.describe` raises.
+        EnvironmentFailure: files of the compiler are missing; and what
+            `Compiler.describe` raises.
     """
     from pydantic import TypeAdapter  # slow to import
 
-    adapter, section = TypeAdapter(tuple[str, Description]), workspace.state("capabilities")
+    adapter = TypeAdapter(tuple[str, Description])
+    section = workspace.state("capabilities")
     try:
         files = compiler.identity_files(program)
         key = stamp(files)
     except FileNotFoundError as error:
-        raise EnvironmentFailure(f"{error.filename or program} of the compiler is missing; install it again") from error
+        raise EnvironmentFailure(
+            f"{error.filename or program} of the compiler is missing; install it again"
+        ) from error
     with suppress(ValueError):  # none, or of an earlier version of the program
         return adapter.validate_python(section.get(key))
     with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
-        identity = pool.submit(_identity, files)  # reading a large library takes as long as the queries
+        # reading a large library takes as long as the queries
+        identity = pool.submit(_identity, files)
         description = compiler.describe(program)
         known = identity.result(), description
     section.put(key, adapter.dump_python(known, mode="json"))
@@ -383,5 +549,7 @@ def _identity(files: tuple[Path, ...]) -> str:
     whole = blake2b(digest_size=20)
     for path in files:
         with path.open("rb") as source:
-            whole.update(path.name.encode() + b"\0" + file_digest(source, "sha256").digest())
+            whole.update(
+                path.name.encode() + b"\0" + file_digest(source, "sha256").digest()
+            )
     return whole.hexdigest()

@@ -13,7 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from triage.model.errors import BadInput, EnvironmentFailure, Interrupted, TriageError, Unobtainable
+from triage.model.errors import (
+    BadInput,
+    EnvironmentFailure,
+    Interrupted,
+    TriageError,
+    Unobtainable,
+)
 from triage.toolchains.home import Workspace, disk_errors
 
 if TYPE_CHECKING:  # slow to import
@@ -29,11 +35,19 @@ _PART = 1 << 16  # bytes
 _MIB = 1 << 20
 _LARGEST_PAGE = 64 << 20  # bytes
 _LARGEST_FILE = 4 << 30  # bytes
-_REASONS = ("Connection refused", "Name or service not known", "timed out", "certificate", "Connection reset")
+_REASONS = (
+    "Connection refused",
+    "Name or service not known",
+    "timed out",
+    "certificate",
+    "Connection reset",
+)
 
 
 def host_of(url: str) -> str:
-    """Return the host and port of an address, or the address itself if it is not valid."""
+    """Return the host and port of an address, or the address itself if it is not
+    valid.
+    """
     try:
         return without_password(urlsplit(url).netloc) or url
     except ValueError:
@@ -51,56 +65,84 @@ def unusable(url: str, reason: str) -> EnvironmentFailure:
 
 
 def status_of(response: requests.Response) -> str:
-    """Return the status of an answer in words, with the server's own message if the answer is JSON and has one."""
+    """Return the status of an answer in words, with the server's own message if the
+    answer is JSON and has one.
+    """
     text = f"{response.status_code} {response.reason}"
     with suppress(ValueError, RecursionError, TypeError, LookupError):
         text += f": {str(response.json()['message'])[:200]}"
     if response.headers.get("X-RateLimit-Remaining") == "0":
-        with suppress(ValueError, TypeError, OverflowError, OSError):  # a header may be an object
-            reset = datetime.fromtimestamp(int(response.headers.get("X-RateLimit-Reset", ""))).astimezone()
+        # a header may be an object
+        with suppress(ValueError, TypeError, OverflowError, OSError):
+            reset = datetime.fromtimestamp(
+                int(response.headers.get("X-RateLimit-Reset", ""))
+            ).astimezone()
             text += f"; the limit ends on {reset:%Y-%m-%d at %H:%M %z}"
     return text
 
 
 @dataclass(frozen=True)
 class Web:
-    """GET requests, tried again after broken connections, server errors and short rate limits."""
+    """GET requests, tried again after broken connections, server errors and short rate
+    limits.
+    """
 
     workspace: Workspace
     token: str | None = None
     """A bearer token, which no other host gets when a server redirects to it."""
     tries: int = 4
 
-    def get(self, url: str, params: Mapping[str, str | int] | None = None, accept: str = "*/*") -> requests.Response:
+    def get(
+        self,
+        url: str,
+        params: Mapping[str, str | int] | None = None,
+        accept: str = "*/*",
+    ) -> requests.Response:
         """Return the answer of a page or an API.
 
         Raises:
-            EnvironmentFailure: the server cannot be reached, is too slow, still answers with an error or a rate limit, or its
-                answer is too long or not HTTP.
+            EnvironmentFailure: the server cannot be reached, is too slow, still answers
+                with an error or a rate limit, or its answer is too long or not HTTP.
         """
         with self._answer(url, {"Accept": accept}, params) as response:
             # requests itself reads a body without limits of time and size.
             response._content = b"".join(self._parts(response, _LARGEST_PAGE))  # noqa: SLF001
         return response
 
-    def download(self, url: str, target: Path, name: str, largest: int = _LARGEST_FILE) -> None:
+    def download(
+        self, url: str, target: Path, name: str, largest: int = _LARGEST_FILE
+    ) -> None:
         """Download a file. `name` stands for it in messages.
 
         Raises:
             Unobtainable: the file is gone.
-            EnvironmentFailure: the server refuses it, is too slow, sends more than `largest` bytes, or breaks off.
+            EnvironmentFailure: the server refuses it, is too slow, sends more than
+                `largest` bytes, or breaks off.
         """
         with self._answer(url, {"Accept-Encoding": "identity"}) as response:
             if response.status_code in (404, 410):
-                raise Unobtainable(f"{name} is gone from {host_of(url)} ({response.status_code})")
+                raise Unobtainable(
+                    f"{name} is gone from {host_of(url)} ({response.status_code})"
+                )
             if response.status_code != 200:
-                raise EnvironmentFailure(f"{host_of(url)} refuses {name}: {response.status_code} {response.reason}")
+                raise EnvironmentFailure(
+                    f"{host_of(url)} refuses {name}: {response.status_code} "
+                    f"{response.reason}"
+                )
             length = response.headers.get("Content-Length", "")
-            total = int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
+            if re.fullmatch("[0-9]{1,15}", length):
+                total = int(length) / _MIB
+            else:
+                total = None
             if total and total > largest / _MIB:
-                raise EnvironmentFailure(f"{name} at {host_of(url)} has {total:.0f} MiB, more than {largest / _MIB:.0f}")
+                raise EnvironmentFailure(
+                    f"{name} at {host_of(url)} has {total:.0f} MiB, more than "
+                    f"{largest / _MIB:.0f}"
+                )
             with (
-                self.workspace.progress.task(f"download {name} (MiB)", total=total) as task,
+                self.workspace.progress.task(
+                    f"download {name} (MiB)", total=total
+                ) as task,
                 disk_errors(f"download {name}"),
                 target.open("wb") as sink,
             ):
@@ -110,9 +152,14 @@ class Web:
 
     @contextmanager
     def _answer(
-        self, url: str, headers: Mapping[str, str], params: Mapping[str, str | int] | None = None
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        params: Mapping[str, str | int] | None = None,
     ) -> Iterator[requests.Response]:
-        """Open an answer. An error of the libraries, also while its body is read, becomes an EnvironmentFailure."""
+        """Open an answer. An error of the libraries, also while its body is read,
+        becomes an EnvironmentFailure.
+        """
         import requests
         from requests.adapters import HTTPAdapter
         from urllib3.exceptions import ProtocolError, ReadTimeoutError
@@ -130,44 +177,76 @@ class Web:
             with requests.Session() as session:
                 for scheme in ("http://", "https://"):
                     session.mount(scheme, HTTPAdapter(max_retries=retry))
-                with session.get(url, params=params, headers=headers, auth=auth, timeout=_TIMEOUT, stream=True) as response:
+                with session.get(
+                    url,
+                    params=params,
+                    headers=headers,
+                    auth=auth,
+                    timeout=_TIMEOUT,
+                    stream=True,
+                ) as response:
                     yield response
         except TriageError:
             raise
-        except (requests.ConnectionError, requests.Timeout, ProtocolError, ReadTimeoutError) as error:
-            raise EnvironmentFailure(f"cannot reach {host}: {_reason(error)} ({self.tries} attempts)") from error
-        except Exception as error:  # whatever a broken answer or address makes the libraries raise
+        except (
+            requests.ConnectionError,
+            requests.Timeout,
+            ProtocolError,
+            ReadTimeoutError,
+        ) as error:
+            raise EnvironmentFailure(
+                f"cannot reach {host}: {_reason(error)} ({self.tries} attempts)"
+            ) from error
+        # whatever a broken answer or address makes the libraries raise
+        except Exception as error:
             raise unusable(url, _reason(error)) from error
         if response.status_code in _TRANSIENT:
             raise EnvironmentFailure(f"{host} has an error: {status_of(response)}")
 
     def _parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
-        """Yield the body, decoded. EnvironmentFailure when it is too long or comes too slowly."""
-        begun, received, seconds, host = time.monotonic(), 0, network_seconds(), host_of(response.url)
-        # `read1` returns the bytes that are there, where `iter_content` waits until a part is full.
+        """Yield the body, decoded. EnvironmentFailure when it is too long or comes too
+        slowly.
+        """
+        begun = time.monotonic()
+        received = 0
+        seconds = network_seconds()
+        host = host_of(response.url)
+        # `read1` returns the bytes that are there, where `iter_content` waits until a
+        # part is full.
         while part := response.raw.read1(_PART, decode_content=True):
             received += len(part)
             if received > largest:
-                raise EnvironmentFailure(f"{host} sends more than the {largest} bytes that are allowed here")
+                raise EnvironmentFailure(
+                    f"{host} sends more than the {largest} bytes that are allowed here"
+                )
             if time.monotonic() - begun > (seconds or _SECONDS + received / _SLOWEST):
-                raise EnvironmentFailure(f"{host} is too slow: {received} bytes; TRIAGE_NETWORK_TIMEOUT=2h allows more time")
+                raise EnvironmentFailure(
+                    f"{host} is too slow: {received} bytes; TRIAGE_NETWORK_TIMEOUT=2h "
+                    "allows more time"
+                )
             if self.workspace.stop.is_set():
                 raise Interrupted("stopped")
             yield part
 
     def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Add the token; as a header of the session it would lose against a .netrc file."""
+        """Add the token; as a header of the session it would lose against a .netrc
+        file.
+        """
         request.headers["Authorization"] = f"Bearer {self.token}"
         return request
 
 
 def network_seconds() -> float | None:
-    """Return the limit that the user sets for one request. BadInput when it is not a duration."""
+    """Return the limit that the user sets for one request. BadInput when it is not a
+    duration.
+    """
     from triage.recipes.values import parse_duration
 
     text = os.environ.get("TRIAGE_NETWORK_TIMEOUT")
+    if not text:
+        return None
     try:
-        return parse_duration(text) if text else None
+        return parse_duration(text)
     except ValueError as error:
         raise BadInput(f"TRIAGE_NETWORK_TIMEOUT: {error}") from error
 

@@ -32,7 +32,9 @@ def archive(*files: Path) -> bytes:
 
 @dataclass
 class LoopbackGitHub:
-    """`url` is the API's base. Answers in `refusals` (status, headers) are given first, each once."""
+    """`url` is the API's base. Answers in `refusals` (status, headers) are given first,
+    each once.
+    """
 
     url: str = ""
     artifacts: list[dict[str, Any]] = field(default_factory=list)
@@ -54,9 +56,22 @@ class LoopbackGitHub:
     ) -> None:
         """Add an artifact that is newer than those before."""
         number = len(self.artifacts) + 1001
-        run = {"head_sha": sha, "head_branch": branch, "repository_id": 7, "head_repository_id": 8 if fork else 7}
-        expires = (datetime.now(UTC) + timedelta(days=days_left)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        entry = {"id": number, "name": ARTIFACT, "expired": expired, "created_at": created, "expires_at": expires}
+        run = {
+            "head_sha": sha,
+            "head_branch": branch,
+            "repository_id": 7,
+            "head_repository_id": 8 if fork else 7,
+        }
+        expires = (datetime.now(UTC) + timedelta(days=days_left)).strftime(
+            "%Y-%m-%dT%H:%M:%SZ"
+        )
+        entry = {
+            "id": number,
+            "name": ARTIFACT,
+            "expired": expired,
+            "created_at": created,
+            "expires_at": expires,
+        }
         self.artifacts.insert(0, entry | {"workflow_run": run})
         self.archives[number] = data
 
@@ -64,9 +79,16 @@ class LoopbackGitHub:
         match path.removeprefix("/repos/iree-org/iree/").split("/"):
             case ["actions", "artifacts"]:
                 first = (int(asked["page"][0]) - 1) * int(asked["per_page"][0])
-                found = [one for one in self.artifacts if one["name"] == asked["name"][0]]
-                return 200, {"total_count": len(found), "artifacts": found[first : first + int(asked["per_page"][0])]}
-            case ["actions", "artifacts", artifact, "zip"] if int(artifact) in self.archives:
+                found = [
+                    one for one in self.artifacts if one["name"] == asked["name"][0]
+                ]
+                return 200, {
+                    "total_count": len(found),
+                    "artifacts": found[first : first + int(asked["per_page"][0])],
+                }
+            case ["actions", "artifacts", artifact, "zip"] if (
+                int(artifact) in self.archives
+            ):
                 return 200, self.archives[int(artifact)]
             case ["actions", "artifacts", _, "zip"]:
                 return 410, {"message": "Artifact has expired"}
@@ -95,8 +117,12 @@ def serve_github() -> Iterator[LoopbackGitHub]:
             else:
                 self.say(*github.answer(parts.path, parse_qs(parts.query)))
 
-        def say(self, status: int, content: Any, headers: dict[str, str] | None = None) -> None:
-            data = content if isinstance(content, bytes) else json.dumps(content).encode()
+        def say(
+            self, status: int, content: Any, headers: dict[str, str] | None = None
+        ) -> None:
+            data = (
+                content if isinstance(content, bytes) else json.dumps(content).encode()
+            )
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             for name, value in (headers or {}).items():

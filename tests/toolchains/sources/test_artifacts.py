@@ -38,7 +38,13 @@ def source(workspace: Workspace) -> CommitArtifacts:
     return CommitArtifacts(workspace, "iree-org/iree", "iree-base-compiler", settings)
 
 
-def add(github: LoopbackGitHub, timeline: Timeline, index: int, data: bytes = b"", **how: object) -> None:
+def add(
+    github: LoopbackGitHub,
+    timeline: Timeline,
+    index: int,
+    data: bytes = b"",
+    **how: object,
+) -> None:
     commit = timeline.commits[index]
     github.add(commit.sha, commit.date[:10] + "T10:05:00Z", data, **how)  # type: ignore[arg-type]
 
@@ -53,7 +59,9 @@ def test_unobtainable_artifacts_are_listed_with_the_reason(
     add(github, timeline, 4, wheel, branch="users/somebody")
     add(github, timeline, 5, wheel, fork=True)
     builds = source(workspace).builds(timeline, range(1, 9))
-    assert [(one.position.index, one.untestable and one.untestable[:-10]) for one in builds] == [
+    assert [
+        (one.position.index, one.untestable and one.untestable[:-10]) for one in builds
+    ] == [
         (1, None),
         (2, f"its {ARTIFACT} expired on "),
         (3, f"its {ARTIFACT} expired on "),
@@ -64,7 +72,9 @@ def test_unobtainable_artifacts_are_listed_with_the_reason(
         source(workspace).obtain(builds[1])
 
 
-def test_an_artifact_is_obtained_once(github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes) -> None:
+def test_an_artifact_is_obtained_once(
+    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, wheel: bytes
+) -> None:
     add(github, timeline, 1, wheel)
     mine = source(workspace)
     [build] = mine.builds(timeline, range(1, 2))
@@ -102,14 +112,22 @@ def test_pages_are_read_until_artifacts_are_older_than_the_range(
     ],
 )
 def test_a_damaged_archive_is_unobtainable(
-    github: LoopbackGitHub, timeline: Timeline, workspace: Workspace, data: bytes, message: str
+    github: LoopbackGitHub,
+    timeline: Timeline,
+    workspace: Workspace,
+    data: bytes,
+    message: str,
 ) -> None:
     add(github, timeline, 1, data)
     mine = source(workspace)
     [build] = mine.builds(timeline, range(1, 2))
     with pytest.raises(Unobtainable, match=message):
         mine.obtain(build)
-    assert not [path for path in workspace.toolchains.iterdir() if not path.name.endswith(".lock")]
+    assert not [
+        path
+        for path in workspace.toolchains.iterdir()
+        if not path.name.endswith(".lock")
+    ]
 
 
 def test_a_short_rate_limit_is_waited_for_and_a_long_one_reported(
@@ -118,6 +136,16 @@ def test_a_short_rate_limit_is_waited_for_and_a_long_one_reported(
     add(github, timeline, 1, wheel)
     github.refusals = [(429, {"Retry-After": "1"}), (502, {})]
     assert len(source(workspace).builds(timeline, range(1, 2))) == 1
-    github.refusals = [(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(time.time()) + 1800)})]
-    with pytest.raises(EnvironmentFailure, match=r"403 Forbidden: refused; the limit ends on 20\d\d-"):
+    github.refusals = [
+        (
+            403,
+            {
+                "X-RateLimit-Remaining": "0",
+                "X-RateLimit-Reset": str(int(time.time()) + 1800),
+            },
+        )
+    ]
+    with pytest.raises(
+        EnvironmentFailure, match=r"403 Forbidden: refused; the limit ends on 20\d\d-"
+    ):
         source(workspace).builds(timeline, range(1, 2))

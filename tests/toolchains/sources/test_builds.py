@@ -18,7 +18,10 @@ from triage.toolchains.install import is_intact, stored
 from triage.toolchains.sources.base import Build
 from triage.toolchains.sources.commands import BuildSection, SourceBuilds
 
-STEPS = ('test "$(cat number)" -ne 4 && cp number "$TRIAGE_BUILD/object"', 'mv "$TRIAGE_BUILD/object" "$TRIAGE_OUT/number"')
+STEPS = (
+    'test "$(cat number)" -ne 4 && cp number "$TRIAGE_BUILD/object"',
+    'mv "$TRIAGE_BUILD/object" "$TRIAGE_OUT/number"',
+)
 BROKEN = 4
 LONG = f"777.{os.getpid()}"  # seconds that no other process sleeps
 
@@ -38,11 +41,17 @@ def timeline(compiled: History) -> Timeline:
 
 
 def steps_of(*commands: str, **settings: object) -> BuildSection:
-    return BuildSection.model_construct(commands=commands, **({"submodules": False} | settings))  # type: ignore[arg-type]
+    return BuildSection.model_construct(
+        commands=commands, **({"submodules": False} | settings)
+    )  # type: ignore[arg-type]
 
 
-def source(workspace: Workspace, timeline: Timeline, steps: BuildSection | None = None) -> SourceBuilds:
-    return SourceBuilds(workspace, timeline.repository, "tiny", steps or steps_of(*STEPS))
+def source(
+    workspace: Workspace, timeline: Timeline, steps: BuildSection | None = None
+) -> SourceBuilds:
+    return SourceBuilds(
+        workspace, timeline.repository, "tiny", steps or steps_of(*STEPS)
+    )
 
 
 def build(mine: SourceBuilds, timeline: Timeline, index: int) -> Build:
@@ -59,32 +68,51 @@ def builders(workspace: Workspace) -> list[Path]:
 
 
 def sleeping(seconds: str) -> list[int]:
-    """The processes that sleep so long; one that ended but was not collected has no command line."""
+    """The processes that sleep so long; one that ended but was not collected has no
+    command line.
+    """
     processes = psutil.process_iter(["cmdline"], ad_value=[])
-    return [process.pid for process in processes if process.info["cmdline"][-2:] == ["sleep", seconds]]
+    return [
+        process.pid
+        for process in processes
+        if process.info["cmdline"][-2:] == ["sleep", seconds]
+    ]
 
 
-def test_commits_are_built_in_one_folder(compiled: History, timeline: Timeline, workspace: Workspace) -> None:
+def test_commits_are_built_in_one_folder(
+    compiled: History, timeline: Timeline, workspace: Workspace
+) -> None:
     status = compiled.git("status", "--porcelain", "--branch")
     mine = source(workspace, timeline)
     assert build(mine, timeline, 9).seconds == 3600
     folders = {index: mine.obtain(build(mine, timeline, index)) for index in (9, 8, 3)}
-    assert {index: printed(folder) for index, folder in folders.items()} == {9: 9, 8: 8, 3: 3}
+    assert {index: printed(folder) for index, folder in folders.items()} == {
+        9: 9,
+        8: 8,
+        3: 3,
+    }
     assert all(is_intact(folder) for folder in folders.values())
     assert {one.folder for one in stored(workspace.home)} == set(folders.values())
     assert len(builders(workspace)) == 1
     assert compiled.git("status", "--porcelain", "--branch") == status
     logs = {path: path.read_bytes() for path in (workspace.home / "logs").iterdir()}
     assert mine.obtain(build(mine, timeline, 9)) == folders[9]
-    assert {path: path.read_bytes() for path in (workspace.home / "logs").iterdir()} == logs  # nothing was built
+    # nothing was built
+    assert {
+        path: path.read_bytes() for path in (workspace.home / "logs").iterdir()
+    } == logs
     assert build(mine, timeline, 9).seconds == 0
     assert 0 < build(mine, timeline, 5).seconds < 60  # learnt
 
 
-def test_a_failed_build_is_unobtainable_and_not_tried_again(timeline: Timeline, workspace: Workspace) -> None:
+def test_a_failed_build_is_unobtainable_and_not_tried_again(
+    timeline: Timeline, workspace: Workspace
+) -> None:
     mine = source(workspace, timeline, steps_of('touch "$TRIAGE_BUILD/used"', *STEPS))
     mine.obtain(build(mine, timeline, BROKEN - 1))
-    with pytest.raises(Unobtainable, match=r"does not build: the exit code of `test .* is 1 \(log: ") as caught:
+    with pytest.raises(
+        Unobtainable, match=r"does not build: the exit code of `test .* is 1 \(log: "
+    ) as caught:
         mine.obtain(build(mine, timeline, BROKEN))
     assert caught.value.log is not None
     log = caught.value.log.read_text()
@@ -102,19 +130,35 @@ def test_a_failed_build_is_unobtainable_and_not_tried_again(timeline: Timeline, 
     [
         ("true", Unobtainable, "put nothing into TRIAGE_OUT"),
         ("exit 3", Unobtainable, "the exit code of `exit 3` is 3"),
-        ("echo 'cc1: No space left on device'; exit 1", EnvironmentFailure, "cannot build .*: No space left on device"),
+        (
+            "echo 'cc1: No space left on device'; exit 1",
+            EnvironmentFailure,
+            "cannot build .*: No space left on device",
+        ),
         ("kill -KILL $$", EnvironmentFailure, "killed by a signal"),
         ("sleep 60", EnvironmentFailure, r"took more than 0 s and was stopped \(log"),
-        ("kill -STOP $$", EnvironmentFailure, r"took more than 0 s and was stopped \(log"),
+        (
+            "kill -STOP $$",
+            EnvironmentFailure,
+            r"took more than 0 s and was stopped \(log",
+        ),
     ],
 )
-def test_ways_to_end(timeline: Timeline, workspace: Workspace, command: str, error: type[Exception], message: str) -> None:
+def test_ways_to_end(
+    timeline: Timeline,
+    workspace: Workspace,
+    command: str,
+    error: type[Exception],
+    message: str,
+) -> None:
     steps = steps_of(command, timeout=0.4)
     mine = source(workspace, timeline, steps)
     with pytest.raises(error, match=message) as caught:
         mine.obtain(build(mine, timeline, 0))
     # Only what would fail on any machine is remembered.
-    assert (build(mine, timeline, 0).untestable is not None) == (type(caught.value) is Unobtainable)
+    assert (build(mine, timeline, 0).untestable is not None) == (
+        type(caught.value) is Unobtainable
+    )
     assert not stored(workspace.home)
 
 
@@ -131,9 +175,11 @@ def test_stopping_ends_the_build(timeline: Timeline, workspace: Workspace) -> No
     assert not sleeping(LONG)
 
 
-def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, workspace: Workspace) -> None:
-    """kill -9 in the middle of a build: what left its process group and runs on is ended, its build folder emptied, its
-    folder used again.
+def test_after_a_kill_the_builder_is_cleared_and_used_again(
+    timeline: Timeline, workspace: Workspace
+) -> None:
+    """kill -9 in the middle of a build: what left its process group and runs on is
+    ended, its build folder emptied, its folder used again.
     """
     code = (
         "import sys; from pathlib import Path\n"
@@ -145,7 +191,14 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(timeline: Timeline, 
         "mine = SourceBuilds(Workspace(home), timeline.repository, 'tiny', steps)\n"
         "mine.obtain(mine.builds(timeline, range(0, 1))[0])\n"
     )
-    words = [sys.executable, "-c", code, str(workspace.home), str(timeline.repository.path), LONG]
+    words = [
+        sys.executable,
+        "-c",
+        code,
+        str(workspace.home),
+        str(timeline.repository.path),
+        LONG,
+    ]
     killed = subprocess.Popen(words, cwd=Path(__file__).parents[3])
     while not sleeping(LONG):
         assert killed.poll() is None

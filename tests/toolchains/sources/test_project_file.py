@@ -8,7 +8,13 @@ from tests.git_history.history import History
 from triage.git_history.repository import Repository
 from triage.model.errors import BadFiles, BadInput
 from triage.toolchains.home import Workspace
-from triage.toolchains.sources.project import find_project, load_project, parse_project, shipped_projects, sources_of
+from triage.toolchains.sources.project import (
+    find_project,
+    load_project,
+    parse_project,
+    shipped_projects,
+    sources_of,
+)
 
 SMALL = "name: tiny\ncompiler: command\n"
 
@@ -43,11 +49,19 @@ name: again
         ("8:1", "first at 1:1"),
     ]
     found = problems(text)
-    assert [problem.split(": ")[0] for problem in found] == [f"t.yaml:{position}" for position, _ in expected]
-    assert [word for problem, (_, word) in zip(found, expected, strict=True) if word not in problem] == []
+    assert [problem.split(": ")[0] for problem in found] == [
+        f"t.yaml:{position}" for position, _ in expected
+    ]
+    assert [
+        word
+        for problem, (_, word) in zip(found, expected, strict=True)
+        if word not in problem
+    ] == []
 
 
-def test_the_shipped_projects_are_sound(history: History, workspace: Workspace, tmp_path: Path) -> None:
+def test_the_shipped_projects_are_sound(
+    history: History, workspace: Workspace, tmp_path: Path
+) -> None:
     history.commit("one")
     assert list(shipped_projects()) == ["iree", "triton", "xla"]
     iree, triton, xla = map(find_project, shipped_projects())
@@ -58,12 +72,19 @@ def test_the_shipped_projects_are_sound(history: History, workspace: Workspace, 
         "artifacts",
         "builds",
     ]
-    assert [one.name for one in sources_of(triton, repository, workspace, tmp_path)] == ["releases", "nightlies", "builds"]
-    assert [one.name for one in sources_of(xla, repository, workspace, tmp_path)] == ["releases", "nightlies"]
+    assert [
+        one.name for one in sources_of(triton, repository, workspace, tmp_path)
+    ] == ["releases", "nightlies", "builds"]
+    assert [one.name for one in sources_of(xla, repository, workspace, tmp_path)] == [
+        "releases",
+        "nightlies",
+    ]
 
 
 def test_the_users_file_has_precedence(tmp_path: Path) -> None:
-    (tmp_path / "triage.yaml").write_text("name: mine\ncompiler: iree\ncommand: {run: ./fetch.sh}\n")
+    (tmp_path / "triage.yaml").write_text(
+        "name: mine\ncompiler: iree\ncommand: {run: ./fetch.sh}\n"
+    )
     assert find_project("iree", tmp_path / "no", tmp_path).name == "mine"
     assert find_project("triton", tmp_path).name == "triton"
     with pytest.raises(BadInput, match=r"odd compilers .*: write .*triage\.yaml"):
@@ -83,6 +104,12 @@ def test_the_users_file_has_precedence(tmp_path: Path) -> None:
         ("[lib, '!*.md']", {"lib/test/a.mlir"}),
     ],
 )
-def test_paths_name_the_files_that_can_change_the_compiler(paths: str, changing: set[str]) -> None:
+def test_paths_name_the_files_that_can_change_the_compiler(
+    paths: str, changing: set[str]
+) -> None:
     project = parse_project("t.yaml", f"{SMALL}paths: {paths}\n")
-    assert {path for path in ("a.cpp", "docs/a.md", "lib/test/a.mlir") if project.can_change(path)} == changing
+    assert {
+        path
+        for path in ("a.cpp", "docs/a.md", "lib/test/a.mlir")
+        if project.can_change(path)
+    } == changing

@@ -26,7 +26,9 @@ def server(tmp_path: Path) -> Iterator[LoopbackIndex]:
     folder = tmp_path / "web"
     (folder / "wheels").mkdir(parents=True)
     for day in ("20250601", "20250602", "20250603", "20250604"):
-        make_wheel(folder / "wheels", f"3.5.0rc{day}", payload=f"\x7fELF {day}".encode())
+        make_wheel(
+            folder / "wheels", f"3.5.0rc{day}", payload=f"\x7fELF {day}".encode()
+        )
     with serve(folder) as index:
         publish(folder)
         yield index
@@ -37,13 +39,16 @@ def publish(folder: Path) -> None:
     names += ["iree-dist-3.5.0-linux.tar.xz"]
     names += ["iree_base_compiler-3.5.0rc20250601-cp311-cp311-win_amd64.whl"]
     links = "\n".join(f"<a href=wheels/{name}>{name}</a><br>" for name in names)
-    (folder / "links.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+    (folder / "links.html").write_text(
+        f"<!DOCTYPE html><html><body>{links}</body></html>"
+    )
 
 
 @pytest.fixture
 def timeline(history: History) -> Timeline:
-    """A commit at noon of each day from May 31 on; the nightlies of June 2 and 3 are the same commit, that of June 1
-    comes from a branch, that of June 4 has no tag."""
+    """A commit at noon of each day from May 31 on; the nightlies of June 2 and 3 are
+    the same commit, that of June 1 comes from a branch, that of June 4 has no tag.
+    """
     for day in (31, 1, 2, 3, 4):
         month = 5 if day == 31 else 6
         history.commit(f"day {day}", date=f"2025-{month:02}-{day:02}T12:00:00+00:00")
@@ -58,7 +63,12 @@ def timeline(history: History) -> Timeline:
 
 @pytest.fixture
 def nightlies(workspace: Workspace, server: LoopbackIndex) -> Wheels:
-    return Wheels(workspace, NAME, ["iree-{version}"], Index(workspace, page(server), is_page=True, nightly=True))
+    return Wheels(
+        workspace,
+        NAME,
+        ["iree-{version}"],
+        Index(workspace, page(server), is_page=True, nightly=True),
+    )
 
 
 def page(server: LoopbackIndex) -> str:
@@ -67,30 +77,58 @@ def page(server: LoopbackIndex) -> str:
 
 def brief(builds: object) -> list[tuple[str, int, bool, bool]]:
     assert isinstance(builds, list)
-    return [(one.item[-2:], one.position.index, one.position.exact, one.revision.commit is not None) for one in builds]
+    return [
+        (
+            one.item[-2:],
+            one.position.index,
+            one.position.exact,
+            one.revision.commit is not None,
+        )
+        for one in builds
+    ]
 
 
-def test_nightlies_lie_where_their_tags_or_days_say(nightlies: Wheels, timeline: Timeline) -> None:
+def test_nightlies_lie_where_their_tags_or_days_say(
+    nightlies: Wheels, timeline: Timeline
+) -> None:
     every = nightlies.builds(timeline, range(5))
-    assert brief(every) == [("01", 0, False, True), ("02", 1, True, True), ("03", 1, True, True), ("04", 3, False, False)]
-    assert [one.revision.date for one in every] == [f"2025-06-0{day}" for day in (1, 2, 3, 4)]
+    assert brief(every) == [
+        ("01", 0, False, True),
+        ("02", 1, True, True),
+        ("03", 1, True, True),
+        ("04", 3, False, False),
+    ]
+    assert [one.revision.date for one in every] == [
+        f"2025-06-0{day}" for day in (1, 2, 3, 4)
+    ]
     assert every[1].revision.subject == "day 1"
-    assert brief(nightlies.builds(timeline, range(1, 3))) == [("02", 1, True, True), ("03", 1, True, True)]
+    assert brief(nightlies.builds(timeline, range(1, 3))) == [
+        ("02", 1, True, True),
+        ("03", 1, True, True),
+    ]
 
 
-def test_missing_and_damaged_nightlies_are_unobtainable(nightlies: Wheels, timeline: Timeline, server: LoopbackIndex) -> None:
+def test_missing_and_damaged_nightlies_are_unobtainable(
+    nightlies: Wheels, timeline: Timeline, server: LoopbackIndex
+) -> None:
     gone, damaged = nightlies.builds(timeline, range(1, 3))
-    wheels = {path.name.split("-")[1]: path for path in (server.folder / "wheels").iterdir()}
+    wheels = {
+        path.name.split("-")[1]: path for path in (server.folder / "wheels").iterdir()
+    }
     wheels[gone.item].unlink()
     os.truncate(wheels[damaged.item], 200)
     with pytest.raises(Unobtainable, match=r"3\.5\.0rc20250602 .*404"):
         nightlies.obtain(gone)
-    with pytest.raises(Unobtainable, match=r"iree-base-compiler 3\.5\.0rc20250603 .*invalid"):
+    with pytest.raises(
+        Unobtainable, match=r"iree-base-compiler 3\.5\.0rc20250603 .*invalid"
+    ):
         nightlies.obtain(damaged)
 
 
 @pytest.fixture
-def registry(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ToolchainRegistry:
+def registry(
+    server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> ToolchainRegistry:
     project = tmp_path / "project"
     project.mkdir()
     (project / "triage.yaml").write_text(
@@ -101,8 +139,12 @@ def registry(server: LoopbackIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return ToolchainRegistry(tmp_path / "home", {"iree": Iree()})
 
 
-@pytest.mark.parametrize("text", ["nightly:2025-06-03", "nightly:20250603", "iree:nightly:2025-06-03"])
-def test_a_nightly_is_found_by_its_day_and_installed(registry: ToolchainRegistry, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["nightly:2025-06-03", "nightly:20250603", "iree:nightly:2025-06-03"]
+)
+def test_a_nightly_is_found_by_its_day_and_installed(
+    registry: ToolchainRegistry, text: str
+) -> None:
     ref = registry.resolve(text, "iree")
     assert (ref.revision.name, ref.revision.date) == ("3.5.0rc20250603", "2025-06-03")
     with pytest.raises(EnvironmentFailure):  # it is not a compiler
@@ -112,16 +154,26 @@ def test_a_nightly_is_found_by_its_day_and_installed(registry: ToolchainRegistry
     assert registry.resolve("3.5.0rc20250603", "iree").is_nightly
 
 
-def test_a_day_without_a_nightly_gets_the_nearest_before(registry: ToolchainRegistry) -> None:
-    with pytest.raises(EnvironmentFailure, match=r"no nightly of 2025-07-01; .* 2025-06-04"):
+def test_a_day_without_a_nightly_gets_the_nearest_before(
+    registry: ToolchainRegistry,
+) -> None:
+    with pytest.raises(
+        EnvironmentFailure, match=r"no nightly of 2025-07-01; .* 2025-06-04"
+    ):
         registry.resolve("nightly:2025-07-01", "iree")
 
 
-def test_a_nightly_has_its_own_runtime(nightlies: Wheels, timeline: Timeline, server: LoopbackIndex) -> None:
+def test_a_nightly_has_its_own_runtime(
+    nightlies: Wheels, timeline: Timeline, server: LoopbackIndex
+) -> None:
     for day in ("20250602", "20250603"):
-        make_wheel(server.folder / "wheels", f"3.5.0rc{day}", distribution="iree-base-runtime")
+        make_wheel(
+            server.folder / "wheels", f"3.5.0rc{day}", distribution="iree-base-runtime"
+        )
     publish(server.folder)
     _, first, *_, last = nightlies.builds(timeline, range(5))
-    assert nightlies.obtain(first, "iree-base-runtime").name.startswith("iree-base-runtime-3.5.0rc20250602-")
+    assert nightlies.obtain(first, "iree-base-runtime").name.startswith(
+        "iree-base-runtime-3.5.0rc20250602-"
+    )
     with pytest.raises(Unobtainable, match=r"no iree-base-runtime 3\.5\.0rc20250604"):
         nightlies.obtain(last, "iree-base-runtime")

@@ -1,1 +1,3 @@
-"""Any compiler behind a command: a package of the index with its dependencies, or a folder."""
+"""Any compiler behind a command: a package of the index with its dependencies, or a
+folder.
+"""

@@ -1,4 +1,6 @@
-"""The recipe keys of a compiler behind a command, and recipes from calls of LLVM's and MLIR's tools, such as `llc -O2 a.ll`."""
+"""The recipe keys of a compiler behind a command, and recipes from calls of LLVM's and
+MLIR's tools, such as `llc -O2 a.ll`.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +27,25 @@ from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar, Text
 from triage.recipes.recipe import File, RecipeFormat, TargetFormat, locate
 from triage.recipes.values import unknown_word
 
-_PLACES = ("{input}", "{output}", "{toolchain}", "{python}", "{site_packages}", "{flags}")
+_PLACES = (
+    "{input}",
+    "{output}",
+    "{toolchain}",
+    "{python}",
+    "{site_packages}",
+    "{flags}",
+)
 
 
 def _word(text: str) -> str:
-    unknown = next((name for name in re.findall(r"\{\w+\}", text.replace("${", "")) if name not in _PLACES), None)
+    unknown = next(
+        (
+            name
+            for name in re.findall(r"\{\w+\}", text.replace("${", ""))
+            if name not in _PLACES
+        ),
+        None,
+    )
     if unknown is not None:
         raise ValueError(unknown_word(unknown, "placeholder", _PLACES))
     return text
@@ -39,7 +55,10 @@ def _requirement(text: str) -> str:
     try:
         Requirement(text.replace(VERSION, "0"))
     except InvalidRequirement:
-        raise ValueError(f'"{text}" is not a requirement: write a name such as cython, or bounds such as "numpy<2".') from None
+        raise ValueError(
+            f'"{text}" is not a requirement: write a name such as cython, or bounds '
+            'such as "numpy<2".'
+        ) from None
     return text
 
 
@@ -57,7 +76,10 @@ _Words = Annotated[list[Annotated[Scalar, AfterValidator(_word)]], Field(min_len
 class VersionFormat(MappingFormat):
     """How to ask a compiler in a folder for its version."""
 
-    run: _Words = Field(description="Prints the version.", examples=[["{toolchain}/bin/mlir-opt", "--version"]])
+    run: _Words = Field(
+        description="Prints the version.",
+        examples=[["{toolchain}/bin/mlir-opt", "--version"]],
+    )
     pattern: Annotated[Text, AfterValidator(_pattern)] = Field(
         default=r"\d+(?:\.\d+)+",
         description="A pattern for the version, or with a group for it, in the output.",
@@ -72,51 +94,86 @@ class CommandFormat(RecipeFormat):
         description="What to compile for; shown in reports.",
     )
     command: _Words = Field(
-        description=f"Program and arguments, with the placeholders {', '.join(_PLACES)}.",
+        description="Program and arguments, with the placeholders "
+        f"{', '.join(_PLACES)}.",
         examples=[["{python}", "-m", "cython", "{input}", "-o", "{output}"]],
     )
-    package: Annotated[list[Annotated[Text, AfterValidator(_requirement)]], OneOrMore, Field(min_length=1)] = Field(
+    package: Annotated[
+        list[Annotated[Text, AfterValidator(_requirement)]],
+        OneOrMore,
+        Field(min_length=1),
+    ] = Field(
         default=[],
         validate_default=False,
-        description="The package whose releases are the timeline, then further requirements to install; "
-        f"{VERSION} is the version of the first.",
-        examples=["cython", ["numba", "numpy<2"], ["iree-base-compiler", f"iree-base-runtime=={VERSION}"]],
+        description="The package whose releases are the timeline, then further "
+        f"requirements to install; {VERSION} is the version of the first.",
+        examples=[
+            "cython",
+            ["numba", "numpy<2"],
+            ["iree-base-compiler", f"iree-base-runtime=={VERSION}"],
+        ],
     )
-    version: VersionFormat | None = Field(default=None, description="How to ask a compiler without a package for its version.")
+    version: VersionFormat | None = Field(
+        default=None,
+        description="How to ask a compiler without a package for its version.",
+    )
     parse_errors: Literal["fail", "untestable"] | None = Field(
         default=None,
-        description="What a version that cannot read the input is: a failure (default), or untestable (default for MLIR).",
+        description=(
+            "What a version that cannot read the input is: a failure (default), or "
+            "untestable (default for MLIR)."
+        ),
     )
     rules: File | None = Field(
-        default=None, description="A file of your own failure rules; they take precedence over the packaged ones."
+        default=None,
+        description=(
+            "A file of your own failure rules; they take precedence over the packaged "
+            "ones."
+        ),
     )
 
     @model_validator(mode="after")
     def _one_compiler(self) -> Self:
         if self.phase is not None:
-            raise AtKey("phase", 'compiler "command" cannot stop after a phase; remove the key.')
+            raise AtKey(
+                "phase", 'compiler "command" cannot stop after a phase; remove the key.'
+            )
         if self.package and not re.fullmatch(r"[\w.-]+", self.package[0]):
-            text = f"{self.package[0]} has bounds, but the first package is the one whose releases are tried"
+            text = (
+                f"{self.package[0]} has bounds, but the first package is the one "
+                "whose releases are tried"
+            )
             raise AtKey("package", f"{text}: write its name only.")
         if self.package and self.version is not None:
             raise AtKey("version", "the version of a package is known; remove the key.")
         return self
 
     def complete(self, case: Case, folder: Path) -> Case:
-        """Return the case with one family per package, whose toolchains recipes share; without a package one per recipe."""
-        rule = (tuple(self.version.run), self.version.pattern) if self.version else None
-        strict = self.parse_errors == "fail" or (self.parse_errors is None and not is_mlir(self.input))
+        """Return the case with one family per package, whose toolchains recipes share;
+        without a package one per recipe.
+        """
+        if self.version:
+            rule = (tuple(self.version.run), self.version.pattern)
+        else:
+            rule = None
+        strict = self.parse_errors == "fail" or (
+            self.parse_errors is None and not is_mlir(self.input)
+        )
         return replace(
             case,
-            compiler=f"{case.compiler}:{' '.join(self.package)}" if self.package else f"{case.compiler}@{self.name}",
+            compiler=f"{case.compiler}:{' '.join(self.package)}"
+            if self.package
+            else f"{case.compiler}@{self.name}",
             rules=locate(folder, self.rules) if self.rules else None,
             spec=CommandSpec(tuple(self.command), tuple(self.package), rule, strict),
         )
 
 
-# The short names are words of English, too, so that they count only where a command begins.
+# The short names are words of English, too, so that they count only where a command
+# begins.
 _TOOLS = re.compile(
-    r"(?:^\s*|[`|;&]\s*|[$%]\s+|(?<!\S)RUN:|RUN:\s+)(?:[^\s`\"'|;&]*/)?(?P<tool>mlir-opt|circt-opt|triton-opt|opt|llc)(?:-\d+)?(?=\s+\S)"
+    r"(?:^\s*|[`|;&]\s*|[$%]\s+|(?<!\S)RUN:|RUN:\s+)(?:[^\s`\"'|;&]*/)?"
+    r"(?P<tool>mlir-opt|circt-opt|triton-opt|opt|llc)(?:-\d+)?(?=\s+\S)"
 )
 _PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
 
@@ -125,9 +182,13 @@ class LlvmToolRecipes(RecipeFromInput):
     """Recipes of the command family whose toolchain is a folder with the tool."""
 
     def call_in(self, words: Sequence[str]) -> ShellCommand | None:
-        return next(calls_in(words[0] if len(words) == 1 else shlex.join(words), _TOOLS), None)
+        return next(
+            calls_in(words[0] if len(words) == 1 else shlex.join(words), _TOOLS), None
+        )
 
-    def from_call(self, call: ShellCommand, backend: str | None, source: Path | None) -> RecipeStart:
+    def from_call(
+        self, call: ShellCommand, backend: str | None, source: Path | None
+    ) -> RecipeStart:
         inputs = [Path(word) for word in call.words if _PROGRAM.search(word)]
         flags: list[str] = []
         rest = iter(call.words)
@@ -140,12 +201,26 @@ class LlvmToolRecipes(RecipeFromInput):
                 flags[-1:] = [f"{flags[-1]}={word}" if flags else word]
         named = source or (Path(call.stdin) if call.stdin else next(iter(inputs), None))
         if named is None:
-            raise BadInput(f"the command line of {call.tool} names no program; name it with --input")
+            raise BadInput(
+                f"the command line of {call.tool} names no program; name it with "
+                "--input"
+            )
         program = f"{{toolchain}}/bin/{call.tool}"
         version = {"run": [program, "--version"], "pattern": r"version (\d+\.\d+\.\d+)"}
-        keys = {"command": [program, "{flags}", "{input}", "-o", "{output}"], "version": version}
+        keys = {
+            "command": [program, "{flags}", "{input}", "-o", "{output}"],
+            "version": version,
+        }
         note = f"The toolchain is a folder that holds bin/{call.tool}."
-        return RecipeStart("command", named, None, tuple(flags), keys=keys, notes=(note,), toolchain="path:FOLDER")
+        return RecipeStart(
+            "command",
+            named,
+            None,
+            tuple(flags),
+            keys=keys,
+            notes=(note,),
+            toolchain="path:FOLDER",
+        )
 
     @property
     def flags_of_texts(self) -> frozenset[str]:

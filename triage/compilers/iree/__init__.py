@@ -1,1 +1,3 @@
-"""IREE: found in wheels, virtual environments and build trees; run through its native `iree-compile`."""
+"""IREE: found in wheels, virtual environments and build trees; run through its native
+`iree-compile`.
+"""

@@ -1,4 +1,6 @@
-"""Find `iree-compile`, ask it about itself, and translate cases into the flags of its version."""
+"""Find `iree-compile`, ask it about itself, and translate cases into the flags of its
+version.
+"""
 
 from __future__ import annotations
 
@@ -26,19 +28,33 @@ if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
     from triage.compilers.base import Ir, Linter, Runner, Suites
     from triage.compilers.parts import RecipeFromInput, RemedyHints
 
-# Without it an error is followed by the whole operation: hundreds of MB for a large model, and nothing that identifies it.
+# Without it an error is followed by the whole operation: hundreds of MB for a large
+# model, and nothing that identifies it.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
 
-# The wheel's entry script in bin/ starts an interpreter first and turns a signal into an ordinary exit status, so the
-# native binary inside the package is preferred wherever both are there.
+# The wheel's entry script in bin/ starts an interpreter first and turns a signal into
+# an ordinary exit status, so the native binary inside the package is preferred wherever
+# both are there.
 _INNER = "iree/compiler/_mlir_libs/iree-compile"
 _PACKAGED = f"lib/python3*/site-packages/{_INNER}"
-_LOCATIONS = (_INNER, _PACKAGED, "tools/iree-compile", "install/bin/iree-compile", "bin/iree-compile", "iree-compile")
-_LIBRARIES = tuple(f"{folder}libIREECompiler.{end}" for end in ("so", "dylib") for folder in ("", "../lib/"))
+_LOCATIONS = (
+    _INNER,
+    _PACKAGED,
+    "tools/iree-compile",
+    "install/bin/iree-compile",
+    "bin/iree-compile",
+    "iree-compile",
+)
+_LIBRARIES = tuple(
+    f"{folder}libIREECompiler.{end}"
+    for end in ("so", "dylib")
+    for folder in ("", "../lib/")
+)
 
 _VERSION = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]{7,40}))?")
 _OPTION = re.compile(r"^\s+-{1,2}([A-Za-z][\w.-]*)", re.MULTILINE)
-_SWITCH = re.compile(r"^\s+-{1,2}(iree-[\w.-]*)\s+- ", re.MULTILINE)  # an option with a value prints `=<kind>`
+# an option with a value prints `=<kind>`
+_SWITCH = re.compile(r"^\s+-{1,2}(iree-[\w.-]*)\s+- ", re.MULTILINE)
 _CHOICE = re.compile(r"\s+-{1,2}(iree-[\w.-]*|compile-to)=<value>\s+- ")
 _VALUE = re.compile(r"\s+=([\w-]+)\s")
 _NIGHTLY = re.compile(r"(?:rc|dev)(20\d\d)(\d\d)(\d\d)$")
@@ -50,12 +66,21 @@ class IreeScript(ReproScript):
     module = "module.vmfb"
 
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
-        if (run := case.run) is None:
+        run = case.run
+        if run is None:
             return super().recipe_keys(case)
         keys: dict[str, object] = {"inputs": run.inputs, "expected": run.expected}
-        keys |= {"function": run.function, "device": run.device, "flags": run.flags, "tolerance": dict(run.tolerances)}
+        keys |= {
+            "function": run.function,
+            "device": run.device,
+            "flags": run.flags,
+            "tolerance": dict(run.tolerances),
+        }
         keys["limits"] = {"timeout": run.limits.timeout_text}
-        return {**super().recipe_keys(case), "run": {name: value for name, value in keys.items() if value}}
+        return {
+            **super().recipe_keys(case),
+            "run": {name: value for name, value in keys.items() if value},
+        }
 
 
 class Iree(Compiler):
@@ -68,25 +93,40 @@ class Iree(Compiler):
     onnx_importer = ModelImporter(
         "iree.compiler.tools.import_onnx",
         ("iree-base-compiler", "onnx"),
-        ("iree/compiler/tools/import_onnx/*.py", "iree/compiler/extras/onnx_importer.py"),
+        (
+            "iree/compiler/tools/import_onnx/*.py",
+            "iree/compiler/extras/onnx_importer.py",
+        ),
     )
     ir: Part[Ir] = Part("triage.compilers.iree.passes:IreeIr")
     run: Part[Runner] = Part("triage.compilers.iree.runner:IreeRunner")
     lint: Part[Linter] = Part("triage.compilers.iree.lint:IreeLinter")
     remedies: Part[RemedyHints] = Part("triage.compilers.iree.remedies:remedy_hints")
-    recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.iree.command_line:IreeRecipes")
+    recipe_from_input: Part[RecipeFromInput] = Part(
+        "triage.compilers.iree.command_line:IreeRecipes"
+    )
     suites: Part[Suites] = Part("triage.compilers.iree.suite:IreeSuites")
     script = IreeScript()
-    folders = "an unpacked wheel, a virtual environment, a build tree (tools/) or an install (bin/) holds `iree-compile`"
+    folders = (
+        "an unpacked wheel, a virtual environment, a build tree (tools/) or an "
+        "install (bin/) holds `iree-compile`"
+    )
 
     def locate(self, root: Path) -> Path | None:
-        paths = [root] if root.is_file() else [path for pattern in _LOCATIONS for path in sorted(root.glob(pattern))]
+        if root.is_file():
+            paths = [root]
+        else:
+            paths = [
+                path for pattern in _LOCATIONS for path in sorted(root.glob(pattern))
+            ]
         program = next((path.absolute() for path in paths if path.is_file()), None)
         if program is None or not is_script(program):
             return program
         environment = program.parent.parent  # the entry script starts the native binary
         packaged = [environment / _INNER, *sorted(environment.glob(_PACKAGED))]
-        return packaged[-1] if packaged[-1].is_file() else None
+        if packaged[-1].is_file():
+            return packaged[-1]
+        return None
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
         libraries = [program.parent / name for name in _LIBRARIES]
@@ -95,7 +135,9 @@ class Iree(Compiler):
     def describe(self, program: Path) -> Description:
         queries = ("--version", "--help-hidden", "--iree-hal-list-target-backends")
         with ThreadPoolExecutor(len(queries)) as pool:
-            version_text, help_text, backends = pool.map(partial(_output_of, program), queries)
+            version_text, help_text, backends = pool.map(
+                partial(_output_of, program), queries
+            )
         choices = _choices(help_text)
         match = _VERSION.search(version_text)
         if match is None or "--iree-hal-target-backends" not in help_text:
@@ -118,24 +160,41 @@ class Iree(Compiler):
         known, name = toolchain.capabilities, toolchain.revision.name
         if case.target.backend not in known.backends:
             has = ", ".join(sorted(known.backends))
-            return Untestable(Cause.TARGET, f"{name} has no backend {case.target.backend} (it has {has})")
+            return Untestable(
+                Cause.TARGET,
+                f"{name} has no backend {case.target.backend} (it has {has})",
+            )
         if case.phase is not None and case.phase not in known.phases:
             return Untestable(Cause.FLAG, f"{name} has no phase {case.phase}")
-        flags = [flag.text for flag in case.flags if flag_applies(flag, toolchain.version)]
+        flags = [
+            flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
+        ]
         target = target_flags(case.target, known.flags, flags)
         if isinstance(target, Untestable):
             return target
-        phase = [f"--compile-to={case.phase}"] if case.phase else []
-        printing = () if flag_name(_QUIET) in map(flag_name, flags) else (_QUIET,)
+        if case.phase:
+            phase = [f"--compile-to={case.phase}"]
+        else:
+            phase = []
+        printing: tuple[str, ...] = (_QUIET,)
+        if flag_name(_QUIET) in map(flag_name, flags):
+            printing = ()
         return Invocation((*target, *phase, *flags), printing, PRINT_ADDRESSES)
 
 
 def _output_of(program: Path, *options: str) -> str:
-    """Return what a program prints. Raises EnvironmentFailure if it does not run or fails."""
+    """Return what a program prints. Raises EnvironmentFailure if it does not run or
+    fails.
+    """
     answer = answer_of([str(program), *options])
     if not answer.ok:
-        first = next(iter((answer.stderr.text or answer.stdout.text).splitlines()), "nothing printed")
-        raise EnvironmentFailure(f"{program} {' '.join(options)} ended with {answer.status}: {first}")
+        first = next(
+            iter((answer.stderr.text or answer.stdout.text).splitlines()),
+            "nothing printed",
+        )
+        raise EnvironmentFailure(
+            f"{program} {' '.join(options)} ended with {answer.status}: {first}"
+        )
     return answer.stdout.text
 
 
@@ -144,7 +203,8 @@ def _choices(help_text: str) -> dict[str, tuple[str, ...]]:
     lines = help_text.splitlines()
     choices = {}
     for number, line in enumerate(lines, 1):
-        if option := _CHOICE.match(line):
+        option = _CHOICE.match(line)
+        if option:
             values = takewhile(bool, map(_VALUE.match, lines[number:]))
             choices[option[1]] = tuple(value[1] for value in values if value)
     return {name: values for name, values in choices.items() if values}

@@ -1,4 +1,6 @@
-"""Read a command line of `iree-compile` or `iree-opt`, such as one from an issue or a build log, as the start of a recipe."""
+"""Read a command line of `iree-compile` or `iree-opt`, such as one from an issue or a
+build log, as the start of a recipe.
+"""
 
 from __future__ import annotations
 
@@ -31,38 +33,75 @@ _INPUT = re.compile(r"\.(mlir|mlirbc|onnx)$")
 _STDIN = ("-", "/dev/stdin", "%s")
 _PHASE = "--compile-to="
 # Backends that current versions spell in another way.
-_OLD_BACKENDS = {"vulkan": "vulkan-spirv", "dylib-llvm-aot": "llvm-cpu", "dylib": "llvm-cpu", "cpu": "llvm-cpu", "hip": "rocm"}
-# Options that only change what is printed, and where; and programs of the other machine.
+_OLD_BACKENDS = {
+    "vulkan": "vulkan-spirv",
+    "dylib-llvm-aot": "llvm-cpu",
+    "dylib": "llvm-cpu",
+    "cpu": "llvm-cpu",
+    "hip": "rocm",
+}
+# Options that only change what is printed, and where; and programs of the other
+# machine.
 _LEFT_OUT = re.compile(
-    r"--(o=|iree-hal-dump-|iree-hal-benchmark-|dump-compilation-phases-to|mlir-print-|mlir-elide-|mlir-timing"
-    r"|mlir-pass-statistics|mlir-disable-threading|mlir-pass-pipeline-(crash|local)-reproducer|debug\b|debug-only|verify$"
-    r"|verify-diagnostics|split-input-file|save-temp|iree-scheduling-dump-|iree-(llvm|llvmcpu)-\w+-linker-path=)"
+    r"--(o=|iree-hal-dump-|iree-hal-benchmark-|dump-compilation-phases-to|mlir-print-"
+    r"|mlir-elide-|mlir-timing"
+    r"|mlir-pass-statistics|mlir-disable-threading|mlir-pass-pipeline-(crash|local)"
+    r"-reproducer|debug\b|debug-only|verify$"
+    r"|verify-diagnostics|split-input-file|save-temp|iree-scheduling-dump-|iree-(llvm"
+    r"|llvmcpu)-\w+-linker-path=)"
 )
 _EARLY = IREE.phases[: IREE.phases.index("stream")]
-_ALONE = frozenset({"--verify", "--debug"})  # options without a value, although a word may follow
+# options without a value, although a word may follow
+_ALONE = frozenset({"--verify", "--debug"})
 _IN_PROGRAM = re.compile(r'#hal\.executable\.target<"([\w-]+)"')
 _READ = 1 << 20  # characters of the input
-_IREE_OPT = ["{site_packages}/iree/compiler/_mlir_libs/iree-opt", "{input}", "{flags}", "-o", "{output}"]
+_IREE_OPT = [
+    "{site_packages}/iree/compiler/_mlir_libs/iree-opt",
+    "{input}",
+    "{flags}",
+    "-o",
+    "{output}",
+]
 
 
 class IreeRecipes(RecipeFromInput):
     """Recipes for IREE from programs, command lines and issues."""
 
     def call_in(self, words: Sequence[str]) -> ShellCommand | None:
-        """Return the call in a command line, with or without the program's name, unless it runs another program."""
-        text = words[0] if len(words) == 1 and re.search(r"\s", words[0]) else shlex.join(words)
+        """Return the call in a command line, with or without the program's name, unless
+        it runs another program.
+        """
+        if len(words) == 1 and re.search(r"\s", words[0]):
+            text = words[0]
+        else:
+            text = shlex.join(words)
         call = next(calls_in(text), None)
         if call and not words[0].startswith("-"):
             return call
-        is_other = words and not words[0].startswith(("-", "@")) and not _INPUT.search(words[0])
-        return None if is_other else ShellCommand("iree-compile", tuple(words))
+        is_other = (
+            words
+            and not words[0].startswith(("-", "@"))
+            and not _INPUT.search(words[0])
+        )
+        if is_other:
+            return None
+        return ShellCommand("iree-compile", tuple(words))
 
-    def from_call(self, call: ShellCommand, backend: str | None, source: Path | None) -> RecipeStart:
+    def from_call(
+        self, call: ShellCommand, backend: str | None, source: Path | None
+    ) -> RecipeStart:
         inputs, flags, left_out = _sorted(_joined(call))
         path = source or _input(inputs, call.stdin)
         if call.tool == "iree-opt":
             keys = {"package": "iree-base-compiler", "command": _IREE_OPT}
-            start = RecipeStart("command", path, None, tuple(flags), keys=keys, toolchain="command:iree-base-compiler:latest")
+            start = RecipeStart(
+                "command",
+                path,
+                None,
+                tuple(flags),
+                keys=keys,
+                toolchain="command:iree-base-compiler:latest",
+            )
         else:
             start = _iree_compile(path, flags, backend)
         return replace(start, left_out=tuple(left_out), env=dict(call.env))
@@ -72,9 +111,16 @@ class IreeRecipes(RecipeFromInput):
         return names_in(files(__package__) / "pasted_flags.yaml")
 
     def from_source(
-        self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+        self,
+        recipe: Path,
+        source: Path,
+        backend: str | None,
+        chip: str | None,
+        kernel: str | None,
     ) -> RecipeStart | None:
-        return None if kernel else RecipeStart(IREE.name, source, Target(backend or "llvm-cpu", chip))
+        if kernel:
+            return None
+        return RecipeStart(IREE.name, source, Target(backend or "llvm-cpu", chip))
 
     def read_text(self, text: str) -> PastedText:
         return read_mlir(text)
@@ -104,14 +150,17 @@ def _sorted(words: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     flags: list[str] = []
     left_out: list[str] = []
     for word in words:
-        if re.fullmatch(r"[A-Za-z_][\w.-]*=\w+(\[\d+\])?", word):  # the second of several named devices
+        # the second of several named devices
+        if re.fullmatch(r"[A-Za-z_][\w.-]*=\w+(\[\d+\])?", word):
             flags.append(f"{DEVICE}{word}")
         elif not word.startswith("-") or word == "-":
             inputs.append(word)
         elif _LEFT_OUT.match(word):
             left_out.append(re.sub("^--o=", "-o ", word))
         elif word.startswith(DEVICE) and " " in word:
-            flags += [f"{DEVICE}{device}" for device in word.removeprefix(DEVICE).split()]
+            flags += [
+                f"{DEVICE}{device}" for device in word.removeprefix(DEVICE).split()
+            ]
         elif word not in flags:
             flags.append(word)
     return inputs, flags, left_out
@@ -121,8 +170,14 @@ def _input(inputs: Sequence[str], stdin: str | None) -> Path:
     if inputs in ([], ["-"], ["/dev/stdin"]) and stdin:
         return Path(stdin)
     if len(inputs) != 1:
-        found = " and ".join(inputs) if inputs else "none"
-        raise BadInput(f"expected one input (.mlir, .mlirbc or .onnx) in the command line, found {found}; name it with --input")
+        if inputs:
+            found = " and ".join(inputs)
+        else:
+            found = "none"
+        raise BadInput(
+            "expected one input (.mlir, .mlirbc or .onnx) in the command line, found "
+            f"{found}; name it with --input"
+        )
     if inputs[0] in _STDIN:
         text = "the command line reads the compiler's standard input"
         raise BadInput(f"{text}; save the program to a file and name it with --input")
@@ -137,32 +192,53 @@ def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeSt
             notes.append(f"The backend {old} is called {_OLD_BACKENDS[old]} now.")
             flags[index] = f"{BACKENDS}{_OLD_BACKENDS[old]}"
     phases = [flag.removeprefix(_PHASE) for flag in flags if flag.startswith(_PHASE)]
-    phase = phases[0] if len(phases) == 1 and phases[0] in IREE.phases else None
+    if len(phases) == 1 and phases[0] in IREE.phases:
+        phase = phases[0]
+    else:
+        phase = None
     starts_late = any(map(STARTS_LATE.match, flags))
     chosen = backend or _backend(flags)
     if chosen is None:
         chosen = _backend_in(path) or ("llvm-cpu" if phase in _EARLY else None)
         if chosen is None:
-            raise BadInput("the command line names no backend and no device; name the backend with --backend")
+            raise BadInput(
+                "the command line names no backend and no device; name the backend "
+                "with --backend"
+            )
         if not starts_late:
             notes.append(f"The command line names no backend; {chosen} is passed.")
-    chips = list(dict.fromkeys(flag for flag in flags if CHIPS.get(flag.partition("=")[0]) == chosen))
-    chip = chips[0].partition("=")[2] if len(chips) == 1 else None
+    chips = list(
+        dict.fromkeys(
+            flag for flag in flags if CHIPS.get(flag.partition("=")[0]) == chosen
+        )
+    )
+    if len(chips) == 1:
+        chip = chips[0].partition("=")[2]
+    else:
+        chip = None
     if chip:
         flags.remove(chips[0])
     target = Target(chosen, chip, _devices(flags, chosen))
     selecting = {flag for flag in flags if flag.startswith((DEVICE, BACKENDS, LOCAL))}
-    if selecting == set(device_flags(target)) and not starts_late:  # the recipe's target replaces these
+    # the recipe's target replaces these
+    if selecting == set(device_flags(target)) and not starts_late:
         flags = [flag for flag in flags if flag not in selecting]
     kept = tuple(flag for flag in flags if flag != f"{_PHASE}{phase}")
     return RecipeStart(IREE.name, path, target, kept, phase, notes=tuple(notes))
 
 
 def _backend(flags: Sequence[str]) -> str | None:
-    """Return the backend that the flags compile for. A GPU comes first: versions spell its chip differently."""
-    named = named_targets(flags)[0] or [CHIPS[name] for flag in flags if (name := flag.partition("=")[0]) in CHIPS]
+    """Return the backend that the flags compile for. A GPU comes first: versions spell
+    its chip differently.
+    """
+    named = named_targets(flags)[0] or [
+        CHIPS[name] for flag in flags if (name := flag.partition("=")[0]) in CHIPS
+    ]
     known = [name for name in named if name in IREE.backends] or named[:1]
-    return next((name for name in known if name in ("rocm", "cuda")), known[0] if known else None)
+    return next(
+        (name for name in known if name in ("rocm", "cuda")),
+        known[0] if known else None,
+    )
 
 
 def _backend_in(path: Path) -> str | None:
@@ -172,7 +248,9 @@ def _backend_in(path: Path) -> str | None:
             match = _IN_PROGRAM.search(file.read(_READ))
     except OSError:
         return None
-    return match[1] if match and match[1] in IREE.backends else None
+    if match and match[1] in IREE.backends:
+        return match[1]
+    return None
 
 
 def _devices(flags: Sequence[str], backend: str) -> int | None:
@@ -181,4 +259,6 @@ def _devices(flags: Sequence[str], backend: str) -> int | None:
     if not declared or backend not in DEVICE_NAMES:
         return None
     counted = device_flags(Target(backend, devices=len(declared)))
-    return len(declared) if [flag for flag in counted if flag.startswith(DEVICE)] == declared else None
+    if [flag for flag in counted if flag.startswith(DEVICE)] == declared:
+        return len(declared)
+    return None

@@ -1,4 +1,6 @@
-"""How IREE prints its IR, the vocabulary of that IR, and the resources that it shows."""
+"""How IREE prints its IR, the vocabulary of that IR, and the resources that it
+shows.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,11 @@ from triage.model.revision import Toolchain
 
 _ELIDED = "--mlir-elide-elementsattrs-if-larger=16"
 # Print types inline, and constants on at most a line.
-_PLAIN = ("--mlir-print-local-scope", _ELIDED, "--mlir-elide-resource-strings-if-larger=16")
+_PLAIN = (
+    "--mlir-print-local-scope",
+    _ELIDED,
+    "--mlir-elide-resource-strings-if-larger=16",
+)
 _GENERIC = "--mlir-print-op-generic"
 _ONE_THREAD = "--mlir-disable-threading"
 
@@ -29,21 +35,37 @@ class IreeIr:
     """How the compiler prints its IR, and the MLIR tools next to it."""
 
     def tools(self, toolchain: Toolchain) -> MlirTools | None:
-        """Return the toolchain's MLIR tools, if the installation has them: a build tree may hold the compiler alone."""
+        """Return the toolchain's MLIR tools, if the installation has them: a build tree
+        may hold the compiler alone.
+        """
         optimizer = toolchain.program.with_name("iree-opt")
         is_wheel = optimizer.parent.name == "_mlir_libs"
-        root = optimizer.parents[3] if is_wheel else optimizer.parents[1] / "compiler" / "bindings" / "python"
-        return MlirTools(optimizer, root, "iree.compiler") if optimizer.is_file() else None
+        if is_wheel:
+            root = optimizer.parents[3]
+        else:
+            root = optimizer.parents[1] / "compiler" / "bindings" / "python"
+        if optimizer.is_file():
+            return MlirTools(optimizer, root, "iree.compiler")
+        return None
 
     def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        """Return the MLIR dialects that it registers; empty if it lists none. Raises EnvironmentFailure if it does not run."""
+        """Return the MLIR dialects that it registers; empty if it lists none. Raises
+        EnvironmentFailure if it does not run.
+        """
         tools = self.tools(toolchain)
-        listed = answer_of([str(tools.optimizer), "--show-dialects"]).stdout.text.partition(":")[2] if tools else ""
+        if tools:
+            listed = answer_of(
+                [str(tools.optimizer), "--show-dialects"]
+            ).stdout.text.partition(":")[2]
+        else:
+            listed = ""
         return frozenset(name.strip() for name in listed.split(",") if name.strip())
 
     def naming_pass(self, invocation: Invocation) -> Invocation:
         """Return the same compile, printing which pass failed."""
-        return _printing(invocation, ("--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED))
+        return _printing(
+            invocation, ("--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED)
+        )
 
     def on_one_thread(self, invocation: Invocation) -> Invocation:
         """Return the same compile on one thread."""
@@ -56,55 +78,111 @@ class IreeIr:
 
     def is_printed_by(self, toolchain: Toolchain) -> bool:
         """Return whether this compiler has the options that print IR."""
-        return {"mlir-print-ir-after-all", "mlir-print-ir-after-change"} <= toolchain.capabilities.flags
+        return {
+            "mlir-print-ir-after-all",
+            "mlir-print-ir-after-change",
+        } <= toolchain.capabilities.flags
 
     def up_to(self, invocation: Invocation, phase: str) -> Invocation:
         """Return the same compile, stopped after a phase, with generic output."""
-        options = (*(text for text in invocation.options if not text.startswith("--compile-to")), f"--compile-to={phase}")
-        return replace(invocation, options=options, printing=(*invocation.printing, *_PLAIN, _GENERIC))
+        options = (
+            *(
+                text
+                for text in invocation.options
+                if not text.startswith("--compile-to")
+            ),
+            f"--compile-to={phase}",
+        )
+        return replace(
+            invocation,
+            options=options,
+            printing=(*invocation.printing, *_PLAIN, _GENERIC),
+        )
 
-    def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
-        """Return the same compile, printing the IR after each pass that changed it, or after the one pass `only`."""
-        chosen = f"--mlir-print-ir-after={only}" if only else "--mlir-print-ir-after-all"
-        # In one thread passes follow each other as they do in the source, and no two dumps are mixed.
-        printing = (chosen, "--mlir-print-ir-after-change", _ONE_THREAD, *_PLAIN, *([_GENERIC] if generic else []))
+    def after_passes(
+        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
+    ) -> Invocation:
+        """Return the same compile, printing the IR after each pass that changed it, or
+        after the one pass `only`.
+        """
+        if only:
+            chosen = f"--mlir-print-ir-after={only}"
+        else:
+            chosen = "--mlir-print-ir-after-all"
+        # In one thread passes follow each other as they do in the source, and no two
+        # dumps are mixed.
+        printing = (
+            chosen,
+            "--mlir-print-ir-after-change",
+            _ONE_THREAD,
+            *_PLAIN,
+            *([_GENERIC] if generic else []),
+        )
         return replace(invocation, printing=(*invocation.printing, *printing))
 
     def metrics_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
-        """Return the phase up to `last` whose output shows best which resources a program uses, if there is one."""
+        """Return the phase up to `last` whose output shows best which resources a
+        program uses, if there is one.
+        """
         known = toolchain.capabilities.phases
-        reached = known[: known.index(last) + 1] if last in known else known
-        return next((phase for phase in ("executable-targets", "stream") if phase in reached), None)
+        if last in known:
+            reached = known[: known.index(last) + 1]
+        else:
+            reached = known
+        return next(
+            (phase for phase in ("executable-targets", "stream") if phase in reached),
+            None,
+        )
 
     def resource_metrics(self, printed: Path, backend: str) -> Mapping[str, float]:
-        """Return the resources that a program uses, from its IR after that phase: metrics as in `RunFacts`."""
+        """Return the resources that a program uses, from its IR after that phase:
+        metrics as in `RunFacts`.
+        """
         with printed.open(encoding="utf-8", errors="replace") as lines:
-            return resource_metrics(lines, self.words.counts["dispatches"], gpu=is_gpu(backend))
+            return resource_metrics(
+                lines, self.words.counts["dispatches"], gpu=is_gpu(backend)
+            )
 
 
 def _printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
     """Return the same compile with the options that the recipe does not set."""
     names = {flag_name(option) for option in invocation.options}
-    return replace(invocation, printing=(*invocation.printing, *(option for option in extra if flag_name(option) not in names)))
+    return replace(
+        invocation,
+        printing=(
+            *invocation.printing,
+            *(option for option in extra if flag_name(option) not in names),
+        ),
+    )
 
 
 @cache
 def _vocabulary() -> Vocabulary:
-    words = yaml.safe_load(files("triage.compilers.iree").joinpath("vocabulary.yaml").read_text("utf-8"))
+    words = yaml.safe_load(
+        files("triage.compilers.iree").joinpath("vocabulary.yaml").read_text("utf-8")
+    )
     return TypeAdapter(Vocabulary).validate_python(words)
 
 
 _OPERATION = re.compile(r'^\s*(?:%[\w$.:, -]+ = )?"([\w$.-]+)"\(')
 # Operation that declares a global -> what marks memory that a workgroup shares.
-_GLOBALS = {"llvm.mlir.global": "addr_space = 3 : i32", "spirv.GlobalVariable": ", Workgroup>"}
+_GLOBALS = {
+    "llvm.mlir.global": "addr_space = 3 : i32",
+    "spirv.GlobalVariable": ", Workgroup>",
+}
 _TYPE = re.compile(r"\b(?:global_)?type = (.*?)(?:, \w+ = |\}>)")
 _DIMENSION = re.compile(r"(\d{1,18}) ?x ?(?=[\w!])")
-_SCALAR = re.compile(r"(?:^|(?<=[ <(x]))(?:(?:[su]?i|b?f|tf)(\d{1,3})|f([468])E\w+)(?=[>), ]|$)")
+_SCALAR = re.compile(
+    r"(?:^|(?<=[ <(x]))(?:(?:[su]?i|b?f|tf)(\d{1,3})|f([468])E\w+)(?=[>), ]|$)"
+)
 
 
-def resource_metrics(lines: Iterable[str], dispatching: Collection[str], *, gpu: bool) -> dict[str, float]:
-    """Count `dispatches`, the operations of the host's program that start a kernel, and `shared_bytes`, the most that the
-    workgroups of one kernel share. The latter is left out where a type's size is unknown, and for a target without it.
+def resource_metrics(
+    lines: Iterable[str], dispatching: Collection[str], *, gpu: bool
+) -> dict[str, float]:
+    """Count `dispatches`, the operations of the host's program that start a kernel, and
+    `shared_bytes`, the most that the workgroups of one kernel share. The latter is left
+    out where a type's size is unknown, and for a target without it.
 
     `dispatching` are the operations that start a kernel.
     """
@@ -119,14 +197,24 @@ def resource_metrics(lines: Iterable[str], dispatching: Collection[str], *, gpu:
         elif name == "builtin.module":  # each kernel has one of its own
             kernels.append(0)
         elif name in _GLOBALS and _GLOBALS[name] in line:
-            size = _type_bytes(type_[1]) if (type_ := _TYPE.search(line)) else None
+            type_ = _TYPE.search(line)
+            if type_:
+                size = _type_bytes(type_[1])
+            else:
+                size = None
             kernels[-1] += size or 0
             unknown = unknown or size is None
     metrics = {"dispatches": float(dispatches)}
-    return {**metrics, "shared_bytes": float(max(kernels))} if gpu and not unknown else metrics
+    if gpu and not unknown:
+        return {**metrics, "shared_bytes": float(max(kernels))}
+    return metrics
 
 
 def _type_bytes(text: str) -> int | None:
-    """Return the bytes that nested arrays and vectors of one element type take, if they are known."""
+    """Return the bytes that nested arrays and vectors of one element type take, if they
+    are known.
+    """
     sizes = [int(bits or eighths) for bits, eighths in _SCALAR.findall(text)]
-    return prod(map(int, _DIMENSION.findall(text))) * ((sizes[0] + 7) // 8) if len(sizes) == 1 else None
+    if len(sizes) == 1:
+        return prod(map(int, _DIMENSION.findall(text))) * ((sizes[0] + 7) // 8)
+    return None

@@ -1,4 +1,6 @@
-"""The recipe keys of IREE: how to run what was compiled, and what it must compute; and files that say the same."""
+"""The recipe keys of IREE: how to run what was compiled, and what it must compute; and
+files that say the same.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, Field, NonNegativeFloat, ValidationInfo, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    NonNegativeFloat,
+    ValidationInfo,
+    model_validator,
+)
 
 from triage.compilers.values import TENSOR_PROTO, TOLERANCES, located, split_value
 from triage.model.case import Case, Reference, RunSpec
@@ -14,7 +22,15 @@ from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import read_text
 from triage.recipes.mapping import AtKey, MappingFormat, Matching, Text, Word
-from triage.recipes.recipe import File, Flag, LimitsFormat, RecipeFormat, check_file, is_pattern, locate
+from triage.recipes.recipe import (
+    File,
+    Flag,
+    LimitsFormat,
+    RecipeFormat,
+    check_file,
+    is_pattern,
+    locate,
+)
 
 
 def _value(text: str, info: ValidationInfo) -> str:
@@ -25,51 +41,88 @@ def _value(text: str, info: ValidationInfo) -> str:
 
 
 def _run_flag(text: str) -> str:
-    for name, key in (("--input=", "inputs"), ("--expected_output=", "expected"), ("--function=", "function")):
+    for name, key in (
+        ("--input=", "inputs"),
+        ("--expected_output=", "expected"),
+        ("--function=", "function"),
+    ):
         if text.startswith(name):
-            raise ValueError(f'write "{text.removeprefix(name)}" under `{key}` instead of {name.rstrip("=")}.')
+            raise ValueError(
+                f'write "{text.removeprefix(name)}" under `{key}` instead of '
+                f"{name.rstrip('=')}."
+            )
     return text
 
 
 _Value = Annotated[Text, AfterValidator(_value)]
 _RunFlag = Annotated[Flag, AfterValidator(_run_flag)]
 _TYPES = f'"{{text}}" is not an element type; known: {", ".join(TOLERANCES)}.'
-_Tolerances = dict[Annotated[str, Matching("|".join(TOLERANCES), _TYPES)], NonNegativeFloat]
+_Tolerances = dict[
+    Annotated[str, Matching("|".join(TOLERANCES), _TYPES)], NonNegativeFloat
+]
 
 
 class ReferenceFormat(MappingFormat):
     """Another compile of the same case, whose results are expected."""
 
     toolchain: Word | None = Field(
-        default=None, description="Its toolchain (REV); the same one when left out.", examples=["3.12.0"]
+        default=None,
+        description="Its toolchain (REV); the same one when left out.",
+        examples=["3.12.0"],
     )
     flags: list[Flag] | None = Field(
-        default=None, description="Its compiler flags instead of the recipe's.", examples=[["--iree-opt-level=O0"]]
+        default=None,
+        description="Its compiler flags instead of the recipe's.",
+        examples=[["--iree-opt-level=O0"]],
     )
 
-    onnxruntime: bool = Field(default=False, description="What onnxruntime computes for an ONNX model is expected.")
+    onnxruntime: bool = Field(
+        default=False,
+        description="What onnxruntime computes for an ONNX model is expected.",
+    )
 
     @model_validator(mode="after")
     def _differs(self) -> Self:
         if self.onnxruntime and (self.toolchain is not None or self.flags is not None):
-            raise AtKey("onnxruntime", "onnxruntime compiles nothing; remove `toolchain` and `flags`, or `onnxruntime`.")
+            raise AtKey(
+                "onnxruntime",
+                (
+                    "onnxruntime compiles nothing; remove `toolchain` and `flags`, or "
+                    "`onnxruntime`."
+                ),
+            )
         if self.toolchain is None and self.flags is None and not self.onnxruntime:
-            raise ValueError("a reference needs another toolchain or other flags: write `{toolchain: 3.12.0}`.")
+            raise ValueError(
+                "a reference needs another toolchain or other flags: write "
+                "`{toolchain: 3.12.0}`."
+            )
         return self
 
     def value(self) -> Reference:
-        return Reference(self.toolchain, None if self.flags is None else tuple(self.flags), self.onnxruntime)
+        return Reference(
+            self.toolchain,
+            None if self.flags is None else tuple(self.flags),
+            self.onnxruntime,
+        )
 
 
 class _CallFormat(MappingFormat):
     """A call of a compiled function."""
 
-    function: Word | None = Field(default=None, description="Function to run; the only one when left out.", examples=["main"])
+    function: Word | None = Field(
+        default=None,
+        description="Function to run; the only one when left out.",
+        examples=["main"],
+    )
     inputs: list[_Value] = Field(
-        default=[], description="The function's arguments.", examples=[["2x3xf32=@inputs/a.bin", "@b.npy", "4xi64=7"]]
+        default=[],
+        description="The function's arguments.",
+        examples=[["2x3xf32=@inputs/a.bin", "@b.npy", "4xi64=7"]],
     )
     device: Word | None = Field(
-        default=None, description="Device to run on; the usual one of the backend when left out.", examples=["local-task"]
+        default=None,
+        description="Device to run on; the usual one of the backend when left out.",
+        examples=["local-task"],
     )
     flags: list[_RunFlag] = Field(
         default=[],
@@ -81,34 +134,61 @@ class _CallFormat(MappingFormat):
 class RunFormat(_CallFormat):
     """How to run the compiled program."""
 
-    expected: list[_Value] = Field(default=[], description="The results it must compute.", examples=[["2x3xf32=@expected.bin"]])
+    expected: list[_Value] = Field(
+        default=[],
+        description="The results it must compute.",
+        examples=[["2x3xf32=@expected.bin"]],
+    )
     flagfile: File | None = Field(
         default=None,
-        description="File with `--input=`, `--expected_output=` and other options, one a line; its paths are relative to it.",
+        description=(
+            "File with `--input=`, `--expected_output=` and other options, one a "
+            "line; its paths are relative to it."
+        ),
         examples=["run_module_io_flags.txt"],
     )
     data: Text | None = Field(
         default=None,
-        description="Folder next to the input with `input_0.pb`, `output_0.pb` and so on (ONNX tensors, or .npy). Where the "
-        "input is a pattern, a file without this folder is compiled only.",
+        description="Folder next to the input with `input_0.pb`, `output_0.pb` and so "
+        "on (ONNX tensors, or .npy). Where the input is a pattern, a file without this "
+        "folder is compiled only.",
         examples=["test_data_set_0"],
     )
     reference: ReferenceFormat | None = Field(
-        default=None, description="Compile whose results are expected.", examples=[{"toolchain": "3.12.0"}]
+        default=None,
+        description="Compile whose results are expected.",
+        examples=[{"toolchain": "3.12.0"}],
     )
     tolerance: _Tolerances = Field(
         default={},
-        description=f"Largest accepted difference by element type ({', '.join(TOLERANCES)}).",
+        description="Largest accepted difference by element type "
+        f"({', '.join(TOLERANCES)}).",
         examples=[{"f32": 1e-3}],
     )
-    limits: LimitsFormat = Field(default_factory=LimitsFormat, description="Limits of one run.", examples=[{"timeout": "60s"}])
+    limits: LimitsFormat = Field(
+        default_factory=LimitsFormat,
+        description="Limits of one run.",
+        examples=[{"timeout": "60s"}],
+    )
 
     @model_validator(mode="after")
     def _expects_once(self) -> Self:
         if self.data is not None and (self.inputs or self.expected or self.flagfile):
-            raise AtKey("data", "the values are those of a folder and written here; remove `data` or the others.")
+            raise AtKey(
+                "data",
+                (
+                    "the values are those of a folder and written here; remove `data` "
+                    "or the others."
+                ),
+            )
         if self.reference is not None and self.expected:
-            raise AtKey("reference", "the results are expected from a reference and from files; remove one of them.")
+            raise AtKey(
+                "reference",
+                (
+                    "the results are expected from a reference and from files; remove "
+                    "one of them."
+                ),
+            )
         return self
 
 
@@ -117,32 +197,56 @@ class BenchmarkFormat(_CallFormat):
 
     function: Word = Field(description="Function to measure.", examples=["prefill"])
     name: Word | None = Field(
-        default=None, description="What reports call it; the function when left out.", examples=["prefill-2048"]
+        default=None,
+        description="What reports call it; the function when left out.",
+        examples=["prefill-2048"],
     )
 
     def spec(self, folder: Path) -> RunSpec:
         inputs = tuple(located(text, folder) for text in self.inputs)
-        return RunSpec(self.device, self.function, inputs, flags=tuple(self.flags), name=self.name)
+        return RunSpec(
+            self.device, self.function, inputs, flags=tuple(self.flags), name=self.name
+        )
 
 
 class IreeFormat(RecipeFormat):
     """A program for IREE."""
 
     run: RunFormat | None = Field(
-        default=None, description="Run what was compiled and compare its results.", examples=[{"inputs": ["4xf32=1"]}]
+        default=None,
+        description="Run what was compiled and compare its results.",
+        examples=[{"inputs": ["4xf32=1"]}],
     )
 
     bench: list[BenchmarkFormat] = Field(
-        default=[], description="Functions that `triage bench` measures.", examples=[[{"function": "prefill"}]]
+        default=[],
+        description="Functions that `triage bench` measures.",
+        examples=[[{"function": "prefill"}]],
     )
 
     @model_validator(mode="after")
     def _runs_whole_programs(self) -> Self:
         if self.run is not None and self.phase not in (None, "end"):
-            raise AtKey("phase", "a compile that stops early cannot be run; remove `phase` or `run`.")
-        reference = self.run.reference if self.run else None
-        if reference and reference.onnxruntime and not str(self.input).endswith(".onnx"):
-            raise AtKey("run", "onnxruntime runs only ONNX models; name an .onnx file under `input`, or another reference.")
+            raise AtKey(
+                "phase",
+                "a compile that stops early cannot be run; remove `phase` or `run`.",
+            )
+        if self.run:
+            reference = self.run.reference
+        else:
+            reference = None
+        if (
+            reference
+            and reference.onnxruntime
+            and not str(self.input).endswith(".onnx")
+        ):
+            raise AtKey(
+                "run",
+                (
+                    "onnxruntime runs only ONNX models; name an .onnx file under "
+                    "`input`, or another reference."
+                ),
+            )
         return self
 
     @model_validator(mode="after")
@@ -150,15 +254,26 @@ class IreeFormat(RecipeFormat):
         names = [entry.name or entry.function for entry in self.bench]
         for name in names:
             if names.count(name) > 1:
-                raise AtKey("bench", f'{names.count(name)} benchmarks are called "{name}": give each a `name` of its own.')
+                raise AtKey(
+                    "bench",
+                    (
+                        f'{names.count(name)} benchmarks are called "{name}": give '
+                        "each a `name` of its own."
+                    ),
+                )
         return self
 
     def complete(self, case: Case, folder: Path) -> Case:
         """Return the case with its run and its benchmarks."""
-        return replace(case, run=self._run_spec(case, folder), benchmarks=tuple(entry.spec(folder) for entry in self.bench))
+        return replace(
+            case,
+            run=self._run_spec(case, folder),
+            benchmarks=tuple(entry.spec(folder) for entry in self.bench),
+        )
 
     def _run_spec(self, case: Case, folder: Path) -> RunSpec | None:
-        if (run := self.run) is None:
+        run = self.run
+        if run is None:
             return None
         data = RunSpec()
         if run.data is not None:
@@ -166,12 +281,23 @@ class IreeFormat(RecipeFormat):
             if is_pattern(self.input) and not place.is_dir():
                 return None
             data = read_data_folder(place)
-        listed = read_flagfile(locate(folder, run.flagfile)) if run.flagfile else RunSpec()
+        if run.flagfile:
+            listed = read_flagfile(locate(folder, run.flagfile))
+        else:
+            listed = RunSpec()
         return RunSpec(
             device=run.device or listed.device,
             function=run.function or listed.function,
-            inputs=(*data.inputs, *listed.inputs, *(located(text, folder) for text in run.inputs)),
-            expected=(*data.expected, *listed.expected, *(located(text, folder) for text in run.expected)),
+            inputs=(
+                *data.inputs,
+                *listed.inputs,
+                *(located(text, folder) for text in run.inputs),
+            ),
+            expected=(
+                *data.expected,
+                *listed.expected,
+                *(located(text, folder) for text in run.expected),
+            ),
             flags=(*listed.flags, *run.flags),
             tolerances=tuple(run.tolerance.items()),
             reference=run.reference.value() if run.reference else None,
@@ -180,7 +306,8 @@ class IreeFormat(RecipeFormat):
 
 
 def read_flagfile(path: Path) -> RunSpec:
-    """Return the values, function, device and other options in a flag file. Files in it are relative to its folder.
+    """Return the values, function, device and other options in a flag file. Files in it
+    are relative to its folder.
 
     Raises:
         BadFiles: with every mistake, by line and column.
@@ -196,13 +323,18 @@ def read_flagfile(path: Path) -> RunSpec:
         name, _, text = line.lstrip("-").partition("=")
         column = raw.index(line) + 1
         if not line.startswith("-"):
-            message = f'"{line}" is not an option: write one a line, such as --input=2x3xf32=@input_0.bin.'
+            message = (
+                f'"{line}" is not an option: write one a line, such as '
+                "--input=2x3xf32=@input_0.bin."
+            )
             problems.append(Problem(str(path), number, column, message))
         elif name in values:
             try:
                 values[name].append(located(text, path.parent))
             except ValueError as error:
-                problems.append(Problem(str(path), number, column + line.find("=") + 1, str(error)))
+                problems.append(
+                    Problem(str(path), number, column + line.find("=") + 1, str(error))
+                )
         elif name in ("function", "device") and name not in single:
             single[name] = text
         else:
@@ -210,26 +342,38 @@ def read_flagfile(path: Path) -> RunSpec:
     if problems:
         raise BadFiles(problems)
     inputs, expected = map(tuple, values.values())
-    return RunSpec(single.get("device"), single.get("function"), inputs, expected, tuple(flags))
+    return RunSpec(
+        single.get("device"), single.get("function"), inputs, expected, tuple(flags)
+    )
 
 
 def read_data_folder(folder: Path) -> RunSpec:
-    """Return the values in a folder with `input_0.pb`, `output_0.pb` and so on. Raises BadFiles unless each has one file."""
+    """Return the values in a folder with `input_0.pb`, `output_0.pb` and so on. Raises
+    BadFiles unless each has one file.
+    """
     inputs, expected = _numbered(folder, "input"), _numbered(folder, "output")
     if not expected:
-        message = f"this is not a folder of test data: it has no output_0{TENSOR_PROTO} to compare with."
+        message = (
+            f"this is not a folder of test data: it has no output_0{TENSOR_PROTO} to "
+            "compare with."
+        )
         raise BadFiles([Problem(str(folder), None, None, message)])
     return RunSpec(inputs=inputs, expected=expected)
 
 
 def _numbered(folder: Path, role: str) -> tuple[str, ...]:
-    files = [path for path in folder.glob(f"{role}_[0-9]*") if path.suffix in (TENSOR_PROTO, ".npy")]
+    files = [
+        path
+        for path in folder.glob(f"{role}_[0-9]*")
+        if path.suffix in (TENSOR_PROTO, ".npy")
+    ]
     values = []
     for number in range(len(files)):
         found = [path for path in files if path.stem == f"{role}_{number}"]
         if len(found) != 1:
             message = (
-                f"{len(files)} files are called {role}_…, and {len(found)} of them {role}_{number}: give each number one file."
+                f"{len(files)} files are called {role}_…, and {len(found)} of them "
+                f"{role}_{number}: give each number one file."
             )
             raise BadFiles([Problem(str(folder), None, None, message)])
         values.append(f"@{found[0].absolute()}")

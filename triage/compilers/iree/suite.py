@@ -1,4 +1,6 @@
-"""Read IREE's test suites: a folder of programs with their values, and config files with flags and known failures."""
+"""Read IREE's test suites: a folder of programs with their values, and config files
+with flags and known failures.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,30 @@ from pydantic import Field, PositiveFloat
 from triage.compilers.iree.devices import IREE
 from triage.compilers.iree.recipe_format import read_flagfile
 from triage.compilers.iree.suite_files import Suite, SuiteFile
-from triage.compilers.iree.suite_models import expected_at, is_model_test, is_onnx_models, model_cases, onnx_cases, torch_test
+from triage.compilers.iree.suite_models import (
+    expected_at,
+    is_model_test,
+    is_onnx_models,
+    model_cases,
+    onnx_cases,
+    torch_test,
+)
 from triage.model.case import Case, Flag, Input, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import read_text
-from triage.recipes.expectations import ExpectationChange, ObservedCase, UpdatedFile, edited_json_lists
+from triage.recipes.expectations import (
+    ExpectationChange,
+    ObservedCase,
+    UpdatedFile,
+    edited_json_lists,
+)
 from triage.recipes.mapping import MappingFormat, Text, Texts
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
 _COMPILE, _RUN = _EXPECTED = ("expected_compile_failures", "expected_run_failures")
-_STAGES = ((_COMPILE, Stage.COMPILE), (_RUN, Stage.RUN), (_RUN, Stage.COMPARE))  # a wrong result is a failed run there
+# a wrong result is a failed run there
+_STAGES = ((_COMPILE, Stage.COMPILE), (_RUN, Stage.RUN), (_RUN, Stage.COMPARE))
 
 
 class SuiteConfig(MappingFormat):
@@ -41,12 +56,16 @@ class SuiteConfig(MappingFormat):
 class IreeSuites:
     """IREE's test suites."""
 
-    def cases(self, folder: Path, configs: Sequence[Path], downloads: Path) -> tuple[Case, ...]:
-        """Return the cases of a suite: for each config the tests that it does not skip, in the order of their names.
+    def cases(
+        self, folder: Path, configs: Sequence[Path], downloads: Path
+    ) -> tuple[Case, ...]:
+        """Return the cases of a suite: for each config the tests that it does not skip,
+        in the order of their names.
 
         Args:
             folder: The tests are below it, and names of modules are relative to it.
-            configs: Files with flags and known failures, tests of whole models, or folders of such tests.
+            configs: Files with flags and known failures, tests of whole models, or
+                folders of such tests.
             downloads: Where files from URLs are kept.
 
         Raises:
@@ -57,46 +76,74 @@ class IreeSuites:
         cases: list[Case] = []
         for path in configs:
             with suite.collecting():
-                for file in _model_tests(suite, path) if path.is_dir() else [SuiteFile(suite, path)]:
+                for file in (
+                    _model_tests(suite, path)
+                    if path.is_dir()
+                    else [SuiteFile(suite, path)]
+                ):
                     with suite.collecting():
                         cases += _cases(file, several=len(configs) > 1)
         if suite.problems:
-            raise BadFiles(list(dict.fromkeys(suite.problems)))  # a quality test is read for its benchmark as well
+            # a quality test is read for its benchmark as well
+            raise BadFiles(list(dict.fromkeys(suite.problems)))
         return tuple(cases)
 
     def updated_config(
-        self, folders: Sequence[Path], path: Path, observed: Sequence[ObservedCase], *, prune: bool
+        self,
+        folders: Sequence[Path],
+        path: Path,
+        observed: Sequence[ObservedCase],
+        *,
+        prune: bool,
     ) -> UpdatedFile:
-        """Return a config with the known failures that were seen. Raises BadFiles if it cannot be read or edited.
+        """Return a config with the known failures that were seen. Raises BadFiles if it
+        cannot be read or edited.
 
-        Only cases of this config are in `observed`. `prune` removes listed tests that exist in none of the folders.
+        Only cases of this config are in `observed`. `prune` removes listed tests that
+        exist in none of the folders.
         """
         file = SuiteFile(Suite(path.parent, path.parent), path)
         if is_onnx_models(file.data) or is_model_test(file.data):
-            raise BadInput(f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; edit this file by hand")
+            raise BadInput(
+                f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; "
+                "edit this file by hand"
+            )
         config = file.content(SuiteConfig)
-        edits = {key: (set[str](), set[str]()) for key in _EXPECTED}  # tests to remove, and to add
+        # tests to remove, and to add
+        edits = {key: (set[str](), set[str]()) for key in _EXPECTED}
         changes = []
         for entry in observed:
             test = entry.case.name.removesuffix(f"[config={config.config_name}]")
-            fails = None if entry.failure is None else _RUN if entry.failure.stage in (Stage.RUN, Stage.COMPARE) else _COMPILE
+            if entry.failure is None:
+                fails = None
+            elif entry.failure.stage in (Stage.RUN, Stage.COMPARE):
+                fails = _RUN
+            else:
+                fails = _COMPILE
             listed = [key for key in _EXPECTED if test in getattr(config, key)]
             if fails is None and entry.case.run is None and _RUN in listed:
                 listed.remove(_RUN)  # nothing was run
-            wanted = [] if fails is None else [fails]
+            if fails is None:
+                wanted = []
+            else:
+                wanted = [fails]
             for key in set(listed) - set(wanted):
                 edits[key][0].add(test)
             for key in set(wanted) - set(listed):
                 edits[key][1].add(test)
             if listed != wanted:
-                changes.append(ExpectationChange(test, listed[0] if listed else None, fails))
+                changes.append(
+                    ExpectationChange(test, listed[0] if listed else None, fails)
+                )
         existing = {name for folder in folders for name, _ in _tests(folder)}
         for key in _EXPECTED if prune else ():
             gone = set(getattr(config, key)) - existing
             edits[key][0].update(gone)
             changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
         text = read_text(path)
-        return UpdatedFile(path, text, edited_json_lists(path, text, edits), tuple(changes))
+        return UpdatedFile(
+            path, text, edited_json_lists(path, text, edits), tuple(changes)
+        )
 
 
 def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:
@@ -104,12 +151,17 @@ def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:
     files = [SuiteFile(suite, file) for file in sorted(folder.rglob("*.json"))]
     tests = [file for file in files if is_model_test(file.data)]
     if not tests:
-        raise BadInput(f'{folder}: no file below it is a test: a test is a JSON file with the key "type" or "run_function"')
+        raise BadInput(
+            f"{folder}: no file below it is a test: a test is a JSON file with the "
+            'key "type" or "run_function"'
+        )
     return tests
 
 
 def _cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
-    """Yield the cases of a JSON file. Its name is part of the cases' names if there are `several`."""
+    """Yield the cases of a JSON file. Its name is part of the cases' names if there are
+    `several`.
+    """
     suite = file.suite
     if is_model_test(file.data):
         yield from model_cases(file)
@@ -117,9 +169,16 @@ def _cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
     if is_onnx_models(file.data):
         yield from onnx_cases(file, several=several)
         return
-    tests = [(name, test) for name, test in _tests(suite.folder) if test.is_relative_to(suite.folder)]
+    tests = [
+        (name, test)
+        for name, test in _tests(suite.folder)
+        if test.is_relative_to(suite.folder)
+    ]
     if not tests:
-        raise BadInput(f"{suite.folder}: no folder below it holds a program (*.mlir) and {_VALUES} or {_TORCH_VALUES}")
+        raise BadInput(
+            f"{suite.folder}: no folder below it holds a program (*.mlir) and "
+            f"{_VALUES} or {_TORCH_VALUES}"
+        )
     programs = []
     for name, test in tests:
         with suite.collecting():
@@ -128,7 +187,11 @@ def _cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
     for name, program, values in programs:
         if name not in config.skip_compile_tests:
             case = _case(file, config, name, program, values)
-            yield replace(case, name=f"{name}[config={config.config_name}]") if several else case
+            yield (
+                replace(case, name=f"{name}[config={config.config_name}]")
+                if several
+                else case
+            )
 
 
 def _program(suite: Suite, test: Path) -> tuple[Path, RunSpec]:
@@ -141,29 +204,63 @@ def _program(suite: Suite, test: Path) -> tuple[Path, RunSpec]:
     return programs[0], read_flagfile(test / _VALUES)
 
 
-def _case(file: SuiteFile, config: SuiteConfig, test: str, program: Path, values: RunSpec) -> Case:
-    library = Library(Input(program, IREE.inputs[program.suffix]), tuple(map(Flag, config.iree_compile_flags)))
+def _case(
+    file: SuiteFile, config: SuiteConfig, test: str, program: Path, values: RunSpec
+) -> Case:
+    library = Library(
+        Input(program, IREE.inputs[program.suffix]),
+        tuple(map(Flag, config.iree_compile_flags)),
+    )
     case = file.case(config.config_name, library, test, Limits())
-    run = replace(values, flags=(*config.iree_run_module_flags, *values.flags), limits=Limits(timeout=120.0))
-    if run.measured and case.target.backend == "llvm-cpu" and not any(flag.startswith("--device=") for flag in run.flags):
-        run = replace(run, device="local-task")  # where the runtime runs a program when nothing is said
-    golden = config.golden_times_ms.get(test) if run.measured else None
+    run = replace(
+        values,
+        flags=(*config.iree_run_module_flags, *values.flags),
+        limits=Limits(timeout=120.0),
+    )
+    if (
+        run.measured
+        and case.target.backend == "llvm-cpu"
+        and not any(flag.startswith("--device=") for flag in run.flags)
+    ):
+        # where the runtime runs a program when nothing is said
+        run = replace(run, device="local-task")
+    if run.measured:
+        golden = config.golden_times_ms.get(test)
+    else:
+        golden = None
     return replace(
         case,
-        expect=expected_at(*(stage for key, stage in _STAGES if test in getattr(config, key))),
+        expect=expected_at(
+            *(stage for key, stage in _STAGES if test in getattr(config, key))
+        ),
         run=None if test in config.skip_run_tests else run,
         benchmarks=(run,) if run.measured else (),
-        thresholds=() if golden is None else (("run_ms", config.tolerance_factor * golden),),
+        thresholds=()
+        if golden is None
+        else (("run_ms", config.tolerance_factor * golden),),
     )
 
 
 def _tests(folder: Path) -> list[tuple[str, Path]]:
     """Return the names and folders of the tests of the suite that a folder belongs to.
 
-    The name is the path below the folder with `conftest.py`, and the last two folders of a Torch test.
+    The name is the path below the folder with `conftest.py`, and the last two folders
+    of a Torch test.
     """
     folder = folder.absolute()
-    root = next((path for path in (folder, *folder.parents) if (path / "conftest.py").is_file()), folder)
-    tests = {file.parent: file.parent.relative_to(root).as_posix() for file in root.rglob(_VALUES)}
-    tests |= {file.parent: "/".join(file.parts[-3:-1]) for file in root.rglob(_TORCH_VALUES)}
+    root = next(
+        (
+            path
+            for path in (folder, *folder.parents)
+            if (path / "conftest.py").is_file()
+        ),
+        folder,
+    )
+    tests = {
+        file.parent: file.parent.relative_to(root).as_posix()
+        for file in root.rglob(_VALUES)
+    }
+    tests |= {
+        file.parent: "/".join(file.parts[-3:-1]) for file in root.rglob(_TORCH_VALUES)
+    }
     return [(tests[path], path) for path in sorted(tests)]

@@ -1,4 +1,6 @@
-"""The files of IREE's test suites: JSON files, and the programs, values and weights that they name, download or generate."""
+"""The files of IREE's test suites: JSON files, and the programs, values and weights
+that they name, download or generate.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,50 @@ from urllib.parse import urlsplit
 
 from triage.compilers.iree.devices import IREE, target_of
 from triage.compilers.values import ValueText, split_value
-from triage.model.case import Artifact, Case, Flag, Generator, Input, Library, RunSpec, Target
+from triage.model.case import (
+    Artifact,
+    Case,
+    Flag,
+    Generator,
+    Input,
+    Library,
+    RunSpec,
+    Target,
+)
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import read_document
 from triage.recipes.mapping import MappingFormat, content_of
 
-EMPTY = 'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": [], "module": …}'
-LIMITS = Limits(timeout=1800.0, memory=64 << 30)  # models take minutes, and their weights gigabytes
-_TOLERANCE = re.compile(r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z")
-_STATISTICS = "--iree-scheduling-dump-statistics-"  # written to a file that is read here; the tests' own would be lost
-# A global whose initial value is a parameter, in the custom and in the generic form of MLIR.
-_PARAMETER = re.compile(rb'#(?:stream|flow)\.parameter\.named<(?:"[^"]*"::)?"([^"]+)"> : tensor<((?:\d+x)*)(\w+)>')
+EMPTY = (
+    'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": '
+    '[], "module": …}'
+)
+# models take minutes, and their weights gigabytes
+LIMITS = Limits(timeout=1800.0, memory=64 << 30)
+_TOLERANCE = re.compile(
+    r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z"
+)
+# written to a file that is read here; the tests' own would be lost
+_STATISTICS = "--iree-scheduling-dump-statistics-"
+# A global whose initial value is a parameter, in the custom and in the generic form of
+# MLIR.
+_PARAMETER = re.compile(
+    rb'#(?:stream|flow)\.parameter\.named<(?:"[^"]*"::)?"([^"]+)"> : '
+    rb"tensor<((?:\d+x)*)(\w+)>"
+)
 _CHUNK = 1 << 24  # elements that are drawn at once
 # MLIR's types -> numpy's. numpy has no bf16: its elements are the upper halves of f32.
-_STORED = {"f16": "f2", "f32": "f4", "f64": "f8", "bf16": "u2", "i8": "i1", "i16": "i2", "i32": "i4", "i64": "i8"}
+_STORED = {
+    "f16": "f2",
+    "f32": "f4",
+    "f64": "f8",
+    "bf16": "u2",
+    "i8": "i1",
+    "i16": "i2",
+    "i32": "i4",
+    "i64": "i8",
+}
 
 M = TypeVar("M", bound=MappingFormat)
 At = str | int
@@ -39,7 +70,9 @@ class Suite:
     """A folder of tests."""
 
     def __init__(self, folder: Path, downloads: Path) -> None:
-        """Names of modules are relative to `folder`. Files from URLs are kept in `downloads`."""
+        """Names of modules are relative to `folder`. Files from URLs are kept in
+        `downloads`.
+        """
         self.folder, self.downloads = folder.absolute(), downloads
         self.problems: list[Problem] = []
         self._artifacts: dict[Path, tuple[Artifact, ...]] = {}
@@ -52,8 +85,12 @@ class Suite:
         except BadFiles as error:
             self.problems += error.problems
 
-    def made(self, key: str, name: str, source: str | Generator, *before: Artifact) -> Path:
-        """Return the path of a file that is downloaded or generated from `before`. The key decides its content."""
+    def made(
+        self, key: str, name: str, source: str | Generator, *before: Artifact
+    ) -> Path:
+        """Return the path of a file that is downloaded or generated from `before`. The
+        key decides its content.
+        """
         path = self.downloads / sha256(key.encode()).hexdigest()[:16] / name
         self._artifacts[path] = (*before, Artifact(path, source))
         return path
@@ -64,7 +101,9 @@ class Suite:
 
     def artifacts_of(self, *paths: Path) -> tuple[Artifact, ...]:
         """Return what has to be obtained before these files are there."""
-        return tuple(artifact for path in paths for artifact in self._artifacts.get(path, ()))
+        return tuple(
+            artifact for path in paths for artifact in self._artifacts.get(path, ())
+        )
 
     def run(
         self,
@@ -74,14 +113,24 @@ class Suite:
         flags: Sequence[str] = (),
         libraries: Sequence[Library] = (),
     ) -> RunSpec:
-        """Return a run with these values and weights (by scope). Flags that set a tolerance become tolerances."""
-        files = [Path(file) for text in (*inputs, *expected) if (file := split_value(text).file)]
-        tolerances = {flag: match for flag in flags if (match := _TOLERANCE.match(flag))}
+        """Return a run with these values and weights (by scope). Flags that set a
+        tolerance become tolerances.
+        """
+        files = [
+            Path(file)
+            for text in (*inputs, *expected)
+            if (file := split_value(text).file)
+        ]
+        tolerances = {
+            flag: match for flag in flags if (match := _TOLERANCE.match(flag))
+        }
         return RunSpec(
             inputs=tuple(inputs),
             expected=tuple(expected),
             flags=tuple(flag for flag in flags if flag not in tolerances),
-            tolerances=tuple({match[1]: float(match[2]) for match in tolerances.values()}.items()),
+            tolerances=tuple(
+                {match[1]: float(match[2]) for match in tolerances.values()}.items()
+            ),
             limits=LIMITS,
             libraries=tuple(libraries),
             parameters=tuple(weights),
@@ -90,7 +139,9 @@ class Suite:
 
 
 class SuiteFile:
-    """A JSON file of a suite. `at` is a place in it, whose parts that are not in the file are left out."""
+    """A JSON file of a suite. `at` is a place in it, whose parts that are not in the
+    file are left out.
+    """
 
     def __init__(self, suite: Suite, path: Path) -> None:
         self.suite, self.path = suite, path.absolute()
@@ -111,36 +162,67 @@ class SuiteFile:
             return self.suite.download(place)
         path = (self.path.parent / place).absolute()
         if not path.is_file():
-            raise self.mistake(f'there is no file "{place}"; write a URL or a path next to this file.', *at)
+            raise self.mistake(
+                f'there is no file "{place}"; write a URL or a path next to this file.',
+                *at,
+            )
         return path
 
     def file_below(self, name: str, *at: At) -> Path:
         """Return a file somewhere below the folder, by its name."""
         for file in sorted(self.suite.folder.rglob(name)):
             return file
-        raise self.mistake(f'there is no file "{name}" below {self.suite.folder}: name a folder that has it as well.', *at)
+        raise self.mistake(
+            (
+                f'there is no file "{name}" below {self.suite.folder}: name a folder '
+                "that has it as well."
+            ),
+            *at,
+        )
 
     def program(self, place: str, flags: Sequence[str], *at: At) -> Library:
         """Return a program by its URL or path, with its flags."""
         path = self.file(place, *at)
         if path.suffix not in IREE.inputs:
-            raise self.mistake(f'"{path.name}" is not a program: name a file of {", ".join(IREE.inputs)}.', *at)
+            raise self.mistake(
+                (
+                    f'"{path.name}" is not a program: name a file of '
+                    f"{', '.join(IREE.inputs)}."
+                ),
+                *at,
+            )
         own = tuple(Flag(flag) for flag in flags if not flag.startswith(_STATISTICS))
-        return Library(Input(path, IREE.inputs[path.suffix]), own, self.suite.artifacts_of(path))
+        return Library(
+            Input(path, IREE.inputs[path.suffix]), own, self.suite.artifacts_of(path)
+        )
 
     def value(self, text: str, place: str | None, *at: At) -> str:
-        """Return a value in the notation of the runtime, such as `TYPE=@FILE`. `place` is the URL of its file."""
+        """Return a value in the notation of the runtime, such as `TYPE=@FILE`. `place`
+        is the URL of its file.
+        """
         try:
-            parts = split_value(text) if place is None else ValueText(text, place, "")
+            if place is None:
+                parts = split_value(text)
+            else:
+                parts = ValueText(text, place, "")
         except ValueError as error:
             raise self.mistake(str(error), *at) from None
-        return text if parts.file is None else str(replace(parts, file=str(self.file(parts.file, *at))))
+        if parts.file is None:
+            return text
+        return str(replace(parts, file=str(self.file(parts.file, *at))))
 
-    def case(self, recipe: str, program: Library, name: str = "", limits: Limits = LIMITS) -> Case:
-        """Return the case that compiles the program of a test, named for the file by default."""
+    def case(
+        self, recipe: str, program: Library, name: str = "", limits: Limits = LIMITS
+    ) -> Case:
+        """Return the case that compiles the program of a test, named for the file by
+        default.
+        """
         backend, chip = target_of([flag.text for flag in program.flags])
         folder = self.suite.folder
-        below = self.path.relative_to(folder) if self.path.is_relative_to(folder) else Path(self.path.name)
+        if self.path.is_relative_to(folder):
+            below = self.path.relative_to(folder)
+        else:
+            below = Path(self.path.name)
         return Case(
             recipe=recipe,
             name=name or below.with_suffix("").as_posix(),
@@ -157,27 +239,43 @@ class SuiteFile:
 
 @dataclass(frozen=True, slots=True)
 class RandomWeights:
-    """Weights for all parameters of a program, in the order in which it names them; zeros without a seed."""
+    """Weights for all parameters of a program, in the order in which it names them;
+    zeros without a seed.
+    """
 
     program: Path
     seed: int | None
 
     def write(self, target: Path) -> None:
-        """Write a file in the `safetensors` format, which the runtime reads. Raises ValueError if there is nothing to draw."""
+        """Write a file in the `safetensors` format, which the runtime reads. Raises
+        ValueError if there is nothing to draw.
+        """
         import numpy as np
 
         header: dict[str, dict[str, object]] = {}
         sizes: list[tuple[str, int]] = []
         end = 0
-        for name, dimensions, element in dict.fromkeys(_PARAMETER.findall(self.program.read_bytes())):
-            kind, shape = element.decode(), [int(size) for size in dimensions.split(b"x")[:-1]]
+        for name, dimensions, element in dict.fromkeys(
+            _PARAMETER.findall(self.program.read_bytes())
+        ):
+            kind = element.decode()
+            shape = [int(size) for size in dimensions.split(b"x")[:-1]]
             if kind not in _STORED or (kind.startswith("i") and self.seed is not None):
-                raise ValueError(f"{self.program}: there are no random weights of the type {kind}")
+                raise ValueError(
+                    f"{self.program}: there are no random weights of the type {kind}"
+                )
             sizes.append((kind, prod(shape)))
             begin, end = end, end + prod(shape) * np.dtype(_STORED[kind]).itemsize
-            header[name.decode()] = {"dtype": kind.upper(), "shape": shape, "data_offsets": [begin, end]}
+            header[name.decode()] = {
+                "dtype": kind.upper(),
+                "shape": shape,
+                "data_offsets": [begin, end],
+            }
         if not header and self.seed is not None:
-            raise ValueError(f"{self.program}: the program names no parameters that random weights could replace")
+            raise ValueError(
+                f"{self.program}: the program names no parameters that random weights "
+                "could replace"
+            )
         text = json.dumps(header).encode()
         text += b" " * (-len(text) % 64)
         random = np.random.default_rng(self.seed)
@@ -189,7 +287,9 @@ class RandomWeights:
             for kind, count in sizes:
                 for size in [_CHUNK] * (count // _CHUNK) + [count % _CHUNK]:
                     drawn = random.normal(0.0, 0.01, size)
-                    bits = (drawn.astype("f4").view("u4") >> 16) if kind == "bf16" else drawn
+                    bits: np.ndarray[Any, Any] = drawn
+                    if kind == "bf16":
+                        bits = drawn.astype("f4").view("u4") >> 16
                     bits.astype(_STORED[kind]).tofile(file)
 
 
@@ -207,16 +307,25 @@ class RandomTensor:
     offset: float = 0.0
 
     def write(self, target: Path) -> None:
-        """Draw the tensor and write it. Raises ValueError for a type that numpy does not have."""
+        """Draw the tensor and write it. Raises ValueError for a type that numpy does
+        not have.
+        """
         import numpy as np
 
         random = np.random.RandomState(self.seed)
         random.rand(self.skipped)
         try:
             array = np.asarray(self.coeff * random.rand(*self.shape) + self.offset)
-            np.save(target, (np.round(array) if np.dtype(self.dtype).kind == "b" else array).astype(self.dtype))
+            np.save(
+                target,
+                (np.round(array) if np.dtype(self.dtype).kind == "b" else array).astype(
+                    self.dtype
+                ),
+            )
         except TypeError as error:
-            raise ValueError(f"random values of the type {self.dtype} cannot be made: {error}") from error
+            raise ValueError(
+                f"random values of the type {self.dtype} cannot be made: {error}"
+            ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,22 +336,40 @@ class ModelArguments:
     folder: Path
 
     def __call__(self) -> tuple[Artifact, ...]:
-        """Return a file for each argument. Raises ValueError if the model cannot be read."""
+        """Return a file for each argument. Raises ValueError if the model cannot be
+        read.
+        """
         import onnx
 
         try:
             graph = onnx.load(self.model, load_external_data=False).graph
         except Exception as error:  # protobuf's own class is not public
-            raise ValueError(f"{self.model}: it cannot be read as an ONNX model: {error}") from error
+            raise ValueError(
+                f"{self.model}: it cannot be read as an ONNX model: {error}"
+            ) from error
         weights = {tensor.name for tensor in graph.initializer}
         arguments: list[Artifact] = []
-        for index, value in enumerate(value for value in graph.input if value.name not in weights):
+        for index, value in enumerate(
+            value for value in graph.input if value.name not in weights
+        ):
             if not value.type.HasField("tensor_type"):
-                raise ValueError(f'{self.model}: the argument "{value.name}" is not a tensor')
+                raise ValueError(
+                    f'{self.model}: the argument "{value.name}" is not a tensor'
+                )
             tensor = value.type.tensor_type
-            shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)  # a size that is not fixed is 1
+            # a size that is not fixed is 1
+            shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)
             dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
             name = "-".join(["random", str(index), dtype, *map(str, shape)])
-            largest = 1.0 if "float" in dtype else 2.0  # integers are 0 or 1
-            arguments.append(Artifact(self.folder / f"{name}.npy", RandomTensor(shape, dtype, index, coeff=largest)))
+            # integers are 0 or 1
+            if "float" in dtype:
+                largest = 1.0
+            else:
+                largest = 2.0
+            arguments.append(
+                Artifact(
+                    self.folder / f"{name}.npy",
+                    RandomTensor(shape, dtype, index, coeff=largest),
+                )
+            )
         return tuple(arguments)

@@ -1,4 +1,6 @@
-"""Tests of whole models and of single operations in IREE's suites: an adapter for each kind of JSON file."""
+"""Tests of whole models and of single operations in IREE's suites: an adapter for each
+kind of JSON file.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ from typing import Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat
 
-from triage.compilers.iree.suite_files import At, ModelArguments, RandomTensor, RandomWeights, SuiteFile
+from triage.compilers.iree.suite_files import (
+    At,
+    ModelArguments,
+    RandomTensor,
+    RandomWeights,
+    SuiteFile,
+)
 from triage.model.case import Case, Expectation, Library, Reference, RunSpec
 from triage.model.execution import Stage
 from triage.recipes.mapping import MappingFormat, Text, Texts
@@ -22,12 +30,16 @@ _SCOPE = "model"  # of the weights of every model of sharktank
 _LIBRARY = "--iree-codegen-transform-dialect-library="
 _OUTCOMES = "tests_and_expected_outcomes"
 _MODELS = "https://huggingface.co/onnxmodelzoo/legacy_models/resolve/main/"
-_ONNX_TEST = re.compile(r"tests/model_zoo/(?P<folder>[\w./-]+)_models_test\.py::test_models\[(?P<model>[^\]]+\.onnx)\]\Z")
+_ONNX_TEST = re.compile(
+    r"tests/model_zoo/(?P<folder>[\w./-]+)_models_test\.py::test_models\["
+    r"(?P<model>[^\]]+\.onnx)\]\Z"
+)
 _STAGES: dict[str, tuple[Stage, ...]] = {
     "pass": (),
     "fail-import": (Stage.IMPORT,),
     "fail-compile": (Stage.COMPILE,),
-    "fail-run": (Stage.RUN, Stage.COMPARE),  # a wrong result is a failed run in these files
+    # a wrong result is a failed run in these files
+    "fail-run": (Stage.RUN, Stage.COMPARE),
 }
 _ByMachine = dict[str, PositiveFloat]
 
@@ -114,7 +126,9 @@ class _OnnxModels(MappingFormat):
     config_name: Text
     iree_compile_flags: Texts
     iree_run_module_flags: Texts
-    tests_and_expected_outcomes: dict[str, Literal["pass", "skip", "fail-import", "fail-compile", "fail-run"]]
+    tests_and_expected_outcomes: dict[
+        str, Literal["pass", "skip", "fail-import", "fail-compile", "fail-run"]
+    ]
 
 
 class _Formula(MappingFormat):
@@ -140,9 +154,15 @@ class _TorchTest(MappingFormat):
 
 
 def is_model_test(data: Any) -> bool:
-    """Return whether a JSON file is a test of a model. A module of such a test has only the keys `mlir` and its flags."""
+    """Return whether a JSON file is a test of a model. A module of such a test has only
+    the keys `mlir` and its flags.
+    """
     is_module = isinstance(data, dict) and not data.keys() - _Module.model_fields.keys()
-    return isinstance(data, dict) and not is_module and not data.keys().isdisjoint(("type", "function_run", "mlir"))
+    return (
+        isinstance(data, dict)
+        and not is_module
+        and not data.keys().isdisjoint(("type", "function_run", "mlir"))
+    )
 
 
 def is_onnx_models(data: Any) -> bool:
@@ -168,20 +188,34 @@ def expected_at(*stages: Stage) -> tuple[Expectation, ...]:
 def _typed_case(file: SuiteFile) -> Case:
     test = file.content(_Test)
     names = test.modules or (test.module,)
-    first, *others = [_module(file, name, "module", "modules", index) for index, name in enumerate(names)]
+    first, *others = [
+        _module(file, name, "module", "modules", index)
+        for index, name in enumerate(names)
+    ]
     case = replace(file.case(test.type, first), summary=" ".join(test.markers))
     if test.type == "compstat":
-        return _golden(case, dispatches=test.golden_dispatch_count, artifact_bytes=test.golden_binary_size)
+        return _golden(
+            case,
+            dispatches=test.golden_dispatch_count,
+            artifact_bytes=test.golden_binary_size,
+        )
     weights: list[tuple[str, Path]] = []
     for index, entry in enumerate(test.weights):
         if entry.type == "url":
             path = file.file(entry.url, "weights", index, "url")
         elif entry.module and entry.seed is not None:
-            path = _random_weights(file, _module(file, entry.module, "weights", index, "module"), entry.seed)
+            path = _random_weights(
+                file,
+                _module(file, entry.module, "weights", index, "module"),
+                entry.seed,
+            )
         else:
-            raise file.mistake('random weights need the keys "module" and "seed".', "weights", index)
+            raise file.mistake(
+                'random weights need the keys "module" and "seed".', "weights", index
+            )
         weights.append((entry.scope, path))
-    inputs, expected = _values(file, "inputs", test.inputs), _values(file, "expected_outputs", test.expected_outputs)
+    inputs = _values(file, "inputs", test.inputs)
+    expected = _values(file, "expected_outputs", test.expected_outputs)
     run = file.suite.run(inputs, expected, weights, test.run_args, others)
     if test.type == "quality":
         return replace(case, run=run)
@@ -200,32 +234,50 @@ def _module(file: SuiteFile, name: str, *at: At) -> Library:
 
 def _random_weights(file: SuiteFile, program: Library, seed: int | None) -> Path:
     path = program.input.path
-    name = "zero.safetensors" if seed is None else "random.safetensors"
-    return file.suite.made(f"{path}\0{seed}", name, RandomWeights(path, seed), *program.artifacts)
+    if seed is None:
+        name = "zero.safetensors"
+    else:
+        name = "random.safetensors"
+    return file.suite.made(
+        f"{path}\0{seed}", name, RandomWeights(path, seed), *program.artifacts
+    )
 
 
 def _values(file: SuiteFile, key: str, values: Sequence[_Value]) -> list[str]:
     return [
-        file.value(entry.value or "", entry.url, key, index, "url", "source", "value") for index, entry in enumerate(values)
+        file.value(entry.value or "", entry.url, key, index, "url", "source", "value")
+        for index, entry in enumerate(values)
     ]
 
 
 def _golden(case: Case, **limits: float | None) -> Case:
-    return replace(case, thresholds=tuple((name, limit) for name, limit in limits.items() if limit is not None))
+    return replace(
+        case,
+        thresholds=tuple(
+            (name, limit) for name, limit in limits.items() if limit is not None
+        ),
+    )
 
 
 def _measured(case: Case, run: RunSpec) -> Case:
     """Return the case with a run that is measured, also by `bench`."""
     run = replace(run, measured=True)
-    plain = replace(run, flags=tuple(flag for flag in run.flags if not flag.startswith("--benchmark_")))
+    plain = replace(
+        run,
+        flags=tuple(flag for flag in run.flags if not flag.startswith("--benchmark_")),
+    )
     return replace(case, run=run, benchmarks=(plain,))
 
 
 def _sharktank_case(file: SuiteFile) -> Case:
     test, machine = file.content(_SharktankTest), _Machine(file)
     program, weights = _sharktank_model(file)
-    stages = [Stage.RUN, Stage.COMPARE] if test.run_test_expecting_to_fail else []
-    stages += [Stage.COMPILE] if machine.chip in test.compile_chip_expecting_to_fail else []
+    if test.run_test_expecting_to_fail:
+        stages = [Stage.RUN, Stage.COMPARE]
+    else:
+        stages = []
+    if machine.chip in test.compile_chip_expecting_to_fail:
+        stages += [Stage.COMPILE]
     case = replace(file.case("quality", program), expect=expected_at(*stages))
     if test.compile_only:
         return case
@@ -233,27 +285,47 @@ def _sharktank_case(file: SuiteFile) -> Case:
     if test.pipeline_mlir is not None:
         own = machine.flags(test.pipeline_compiler_flags)
         libraries.append(file.program(test.pipeline_mlir, own, "pipeline_mlir"))
-    inputs, expected = _values(file, "inputs", test.inputs), _values(file, "outputs", test.outputs)
-    run = file.suite.run(inputs, expected, [(_SCOPE, weights)], test.threshold_args, libraries)
-    return replace(case, run=replace(run, device=test.device, function=test.run_function))
+    inputs = _values(file, "inputs", test.inputs)
+    expected = _values(file, "outputs", test.outputs)
+    run = file.suite.run(
+        inputs, expected, [(_SCOPE, weights)], test.threshold_args, libraries
+    )
+    return replace(
+        case, run=replace(run, device=test.device, function=test.run_function)
+    )
 
 
 def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
     test, machine, path = file.content(_SharktankTime), _Machine(file), file.path
     if machine.chip in test.specific_chip_to_ignore:
         return
-    names = [f"{name}_{path.stem.rpartition('_')[2]}" for name in test.modules] or [f"{path.parent.name}_{path.stem}"]
+    names = [f"{name}_{path.stem.rpartition('_')[2]}" for name in test.modules] or [
+        f"{path.parent.name}_{path.stem}"
+    ]
     models = [_sharktank_model(_quality_test(file, name)) for name in names]
     programs = [program for program, _ in models]
-    if (name := test.mlir_file_name) is not None:
+    name = test.mlir_file_name
+    if name is not None:
         place = str(file.file_below(name, "mlir_file_name"))
-        programs.append(file.program(place, machine.flags(test.compile_flags), "mlir_file_name"))
-    inputs = [file.value(text, None, "inputs", index) for index, text in enumerate(test.inputs)]
-    run = file.suite.run(inputs, (), [(_SCOPE, weights) for _, weights in models], test.benchmark_flags, programs[1:])
+        programs.append(
+            file.program(place, machine.flags(test.compile_flags), "mlir_file_name")
+        )
+    inputs = [
+        file.value(text, None, "inputs", index)
+        for index, text in enumerate(test.inputs)
+    ]
+    run = file.suite.run(
+        inputs,
+        (),
+        [(_SCOPE, weights) for _, weights in models],
+        test.benchmark_flags,
+        programs[1:],
+    )
     time = test.golden_time_ms.get(machine.kind)
     case = _golden(
         file.case("benchmark", programs[0]),
-        run_ms=time and time * test.golden_time_tolerance_multiplier.get(machine.kind, 1.1),
+        run_ms=time
+        and time * test.golden_time_tolerance_multiplier.get(machine.kind, 1.1),
         dispatches=test.golden_dispatch.get(machine.kind),
         artifact_bytes=test.golden_size.get(machine.kind),
     )
@@ -261,21 +333,32 @@ def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
 
 
 def _quality_test(file: SuiteFile, name: str) -> SuiteFile:
-    """Return the quality test that a benchmark names: by its folder and its file, joined by `_`."""
+    """Return the quality test that a benchmark names: by its folder and its file,
+    joined by `_`.
+    """
     for path in sorted(file.suite.folder.rglob("*.json")):
         if f"{path.parent.name}_{path.stem}" == name and path != file.path:
             found = SuiteFile(file.suite, path)
-            if is_model_test(found.data) and not {"function_run", "type"} & found.data.keys():
+            if (
+                is_model_test(found.data)
+                and not {"function_run", "type"} & found.data.keys()
+            ):
                 return found
-    text = f'there is no quality test for "{name}" below {file.suite.folder}: name a folder that has it as well.'
+    text = (
+        f'there is no quality test for "{name}" below {file.suite.folder}: name a '
+        "folder that has it as well."
+    )
     raise file.mistake(text, "modules", 0)
 
 
 def _sharktank_model(file: SuiteFile) -> tuple[Library, Path]:
-    """Return the program of a quality test, and its weights, which are zero without real ones."""
+    """Return the program of a quality test, and its weights, which are zero without
+    real ones.
+    """
     test, machine = file.content(_SharktankTest), _Machine(file)
     flags = list(test.compiler_flags)
-    if (name := test.tuner_file.get(machine.kind)) is not None:
+    name = test.tuner_file.get(machine.kind)
+    if name is not None:
         flags.append(f"{_LIBRARY}{file.file_below(name, 'tuner_file', machine.kind)}")
     program = file.program(test.mlir, machine.flags(flags), "mlir")
     if test.real_weights is None:
@@ -284,38 +367,61 @@ def _sharktank_model(file: SuiteFile) -> tuple[Library, Path]:
 
 
 class _Machine:
-    """The machine of a test of sharktank. The environment names its kind and chip, as for their own harness."""
+    """The machine of a test of sharktank. The environment names its kind and chip, as
+    for their own harness.
+    """
 
     def __init__(self, file: SuiteFile) -> None:
         is_rocm = file.path.stem.endswith("_rocm")
-        self.chip = os.environ.get("ROCM_CHIP", "gfx942") if is_rocm else None
-        self.kind = os.environ.get("SKU", "mi300") if is_rocm else "cpu"  # whose golden values count
+        self.chip: str | None = None
+        if is_rocm:
+            self.chip = os.environ.get("ROCM_CHIP", "gfx942")
+        # whose golden values count
+        if is_rocm:
+            self.kind = os.environ.get("SKU", "mi300")
+        else:
+            self.kind = "cpu"
 
     def flags(self, flags: Sequence[str]) -> list[str]:
-        return [*flags, f"--iree-rocm-target={self.chip}"] if self.chip else list(flags)
+        if self.chip:
+            return [*flags, f"--iree-rocm-target={self.chip}"]
+        return list(flags)
 
 
 def onnx_cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
-    """Yield the cases of a config of ONNX models. The folder has models by their path in the zoo; others are downloaded."""
+    """Yield the cases of a config of ONNX models. The folder has models by their path
+    in the zoo; others are downloaded.
+    """
     config, suite = file.content(_OnnxModels), file.suite
     for test, outcome in config.tests_and_expected_outcomes.items():
         match = _ONNX_TEST.match(test)
         if match is None and (test != "default" or outcome != "skip"):
-            message = 'a test is called "tests/model_zoo/…_models_test.py::test_models[….onnx]", and the "default" is "skip".'
+            message = (
+                'a test is called "tests/model_zoo/'
+                '…_models_test.py::test_models[….onnx]", and the "default" is "skip".'
+            )
             raise file.mistake(message, _OUTCOMES, test)
         if match is None or outcome == "skip":
             continue
         place = f"{match['folder']}/{match['model']}"
         local, url = suite.folder / place, f"{_MODELS}{place}"
-        program = file.program(str(local) if local.is_file() else url, config.iree_compile_flags)
+        program = file.program(
+            str(local) if local.is_file() else url, config.iree_compile_flags
+        )
         arguments = ModelArguments(program.input.path, suite.download(url).parent)
         run = suite.run((), flags=config.iree_run_module_flags)
         run = replace(run, reference=Reference(onnxruntime=True), arguments=arguments)
         if program.input.path.is_file():
             with suppress(ValueError):  # the import reports it
                 run = run.with_arguments()
-        name = place.removesuffix(".onnx") + (f"[config={config.config_name}]" if several else "")
-        yield replace(file.case(config.config_name, program, name), run=run, expect=expected_at(*_STAGES[outcome]))
+        name = place.removesuffix(".onnx") + (
+            f"[config={config.config_name}]" if several else ""
+        )
+        yield replace(
+            file.case(config.config_name, program, name),
+            run=run,
+            expect=expected_at(*_STAGES[outcome]),
+        )
 
 
 def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
@@ -325,13 +431,21 @@ def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
     inputs: list[Path] = []
     skipped = 0
     for argument in test.flat_args:
-        tensor = RandomTensor(**dict(argument["Formula"]), seed=test.seed, skipped=skipped)
+        tensor = RandomTensor(
+            **dict(argument["Formula"]), seed=test.seed, skipped=skipped
+        )
         inputs.append(file.suite.made(repr(tensor), f"input_{len(inputs)}.npy", tensor))
         skipped += prod(tensor.shape)
     expected = [
-        file.file(output.url or output.value or "", "expected_output", index, "url", "value")
+        file.file(
+            output.url or output.value or "", "expected_output", index, "url", "value"
+        )
         for index, output in enumerate(test.expected_output or ())
     ]
-    run = file.suite.run([f"@{path}" for path in inputs], [f"@{path}" for path in expected])
+    run = file.suite.run(
+        [f"@{path}" for path in inputs], [f"@{path}" for path in expected]
+    )
     run = replace(run, function=test.function_name, measured=test.mode == "benchmark")
-    return program, run if run.measured else replace(run, closeness=(test.rtol, test.atol, test.equal_nan))
+    return program, run if run.measured else replace(
+        run, closeness=(test.rtol, test.atol, test.equal_nan)
+    )

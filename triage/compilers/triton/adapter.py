@@ -1,4 +1,6 @@
-"""Find Triton below a folder, read what its package reports about itself, and translate a case; a worker compiles it."""
+"""Find Triton below a folder, read what its package reports about itself, and translate
+a case; a worker compiles it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,15 @@ from typing import TYPE_CHECKING
 import packaging
 from packaging.version import Version
 
-from triage.compilers.base import Compiler, Description, Packaging, Part, Wheel, kernel_of, pep440
+from triage.compilers.base import (
+    Compiler,
+    Description,
+    Packaging,
+    Part,
+    Wheel,
+    kernel_of,
+    pep440,
+)
 from triage.compilers.interpreters import interpreter, version_of
 from triage.compilers.invocation import Invocation
 from triage.compilers.triton.standalone import TritonScript, chip_of
@@ -27,20 +37,70 @@ if TYPE_CHECKING:
 
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("2.1")
-_PHASES = {"cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"), "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco")}
+_PHASES = {
+    "cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"),
+    "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco"),
+}
 # Those that 3.1.0 to 3.9.0 compile a small kernel for.
 _HIP_CHIPS = (
-    *("gfx906", "gfx908", "gfx90a", "gfx940", "gfx941", "gfx942", "gfx950", "gfx1010", "gfx1011", "gfx1012", "gfx1013"),
-    *("gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036", "gfx1100", "gfx1101", "gfx1102"),
-    *("gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153", "gfx1200", "gfx1201", "gfx1250"),
+    *(
+        "gfx906",
+        "gfx908",
+        "gfx90a",
+        "gfx940",
+        "gfx941",
+        "gfx942",
+        "gfx950",
+        "gfx1010",
+        "gfx1011",
+        "gfx1012",
+        "gfx1013",
+    ),
+    *(
+        "gfx1030",
+        "gfx1031",
+        "gfx1032",
+        "gfx1033",
+        "gfx1034",
+        "gfx1035",
+        "gfx1036",
+        "gfx1100",
+        "gfx1101",
+        "gfx1102",
+    ),
+    *(
+        "gfx1103",
+        "gfx1150",
+        "gfx1151",
+        "gfx1152",
+        "gfx1153",
+        "gfx1200",
+        "gfx1201",
+        "gfx1250",
+    ),
 )
 _CUDA_CHIPS = (
-    *("sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75", "sm_80", "sm_86", "sm_87", "sm_88"),
+    *(
+        "sm_50",
+        "sm_52",
+        "sm_53",
+        "sm_60",
+        "sm_61",
+        "sm_62",
+        "sm_70",
+        "sm_72",
+        "sm_75",
+        "sm_80",
+        "sm_86",
+        "sm_87",
+        "sm_88",
+    ),
     *("sm_89", "sm_90", "sm_100", "sm_101", "sm_103", "sm_110", "sm_120", "sm_121"),
 )
 _LIBRARY = "triton/_C/libtriton*.so"
 _PLACES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
-# The Python part compiles as much as the library does; assemblers and device libraries come with it.
+# The Python part compiles as much as the library does; assemblers and device libraries
+# come with it.
 _PARTS = ("**/*.py", "**/bin/ptxas*", "**/*.bc")
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 _COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
@@ -58,8 +118,8 @@ class Triton(Compiler):
         aliases={"amd": "hip", "nvidia": "cuda", "rocm": "hip"},
         chips={"hip": _HIP_CHIPS, "cuda": _CUDA_CHIPS},
         phases=("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco"),
-        # A kernel file is compiled, not run as a generator. IR compiles with the release that wrote it, and often with its
-        # neighbours.
+        # A kernel file is compiled, not run as a generator. IR compiles with the
+        # release that wrote it, and often with its neighbours.
         inputs=dict.fromkeys((".py", ".ttir", ".ttgir"), InputKind.OTHER),
         sections=("kernel", "signature", "constexprs", "hints", "options"),
         flags=False,
@@ -68,24 +128,49 @@ class Triton(Compiler):
     )
     noun = "kernel"
     title = "Triton"
-    recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.triton.kernel_recipe:TritonRecipes")
+    recipe_from_input: Part[RecipeFromInput] = Part(
+        "triage.compilers.triton.kernel_recipe:TritonRecipes"
+    )
     script = TritonScript()
-    folders = "an unpacked wheel, a virtual environment or a tree built in place holds `triton/_C/libtriton.so`"
+    folders = (
+        "an unpacked wheel, a virtual environment or a tree built in place holds "
+        "`triton/_C/libtriton.so`"
+    )
 
     def unsupported(self, version: str) -> str | None:
         if Version(version) < _FIRST:
-            return f"Triton {version} cannot compile ahead of time; {_FIRST} is the first that can"
+            return (
+                f"Triton {version} cannot compile ahead of time; {_FIRST} is the "
+                "first that can"
+            )
         return None
 
     def locate(self, root: Path) -> Path | None:
-        """`libtriton.so` of an unpacked wheel, a virtual environment, a source tree built in place, or the library itself."""
+        """`libtriton.so` of an unpacked wheel, a virtual environment, a source tree
+        built in place, or the library itself.
+        """
         if root.is_file():
-            return root.absolute() if root.match("libtriton*.so") else None
-        return next((path.absolute() for pattern in _PLACES for path in sorted(root.glob(pattern))), None)
+            if root.match("libtriton*.so"):
+                return root.absolute()
+            return None
+        return next(
+            (
+                path.absolute()
+                for pattern in _PLACES
+                for path in sorted(root.glob(pattern))
+            ),
+            None,
+        )
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        parts = (path for pattern in _PARTS for path in program.parents[1].glob(pattern) if path.is_file())
-        # The worker is part of the compiler: results of another worker must not be reused.
+        parts = (
+            path
+            for pattern in _PARTS
+            for path in program.parents[1].glob(pattern)
+            if path.is_file()
+        )
+        # The worker is part of the compiler: results of another worker must not be
+        # reused.
         return (program, *sorted(parts), *sorted(_WORKER.glob("*.py")))
 
     def describe(self, program: Path) -> Description:
@@ -93,14 +178,30 @@ class Triton(Compiler):
         if not (package / "compiler").exists():
             raise EnvironmentFailure(f"{program} has no Triton compiler next to it")
         source = package / "__init__.py"
-        found = _VERSION.search(source.read_text("utf-8", "replace")) if source.is_file() else None
+        if source.is_file():
+            found = _VERSION.search(source.read_text("utf-8", "replace"))
+        else:
+            found = None
         # The metadata of a nightly's wheel contains the commit, its source does not.
-        named = [folder.name.removesuffix(".dist-info") for folder in _metadata(program)]
-        version = named[0].split("-")[1] if named else found[1] if found else None
+        named = [
+            folder.name.removesuffix(".dist-info") for folder in _metadata(program)
+        ]
+        if named:
+            version = named[0].split("-")[1]
+        elif found:
+            version = found[1]
+        else:
+            version = None
         commit = _COMMIT.search(" ".join(named))
-        backends = ("cuda", "hip") if (package / "backends" / "amd").is_dir() else ("cuda",)
+        backends = ["cuda"]
+        if (package / "backends" / "amd").is_dir():
+            backends.append("hip")
         phases = dict.fromkeys(phase for name in backends for phase in _PHASES[name])
-        known = Capabilities(frozenset(backends), phases=tuple(phases), stack_printer=stack_printer(program))
+        known = Capabilities(
+            frozenset(backends),
+            phases=tuple(phases),
+            stack_printer=stack_printer(program),
+        )
         return Description(pep440(version), commit[1] if commit else None, None, known)
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
@@ -109,7 +210,11 @@ class Triton(Compiler):
             return python
         if isinstance(spec, Untestable):
             return spec
-        options = ("--spec", json.dumps(spec, sort_keys=True), *(("--phase", case.phase) if case.phase else ()))
+        options = (
+            "--spec",
+            json.dumps(spec, sort_keys=True),
+            *(("--phase", case.phase) if case.phase else ()),
+        )
         # The user's site-packages and variables must not decide what is imported.
         launcher = (str(python), "-I", "-S", str(_WORKER))
         # The worker removes Triton's own variables, except those that the recipe names.
@@ -118,7 +223,8 @@ class Triton(Compiler):
             "TRIAGE_PACKAGING": str(Path(packaging.__file__).parents[1]),
             "TRIAGE_KEEP": " ".join(name for name, _ in case.env),
         }
-        if (printer := toolchain.capabilities.stack_printer) is not None:
+        printer = toolchain.capabilities.stack_printer
+        if printer is not None:
             env["TRIAGE_STACK_PRINTER"] = f"{printer}:{toolchain.program}"
         return Invocation(options, env=env, launcher=launcher)
 
@@ -133,14 +239,26 @@ def _python(toolchain: Toolchain) -> Path | Untestable:
     """Return the interpreter for the Python version of the wheel."""
     wanted = None
     for folder in _metadata(toolchain.program):
-        tags = (folder / "WHEEL").read_text("utf-8", "replace") if (folder / "WHEEL").is_file() else ""
-        if match := re.search(r"^Tag: cp(\d)(\d+)-", tags, re.MULTILINE):
+        if (folder / "WHEEL").is_file():
+            tags = (folder / "WHEEL").read_text("utf-8", "replace")
+        else:
+            tags = ""
+        match = re.search(r"^Tag: cp(\d)(\d+)-", tags, re.MULTILINE)
+        if match:
             wanted = int(match[1]), int(match[2])
-    if wanted is None and (match := re.search(r"/lib/python(3\.\d+)/site-packages/", str(toolchain.program))):
-        wanted = version_of(match[1])
     if wanted is None:
-        return Untestable(Cause.TOOLCHAIN, f"nothing in {toolchain.root} names the Python version of its Triton")
-    text = f"{toolchain.revision.name} needs Python {wanted[0]}.{wanted[1]}, and none is installed here"
+        match = re.search(r"/lib/python(3\.\d+)/site-packages/", str(toolchain.program))
+        if match:
+            wanted = version_of(match[1])
+    if wanted is None:
+        return Untestable(
+            Cause.TOOLCHAIN,
+            f"nothing in {toolchain.root} names the Python version of its Triton",
+        )
+    text = (
+        f"{toolchain.revision.name} needs Python {wanted[0]}.{wanted[1]}, and none is "
+        "installed here"
+    )
     return interpreter(wanted) or Untestable(Cause.TOOLCHAIN, text)
 
 
@@ -149,16 +267,35 @@ def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
     backend, name = case.target.backend, toolchain.revision.name
     if backend not in toolchain.capabilities.backends:
         known = ", ".join(sorted(toolchain.capabilities.backends))
-        return Untestable(Cause.TARGET, f"{name} has no backend {backend} (it has {known})")
+        return Untestable(
+            Cause.TARGET, f"{name} has no backend {backend} (it has {known})"
+        )
     chip = chip_of(backend, case.target.chip or "")
     if chip is None:
-        example = "sm_90" if backend == "cuda" else "gfx942"
-        return Untestable(Cause.RECIPE, f"{case.target.chip!r} is not a chip of {backend}: write one such as {example}")
+        if backend == "cuda":
+            example = "sm_90"
+        else:
+            example = "gfx942"
+        return Untestable(
+            Cause.RECIPE,
+            (
+                f"{case.target.chip!r} is not a chip of {backend}: write one such as "
+                f"{example}"
+            ),
+        )
     if case.phase is not None and case.phase not in _PHASES[backend]:
-        return Untestable(Cause.FLAG, f"{backend} has no phase {case.phase}; it has {', '.join(_PHASES[backend])}")
+        return Untestable(
+            Cause.FLAG,
+            (
+                f"{backend} has no phase {case.phase}; it has "
+                f"{', '.join(_PHASES[backend])}"
+            ),
+        )
     kernel = kernel_of(case)
     if kernel is None:
-        return Untestable(Cause.RECIPE, f"the recipe of {case.name} does not describe a kernel")
+        return Untestable(
+            Cause.RECIPE, f"the recipe of {case.name} does not describe a kernel"
+        )
     return {
         "backend": backend,
         "arch": chip.arch,

@@ -1,4 +1,6 @@
-"""Start a recipe for a kernel: guess its arguments, and correct the guess by what the compiler says."""
+"""Start a recipe for a kernel: guess its arguments, and correct the guess by what the
+compiler says.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,11 @@ from triage.compilers.base import Constant
 from triage.compilers.parts import PastedText, RecipeFromInput
 from triage.compilers.pasted_text import read_kernels
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
-from triage.compilers.triton.kernel_source import KernelGuess, computed_from, guess_kernel
+from triage.compilers.triton.kernel_source import (
+    KernelGuess,
+    computed_from,
+    guess_kernel,
+)
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.model.execution import Execution
@@ -22,12 +28,26 @@ from triage.recipes.family import RecipeStart
 
 _REFUSED = re.compile(r'^triage: (\{"refused".*)$', re.MULTILINE)
 # No other value helps: the release lacks what the kernel uses.
-_LACKING = re.compile(r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module named|cannot import name")
+_LACKING = re.compile(
+    r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module "
+    r"named|cannot import name"
+)
 _UNBOUND = re.compile(r"NameError\(['\"]+(\w+)")
-_BITS = re.compile(r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all be ints|bitcast|is_int")
-_TYPE = re.compile(r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|expected `dtype`|constexpr\[\d")
-_SIZES = re.compile(r"(?i)arange|power of 2|shape|broadcast|numel|rank|dimension|resource|too large|timeout")
-_COMMENT = "`*` is a pointer, :16 means divisible by 16. Check what is marked as guessed."
+_BITS = re.compile(
+    r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all "
+    r"be ints|bitcast|is_int"
+)
+_TYPE = re.compile(
+    r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|expected "
+    r"`dtype`|constexpr\[\d"
+)
+_SIZES = re.compile(
+    r"(?i)arange|power of 2|shape|broadcast|numel|rank|dimension|resource|too "
+    r"large|timeout"
+)
+_COMMENT = (
+    "`*` is a pointer, :16 means divisible by 16. Check what is marked as guessed."
+)
 
 Try = Callable[[RecipeStart], Execution | None]
 
@@ -40,68 +60,122 @@ class KernelStart(RecipeStart):
 
 
 class TritonRecipes(RecipeFromInput):
-    """Recipes for kernels. One that imports from its own package is copied next to the recipe, with all that it uses."""
+    """Recipes for kernels. One that imports from its own package is copied next to the
+    recipe, with all that it uses.
+    """
 
     def from_source(
-        self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+        self,
+        recipe: Path,
+        source: Path,
+        backend: str | None,
+        chip: str | None,
+        kernel: str | None,
     ) -> RecipeStart | None:
-        text = source.read_text("utf-8", "replace") if source.suffix == ".py" else ""
+        if source.suffix == ".py":
+            text = source.read_text("utf-8", "replace")
+        else:
+            text = ""
         start = _start(source, text, backend, chip, kernel)
         if start is None or is_standalone(source, text):
             return start
         return _copied(start, recipe, copy_kernel(source, text, start.guess.name), text)
 
     def from_pasted(
-        self, recipe: Path, program: str, backend: str | None, chip: str | None, kernel: str | None
+        self,
+        recipe: Path,
+        program: str,
+        backend: str | None,
+        chip: str | None,
+        kernel: str | None,
     ) -> RecipeStart | None:
         place = recipe.with_suffix(".py")
         start = _start(place, program, backend, chip, kernel)
         if start is None or is_standalone(None, program):
             return start and replace(start, copied=program)
-        return _copied(start, recipe, copy_kernel(None, program, start.guess.name), program)
+        return _copied(
+            start, recipe, copy_kernel(None, program, start.guess.name), program
+        )
 
     def read_text(self, text: str) -> PastedText:
         return read_kernels(text)
 
     def improve(self, start: RecipeStart, compile_: Try) -> RecipeStart:
-        """Compile the guess and correct it at most twice. What still is not known becomes `?`."""
-        best = _attempt(start, compile_) if isinstance(start, KernelStart) else None
+        """Compile the guess and correct it at most twice. What still is not known
+        becomes `?`.
+        """
+        if isinstance(start, KernelStart):
+            best = _attempt(start, compile_)
+        else:
+            best = None
         if best is None:
             return start
-        source = start.copied if start.copied is not None else start.input.read_text("utf-8", "replace")
-        kernels = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
+        if start.copied is not None:
+            source = start.copied
+        else:
+            source = start.input.read_text("utf-8", "replace")
+        kernels = [
+            node
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.FunctionDef)
+        ]
         kernel = next(node for node in kernels if node.name == best.start.guess.name)
         seen = [best.start.guess]
         for _ in range(2):
-            guess = next((each for each in _corrections(kernel, best) if each not in seen), None)
+            guess = next(
+                (each for each in _corrections(kernel, best) if each not in seen), None
+            )
             if best.passed or guess is None or _LACKING.search(best.message):
                 break
             seen.append(guess)
             attempt = _attempt(_with(best.start, guess), compile_)
-            is_new = attempt and (attempt.progress, attempt.message) != (best.progress, best.message)
-            if attempt and (attempt.passed or (attempt.progress >= best.progress and is_new)):
+            is_new = attempt and (attempt.progress, attempt.message) != (
+                best.progress,
+                best.message,
+            )
+            if attempt and (
+                attempt.passed or (attempt.progress >= best.progress and is_new)
+            ):
                 best = attempt
-        improved = replace(best.start, notes=(*best.start.notes, *_changes(seen[0], best.start.guess)))
-        if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):  # no other value would help
+        improved = replace(
+            best.start, notes=(*best.start.notes, *_changes(seen[0], best.start.guess))
+        )
+        # no other value would help
+        if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):
             return improved
         constants = best.start.guess.guessed & best.start.guess.constexprs.keys()
         unknown = constants & computed_from(best.names, kernel) or constants
         return replace(improved, unknown=tuple(sorted(unknown)))
 
 
-def _start(source: Path, text: str, backend: str | None, chip: str | None, kernel: str | None) -> KernelStart | None:
+def _start(
+    source: Path, text: str, backend: str | None, chip: str | None, kernel: str | None
+) -> KernelStart | None:
     try:
         guess = guess_kernel(text, kernel)
     except RecursionError as error:
-        raise BadInput(f"an expression in {source.name} is nested too deeply") from error
+        raise BadInput(
+            f"an expression in {source.name} is nested too deeply"
+        ) from error
     if guess is None:
         return None
-    target = Target(backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90"))
-    return _with(KernelStart(family="triton", input=source, target=target, comment=_COMMENT, guess=guess), guess)
+    target = Target(
+        backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90")
+    )
+    return _with(
+        KernelStart(
+            family="triton", input=source, target=target, comment=_COMMENT, guess=guess
+        ),
+        guess,
+    )
 
 
-def _copied(start: KernelStart, recipe: Path, copy: tuple[str, tuple[str, ...]], host: str) -> KernelStart:
-    """Return the recipe of a copied kernel: the copy has functions of other files, the original has launches."""
+def _copied(
+    start: KernelStart, recipe: Path, copy: tuple[str, tuple[str, ...]], host: str
+) -> KernelStart:
+    """Return the recipe of a copied kernel: the copy has functions of other files, the
+    original has launches.
+    """
     text, problems = copy
     start = replace(start, input=recipe.with_suffix(".py"), copied=text, notes=problems)
     return _with(start, guess_kernel(text, start.guess.name, host=host) or start.guess)
@@ -124,28 +198,65 @@ def _attempt(start: KernelStart, compile_: Try) -> _Attempt | None:
         return None
     printed = execution.stdout.text
     refused = _REFUSED.search(printed)
-    place: dict[str, Any] = json.loads(refused[1])["refused"] if refused else {"line": 0, "names": []}
+    place: dict[str, Any]
+    if refused:
+        place = json.loads(refused[1])["refused"]
+    else:
+        place = {"line": 0, "names": []}
     progress = printed.count('triage: {"stage"'), place["line"]
-    return _Attempt(start, execution.ok, progress, tuple(place["names"]), execution.stderr.last_line or "timeout")
+    return _Attempt(
+        start,
+        execution.ok,
+        progress,
+        tuple(place["names"]),
+        execution.stderr.last_line or "timeout",
+    )
 
 
 def _corrections(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelGuess]:
     """Yield other guesses, those that the message suggests first."""
     guess, message = attempt.start.guess, attempt.message
-    near = computed_from((*attempt.names, *_UNBOUND.findall(message)), kernel) & guess.guessed
+    near = (
+        computed_from((*attempt.names, *_UNBOUND.findall(message)), kernel)
+        & guess.guessed
+    )
     refused = guess.guessed.intersection(attempt.names)
     arguments, constants = guess.signature.items(), guess.constexprs.items()
     halves = [name for name, kind in arguments if kind in ("*fp16:16", "*bf16:16")]
     floats = {name: "*fp32:16" for name in halves if name in guess.guessed}
-    integers = {name: "*i32:16" for name, kind in arguments if kind[0] == "*" and name in near}
-    scalars = {name: "i32" if kind == "fp32" else "*fp16:16" for name, kind in arguments if kind[0] != "*" and name in refused}
-    sizes = {name: 16 for name, value in constants if type(value) is int and value > 2 and name in guess.guessed}
-    switches = {name: not value for name, value in constants if isinstance(value, bool) and name in near}
+    integers = {
+        name: "*i32:16" for name, kind in arguments if kind[0] == "*" and name in near
+    }
+    scalars = {
+        name: "i32" if kind == "fp32" else "*fp16:16"
+        for name, kind in arguments
+        if kind[0] != "*" and name in refused
+    }
+    sizes = {
+        name: 16
+        for name, value in constants
+        if type(value) is int and value > 2 and name in guess.guessed
+    }
+    switches = {
+        name: not value
+        for name, value in constants
+        if isinstance(value, bool) and name in near
+    }
     types = dict.fromkeys(refused & guess.constexprs.keys(), "tl.float32")
-    if attempt.progress[0] > 1:  # beyond the kernel's language, a smaller program is more likely to compile
-        stages: dict[str, Constant] = {"num_stages": 1} if "num_stages" in guess.guessed else {}
+    # beyond the kernel's language, a smaller program is more likely to compile
+    if attempt.progress[0] > 1:
+        stages: dict[str, Constant]
+        if "num_stages" in guess.guessed:
+            stages = {"num_stages": 1}
+        else:
+            stages = {}
         yield replace(_changed(guess, sizes), options={**guess.options, **stages})
-    for pattern, values in ((_UNBOUND, switches), (_BITS, integers), (_TYPE, types), (_SIZES, sizes)):
+    for pattern, values in (
+        (_UNBOUND, switches),
+        (_BITS, integers),
+        (_TYPE, types),
+        (_SIZES, sizes),
+    ):
         if pattern.search(message):
             yield _changed(guess, values)
     for values in (scalars, floats, switches, integers):
@@ -161,16 +272,34 @@ def _changes(before: KernelGuess, after: KernelGuess) -> Iterator[str]:
 
 
 def _value_in(guess: KernelGuess, name: str) -> Constant:
-    values: Mapping[str, Constant] = {**guess.signature, **guess.constexprs, **guess.options}
+    values: Mapping[str, Constant] = {
+        **guess.signature,
+        **guess.constexprs,
+        **guess.options,
+    }
     return values.get(name, "the default")
 
 
 def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:
-    signature = {name: str(values.get(name, kind)) for name, kind in guess.signature.items()}
-    constexprs = {name: values.get(name, value) for name, value in guess.constexprs.items()}
+    signature = {
+        name: str(values.get(name, kind)) for name, kind in guess.signature.items()
+    }
+    constexprs = {
+        name: values.get(name, value) for name, value in guess.constexprs.items()
+    }
     return replace(guess, signature=signature, constexprs=constexprs)
 
 
 def _with(start: KernelStart, guess: KernelGuess) -> KernelStart:
-    keys = {"kernel": guess.name, "signature": guess.signature, "constexprs": guess.constexprs, "options": guess.options}
-    return replace(start, guess=guess, keys={name: value for name, value in keys.items() if value}, guessed=guess.guessed)
+    keys = {
+        "kernel": guess.name,
+        "signature": guess.signature,
+        "constexprs": guess.constexprs,
+        "options": guess.options,
+    }
+    return replace(
+        start,
+        guess=guess,
+        keys={name: value for name, value in keys.items() if value},
+        guessed=guess.guessed,
+    )

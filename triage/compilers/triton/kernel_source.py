@@ -1,7 +1,8 @@
-"""Guess how a kernel is specialised: from what it does with its parameters, its decorators and its launches.
+"""Guess how a kernel is specialised: from what it does with its parameters, its
+decorators and its launches.
 
-A launch such as `kernel[grid](x, x.stride(0), BLOCK=128)` shows values, kinds and element types; the kernel's own code tells
-pointers from numbers.
+A launch such as `kernel[grid](x, x.stride(0), BLOCK=128)` shows values, kinds and
+element types; the kernel's own code tells pointers from numbers.
 """
 
 from __future__ import annotations
@@ -16,29 +17,77 @@ from triage.compilers.base import Constant
 from triage.model.errors import BadInput
 
 _NAMES_TYPE = re.compile(r"(?i)d_?type$|(?:^|_)type$|_ty$")
-_NAMES_COUNT = re.compile(r"(?i)(?:^|_)(?:num|stages?|steps?|iters?|groups?|top_?k|ndim|rank|depth)(?:_|$)|^n_|^(?:H|HQ|G|NH)$")
+_NAMES_COUNT = re.compile(
+    r"(?i)(?:^|_)(?:num|stages?|steps?|iters?|groups?|top_?k|ndim|rank|depth)(?:_|$)"
+    r"|^n_|^(?:H|HQ|G|NH)$"
+)
 _NAMES_INDICES = re.compile(
-    r"(?i)seq_?len|ind(?:ex|ices)|idx|(?:^|_)ids?(?:_|$)|offsets|len(?:s$|gths)|tables?(?:_|$)|mapping|slots?"
+    r"(?i)seq_?len|ind(?:ex|ices)|idx|(?:^|_)ids?(?:_|$)|offsets|len(?:s$|gths)"
+    r"|tables?(?:_|$)|mapping|slots?"
 )
 _NAMES_FRACTION = re.compile(
-    r"(?i)scal|eps|alpha|beta|gamma|sigma|theta|cap|slope|(?:^|_)(?:lr|p|temp|mean|std|inv)(?:_|$)|momentum|decay|prob|rate|factor"
+    r"(?i)scal|eps|alpha|beta|gamma|sigma|theta|cap|slope|(?:^|_)(?:lr|p|temp|mean|std"
+    r"|inv)(?:_|$)|momentum|decay|prob|rate|factor"
 )
-_SWITCHES = ("USE_", "IS_", "HAS_", "STORE_", "OUTPUT_", "CAUSAL", "ALLOW_", "EVEN_", "ENABLE_", "SAVE_")
+_SWITCHES = (
+    "USE_",
+    "IS_",
+    "HAS_",
+    "STORE_",
+    "OUTPUT_",
+    "CAUSAL",
+    "ALLOW_",
+    "EVEN_",
+    "ENABLE_",
+    "SAVE_",
+)
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i1"}
 # torch's and triton.language's names of types -> the names in a signature.
 _TYPES = {
-    **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{
+        f"{sign}int{bits}": f"{sign or 'i'}{bits}"
+        for sign in ("", "u")
+        for bits in (8, 16, 32, 64)
+    },
     **{f"float{bits}": f"fp{bits}" for bits in ("16", "32", "64", "8e4nv", "8e5")},
     "int1": "i1",
     "bfloat16": "bf16",
 }
-_TORCH = {"half": "float16", "float": "float32", "int": "int32", "long": "int64", "bool": "int1"}
-_COUNTS = {"stride", "numel", "size", "dim", "element_size", "len", "int", "cdiv", "next_power_of_2", "ceil", "floor"}
+_TORCH = {
+    "half": "float16",
+    "float": "float32",
+    "int": "int32",
+    "long": "int64",
+    "bool": "int1",
+}
+_COUNTS = {
+    "stride",
+    "numel",
+    "size",
+    "dim",
+    "element_size",
+    "len",
+    "int",
+    "cdiv",
+    "next_power_of_2",
+    "ceil",
+    "floor",
+}
 
 _MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance")
 _LOOPS = ("range", "static_range", "arange", "cdiv")
-_SHAPING = (*_LOOPS, "zeros", "full", "reshape", "view", "broadcast_to", "make_block_ptr", "dot")
-_WIDE = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid")  # only of 32-bit floats and wider
+_SHAPING = (
+    *_LOOPS,
+    "zeros",
+    "full",
+    "reshape",
+    "view",
+    "broadcast_to",
+    "make_block_ptr",
+    "dot",
+)
+# only of 32-bit floats and wider
+_WIDE = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid")
 _TYPED = ("to", "cast", "zeros", "empty", "full")  # their last argument is a type
 _MOST_LAUNCHES = 100  # of a function that are looked at
 
@@ -62,37 +111,57 @@ class HostValue:
     kind: str = ""
     """int, float, bool, str, tensor or type; empty when host code shows nothing."""
     value: Constant = None
-    """A literal; `tl.float16` for a type; the element type of a tensor in a signature's words."""
+    """A literal; `tl.float16` for a type; the element type of a tensor in a signature's
+    words.
+    """
 
 
 Bindings = Mapping[str, Sequence[ast.expr]]
-"""Name -> the values that it is bound to. `p += n` binds `p + n`, whose first operand is still the address."""
+"""Name -> the values that it is bound to. `p += n` binds `p + n`, whose first operand
+is still the address.
+"""
 Uses = Mapping[str, set[str]]
-"""Use -> parameters: `pointers` are addresses, `of_indices` and `of_floats` those of integers and 32-bit floats, `tested`
-conditions; `types` and `sizes` are constexprs."""
+"""Use -> parameters: `pointers` are addresses, `of_indices` and `of_floats` those of
+integers and 32-bit floats, `tested` conditions; `types` and `sizes` are constexprs.
+"""
 
 
-def guess_kernel(source: str, name: str | None = None, host: str | None = None) -> KernelGuess | None:
+def guess_kernel(
+    source: str, name: str | None = None, host: str | None = None
+) -> KernelGuess | None:
     """Guess a specialisation of the source's kernel, if it is Python and has one.
 
     `host` is the text with the launches and decorators, if it is another one.
 
     Raises:
-        BadInput: No kernel has that name; or no name is given and there are several kernels that no other calls.
+        BadInput: No kernel has that name; or no name is given and there are several
+            kernels that no other calls.
     """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    kernels = {function.name: function for function in _functions(tree) if any(map(is_jit, function.decorator_list))}
+    kernels = {
+        function.name: function
+        for function in _functions(tree)
+        if any(map(is_jit, function.decorator_list))
+    }
     if not kernels or "triton" not in source:
         return None
     if name is not None and name not in kernels:
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
-    called = {ast.unparse(node.func) for each in kernels.values() for node in ast.walk(each) if isinstance(node, ast.Call)}
+    called = {
+        ast.unparse(node.func)
+        for each in kernels.values()
+        for node in ast.walk(each)
+        if isinstance(node, ast.Call)
+    }
     outer = [each for each in kernels if each not in called] or list(kernels)
     if name is None and len(outer) > 1:
-        raise BadInput(f"the file has several kernels; name one as FILE.py:KERNEL: {', '.join(outer)}")
+        raise BadInput(
+            "the file has several kernels; name one as FILE.py:KERNEL: "
+            f"{', '.join(outer)}"
+        )
     for alias, values in bindings_in(tree).items():
         if isinstance(value := values[0], ast.Name) and value.id in kernels:
             kernels.setdefault(alias, kernels[value.id])
@@ -108,47 +177,83 @@ def _functions(tree: ast.AST) -> list[ast.FunctionDef]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
 
 
-def _guess(host: ast.Module, kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) -> KernelGuess:
+def _guess(
+    host: ast.Module, kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]
+) -> KernelGuess:
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
     shown = _shown(host, kernel.name, [each.arg for each in parameters])
     uses, defaults = _uses_of(kernel, callees), bindings_in(kernel.args)
-    element = "bf16" if "bfloat16" in ast.unparse(kernel) else "fp16"  # products want both factors of one type
+    # products want both factors of one type
+    if "bfloat16" in ast.unparse(kernel):
+        element = "bf16"
+    else:
+        element = "fp16"
     signature: dict[str, str] = {}
     constexprs: dict[str, Constant] = {}
     guessed = {"num_warps", "num_stages"} - shown.keys()
     for parameter in parameters:
         name, passed = parameter.arg, shown.get(parameter.arg, HostValue())
-        annotation = ast.unparse(parameter.annotation) if parameter.annotation else ""
+        if parameter.annotation:
+            annotation = ast.unparse(parameter.annotation)
+        else:
+            annotation = ""
         if "constexpr" not in annotation:
             signature[name] = _type(name, annotation, passed, uses, element)
             if passed.kind != "tensor" and annotation not in _SCALARS:
                 guessed.add(name)
             continue
         default = defaults.get(name, [ast.Name("")])[0]
-        values = [passed.value] if passed.kind != "tensor" else []
-        constexprs[name] = next((value for value in (*values, _value_of(default, {}).value) if value is not None), None)
+        if passed.kind != "tensor":
+            values = [passed.value]
+        else:
+            values = []
+        constexprs[name] = next(
+            (
+                value
+                for value in (*values, _value_of(default, {}).value)
+                if value is not None
+            ),
+            None,
+        )
         if constexprs[name] is None and not isinstance(default, ast.Constant):
             guessed.add(name)
             constexprs[name] = _constant(name, passed.kind, uses)
     options: dict[str, Constant] = {}
     for word in ("num_warps", "num_stages"):
-        options |= {word: shown[word].value} if word in shown and shown[word].value else {}
-    return KernelGuess(kernel.name, signature, constexprs, options or {"num_warps": 4}, frozenset(guessed))
+        if word in shown and shown[word].value:
+            options |= {word: shown[word].value}
+    return KernelGuess(
+        kernel.name,
+        signature,
+        constexprs,
+        options or {"num_warps": 4},
+        frozenset(guessed),
+    )
 
 
 def _constant(name: str, kind: str, uses: Uses) -> Constant:
-    """Return a value that fits how a constexpr is used; `kind` is that of what host code passes."""
-    if kind == "type" or name in uses["types"] or (not kind and _NAMES_TYPE.search(name) and name not in uses["sizes"]):
+    """Return a value that fits how a constexpr is used; `kind` is that of what host
+    code passes.
+    """
+    if (
+        kind == "type"
+        or name in uses["types"]
+        or (not kind and _NAMES_TYPE.search(name) and name not in uses["sizes"])
+    ):
         return "tl.float32"
     is_switch = name in uses["tested"] or name.upper().startswith(_SWITCHES)
     if kind == "bool" or (kind != "int" and name not in uses["sizes"] and is_switch):
         return False
     if kind == "float":
         return 1.0
-    return 2 if _NAMES_COUNT.search(name) else 64
+    if _NAMES_COUNT.search(name):
+        return 2
+    return 64
 
 
-def _type(name: str, annotation: str, passed: HostValue, uses: Uses, element: str) -> str:
+def _type(
+    name: str, annotation: str, passed: HostValue, uses: Uses, element: str
+) -> str:
     if passed.kind == "tensor":
         return f"*{passed.value}:16"
     is_pointer = name in uses["pointers"] or annotation.strip("'\"").endswith("Tensor")
@@ -157,39 +262,85 @@ def _type(name: str, annotation: str, passed: HostValue, uses: Uses, element: st
     if is_pointer or name.lower().endswith("ptr"):
         if name in uses["of_indices"] or _NAMES_INDICES.search(name):
             return "*i32:16"
-        return "*fp32:16" if name in uses["of_floats"] else f"*{element}:16"
+        if name in uses["of_floats"]:
+            return "*fp32:16"
+        return f"*{element}:16"
     return _SCALARS.get(passed.kind, "fp32" if _NAMES_FRACTION.search(name) else "i32")
 
 
-def _shown(host: ast.Module, kernel: str, parameters: Sequence[str]) -> dict[str, HostValue]:
-    """Parameter or option -> its value in the first `Config({...}, num_warps=...)`, else in the first launch that shows it."""
+def _shown(
+    host: ast.Module, kernel: str, parameters: Sequence[str]
+) -> dict[str, HostValue]:
+    """Parameter or option -> its value in the first `Config({...}, num_warps=...)`,
+    else in the first launch that shows it.
+    """
     shown: dict[str, HostValue] = {}
     functions, everywhere = _functions(host), bindings_in(host)
-    decorators = [decorator for function in functions if function.name == kernel for decorator in function.decorator_list]
+    decorators = [
+        decorator
+        for function in functions
+        if function.name == kernel
+        for decorator in function.decorator_list
+    ]
     is_tuned = any("autotune" in ast.unparse(decorator) for decorator in decorators)
-    for call in (node for place in (*decorators, host) for node in ast.walk(place) if is_tuned and isinstance(node, ast.Call)):
+    for call in (
+        node
+        for place in (*decorators, host)
+        for node in ast.walk(place)
+        if is_tuned and isinstance(node, ast.Call)
+    ):
         if not shown and ast.unparse(call.func).rpartition(".")[2] == "Config":
             entries = [(word.arg, word.value) for word in call.keywords]
             for node in call.args[:1]:
                 if isinstance(node, ast.Dict):
-                    entries += [(getattr(key, "value", None), value) for key, value in zip(node.keys, node.values, strict=True)]
-            found = {name: _value_of(value, dict(everywhere)) for name, value in entries if name}
-            shown = {name: value for name, value in found.items() if value.value is not None}
+                    entries += [
+                        (getattr(key, "value", None), value)
+                        for key, value in zip(node.keys, node.values, strict=True)
+                    ]
+            found = {
+                name: _value_of(value, dict(everywhere))
+                for name, value in entries
+                if name
+            }
+            shown = {
+                name: value for name, value in found.items() if value.value is not None
+            }
     for scope in (*functions, host):
-        calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)]
-        near = everywhere | bindings_in(scope) if calls else {}
+        calls = [
+            node
+            for node in ast.walk(scope)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+        ]
+        if calls:
+            near = everywhere | bindings_in(scope)
+        else:
+            near = {}
         for call in calls[:_MOST_LAUNCHES]:
             if ast.unparse(call.func).partition("[")[0].rpartition(".")[2] == kernel:
-                positional = (argument for argument in call.args if not isinstance(argument, ast.Starred))
-                keywords = [(word.arg, word.value) for word in call.keywords if word.arg]
-                for name, node in (*zip(parameters, positional, strict=False), *keywords):
-                    if name not in shown and (value := _value_of(node, dict(near))).kind:
+                positional = (
+                    argument
+                    for argument in call.args
+                    if not isinstance(argument, ast.Starred)
+                )
+                keywords = [
+                    (word.arg, word.value) for word in call.keywords if word.arg
+                ]
+                for name, node in (
+                    *zip(parameters, positional, strict=False),
+                    *keywords,
+                ):
+                    if (
+                        name not in shown
+                        and (value := _value_of(node, dict(near))).kind
+                    ):
                         shown[name] = value
     return shown
 
 
 def _value_of(node: ast.expr, names: dict[str, list[ast.expr]]) -> HostValue:
-    """Return what an expression of host code is, if its text shows it; of a list, an element."""
+    """Return what an expression of host code is, if its text shows it; of a list, an
+    element.
+    """
     same: Sequence[ast.expr] = ()  # expressions that this one may be equal to
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as value):
@@ -198,25 +349,40 @@ def _value_of(node: ast.expr, names: dict[str, list[ast.expr]]) -> HostValue:
             return HostValue("bool")
         case ast.BinOp(op=ast.Div()):
             return HostValue("float")
-        case ast.Attribute(attr=attribute, value=ast.Name(id="torch" | "tl" | "triton")):
+        case ast.Attribute(
+            attr=attribute, value=ast.Name(id="torch" | "tl" | "triton")
+        ):
             name = _TORCH.get(attribute, attribute)
-            return HostValue("type", f"tl.{name}") if name in _TYPES else HostValue()
+            if name in _TYPES:
+                return HostValue("type", f"tl.{name}")
+            return HostValue()
         case ast.Attribute(attr="dtype" | "shape" as name):
             return HostValue("type" if name == "dtype" else "int")
         case ast.Call(func=function):
             callee = ast.unparse(function).rpartition(".")[2]
-            types = [word.value for word in node.keywords if word.arg == "dtype"] + (node.args[:1] if callee == "to" else [])
-            element = _value_of(types[0], {}) if types else HostValue()
+            types = [word.value for word in node.keywords if word.arg == "dtype"] + (
+                node.args[:1] if callee == "to" else []
+            )
+            if types:
+                element = _value_of(types[0], {})
+            else:
+                element = HostValue()
             if element.kind == "type" and element.value:
-                return HostValue("tensor", _TYPES[str(element.value).removeprefix("tl.")])
-            return HostValue("int") if callee in _COUNTS else HostValue()
+                return HostValue(
+                    "tensor", _TYPES[str(element.value).removeprefix("tl.")]
+                )
+            if callee in _COUNTS:
+                return HostValue("int")
+            return HostValue()
         case ast.Name(id=name):
             same = names.pop(name, ())  # so that no name is followed twice
         case ast.IfExp(body=first, orelse=second):
             same = (first, second)
         case ast.BoolOp(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
             same = values
-    return next((known for each in same if (known := _value_of(each, names)).kind), HostValue())
+    return next(
+        (known for each in same if (known := _value_of(each, names)).kind), HostValue()
+    )
 
 
 def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) -> Uses:
@@ -226,41 +392,91 @@ def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) ->
     for node in ast.walk(kernel):
         match node:
             case ast.If(test=test) | ast.IfExp(test=test):
-                seen["tested"] += [test, *getattr(test, "values", []), getattr(test, "operand", test)]
-            case ast.Compare(left=left, comparators=[ast.Attribute(value=ast.Name(id="tl")), *_]):
+                seen["tested"] += [
+                    test,
+                    *getattr(test, "values", []),
+                    getattr(test, "operand", test),
+                ]
+            case ast.Compare(
+                left=left, comparators=[ast.Attribute(value=ast.Name(id="tl")), *_]
+            ):
                 seen["types"].append(left)
             case ast.Call(func=function, args=arguments, keywords=words):
                 callee = ast.unparse(function)
                 named = [(word.arg, word.value) for word in words if word.arg]
-                if inner := callees.get(callee):
-                    passed = [*zip([each.arg for each in inner.args.args], arguments, strict=False), *named]
+                inner = callees.get(callee)
+                if inner:
+                    passed = [
+                        *zip(
+                            [each.arg for each in inner.args.args],
+                            arguments,
+                            strict=False,
+                        ),
+                        *named,
+                    ]
                     for use, names in _uses_of(inner, callees).items():
                         seen[use] += [value for name, value in passed if name in names]
                 callee = callee.rpartition(".")[2]
-                seen["types"] += [value for name, value in named if name.endswith("dtype")]
-                seen["types"] += arguments[-1:] if callee in _TYPED else []
+                seen["types"] += [
+                    value for name, value in named if name.endswith("dtype")
+                ]
+                if callee in _TYPED:
+                    seen["types"] += arguments[-1:]
                 if callee in _SHAPING:
-                    seen["sizes"] += [part for value in arguments for part in ast.walk(value) if isinstance(part, ast.Name)]
-                seen["numbers"] += arguments if callee in _LOOPS else []
-                seen["wide"] += arguments if callee in _WIDE else []
+                    seen["sizes"] += [
+                        part
+                        for value in arguments
+                        for part in ast.walk(value)
+                        if isinstance(part, ast.Name)
+                    ]
+                if callee in _LOOPS:
+                    seen["numbers"] += arguments
+                if callee in _WIDE:
+                    seen["wide"] += arguments
                 if callee in _MEMORY or callee.startswith("atomic_"):
-                    seen["pointers"] += [*arguments[:1], *(value for name, value in named if name in ("base", "pointer"))]
+                    seen["pointers"] += [
+                        *arguments[:1],
+                        *(
+                            value
+                            for name, value in named
+                            if name in ("base", "pointer")
+                        ),
+                    ]
     bound = bindings_in(kernel)
     uses = {use: _names_of(seen[use]) for use in ("types", "sizes", "tested")}
-    for use, computed in (("of_indices", [*seen["pointers"], *seen["numbers"]]), ("of_floats", seen["wide"])):
-        nodes = _below(computed, bound, lambda node: () if _is_load(node) else ast.iter_child_nodes(node))
-        sources = [node.args[0] for node in nodes if isinstance(node, ast.Call) and _is_load(node) and node.args]
+    for use, computed in (
+        ("of_indices", [*seen["pointers"], *seen["numbers"]]),
+        ("of_floats", seen["wide"]),
+    ):
+        nodes = _below(
+            computed,
+            bound,
+            lambda node: () if _is_load(node) else ast.iter_child_nodes(node),
+        )
+        sources = [
+            node.args[0]
+            for node in nodes
+            if isinstance(node, ast.Call) and _is_load(node) and node.args
+        ]
         uses[use] = _names_of(_below([*sources, *seen[use]], bound, _base_of))
     return {**uses, "pointers": _names_of(_below(seen["pointers"], bound, _base_of))}
 
 
 def computed_from(names: Sequence[str], kernel: ast.FunctionDef) -> set[str]:
     """Return the names that these are computed from, themselves included."""
-    return _names_of(_below([ast.Name(name) for name in names], bindings_in(kernel), ast.iter_child_nodes))
+    return _names_of(
+        _below(
+            [ast.Name(name) for name in names],
+            bindings_in(kernel),
+            ast.iter_child_nodes,
+        )
+    )
 
 
 def bindings_in(tree: ast.AST) -> dict[str, list[ast.expr]]:
-    """Return what names are bound to: by assignments, loops and defaults of parameters."""
+    """Return what names are bound to: by assignments, loops and defaults of
+    parameters.
+    """
     bound: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
         pairs: list[tuple[str, ast.expr]] = []
@@ -268,22 +484,46 @@ def bindings_in(tree: ast.AST) -> dict[str, list[ast.expr]]:
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
                 values = getattr(value, "elts", [value] * len(targets))
                 pairs = list(zip(map(ast.unparse, targets), values, strict=False))
-            case ast.Assign(targets=[target, *_], value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
+            case (
+                ast.Assign(targets=[target, *_], value=value)
+                | ast.AnnAssign(target=target, value=ast.expr() as value)
+            ):
                 pairs = [(ast.unparse(target), value)]
             case ast.AugAssign(target=ast.Name(id=name) as target, op=op, value=value):
                 pairs = [(name, ast.BinOp(target, op, value))]
-            case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+            case (
+                ast.For(target=target, iter=value)
+                | ast.comprehension(target=target, iter=value)
+            ):
                 pairs = [(ast.unparse(target), value)]
             case ast.arguments(args=positional, defaults=defaults):
-                pairs = list(zip([each.arg for each in positional][::-1], defaults[::-1], strict=False))
-                pairs += [(each.arg, value) for each, value in zip(node.kwonlyargs, node.kw_defaults, strict=True) if value]
+                pairs = list(
+                    zip(
+                        [each.arg for each in positional][::-1],
+                        defaults[::-1],
+                        strict=False,
+                    )
+                )
+                pairs += [
+                    (each.arg, value)
+                    for each, value in zip(
+                        node.kwonlyargs, node.kw_defaults, strict=True
+                    )
+                    if value
+                ]
         for name, value in pairs:
             bound.setdefault(name, []).append(value)
     return bound
 
 
-def _below(values: Iterable[ast.AST], bound: Bindings, parts: Callable[[ast.AST], Iterable[ast.AST]]) -> Iterator[ast.AST]:
-    """Yield these expressions, their parts, the values that names are bound to, and their parts."""
+def _below(
+    values: Iterable[ast.AST],
+    bound: Bindings,
+    parts: Callable[[ast.AST], Iterable[ast.AST]],
+) -> Iterator[ast.AST]:
+    """Yield these expressions, their parts, the values that names are bound to, and
+    their parts.
+    """
     names: set[str] = set()
     waiting = list(values)
     while waiting:
@@ -302,14 +542,25 @@ def _names_of(nodes: Iterable[ast.AST]) -> set[str]:
 
 def _is_load(node: ast.AST) -> bool:
     """Return whether this reads memory; an atomic operation returns what was there."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2].startswith(("load", "atomic_"))
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[
+        2
+    ].startswith(("load", "atomic_"))
 
 
 def _base_of(node: ast.AST) -> Sequence[ast.AST]:
-    """Return the parts of an address that may be the pointer: the first operand of a sum."""
+    """Return the parts of an address that may be the pointer: the first operand of a
+    sum.
+    """
     match node:
-        case ast.Call(func=ast.Attribute(attr="where"), args=[_, first, second]) | ast.IfExp(body=first, orelse=second):
+        case (
+            ast.Call(func=ast.Attribute(attr="where"), args=[_, first, second])
+            | ast.IfExp(body=first, orelse=second)
+        ):
             return (first, second)
-        case ast.BinOp(left=inner) | ast.Call(func=ast.Attribute(attr="to", value=inner)) | ast.Call(args=[inner, *_]):
+        case (
+            ast.BinOp(left=inner)
+            | ast.Call(func=ast.Attribute(attr="to", value=inner))
+            | ast.Call(args=[inner, *_])
+        ):
             return (inner,)
     return ()

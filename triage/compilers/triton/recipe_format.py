@@ -13,16 +13,23 @@ from triage.model.case import Case
 from triage.recipes.mapping import SCALAR, AtKey, Matching, OneValue, Text
 from triage.recipes.recipe import RecipeFormat
 
-_TYPE = r"\s*(\**(k?[iu](1|8|16|32|64)|fp(8\w*|16|32|64)|bf16|f(16|32|64)|tensordesc<.+>|nvTmaDesc))\s*(:\s*(1|16)?\s*)?"
+_TYPE = (
+    r"\s*(\**(k?[iu](1|8|16|32|64)|fp(8\w*|16|32|64)|bf16|f(16|32|64)|tensordesc<.+>"
+    r"|nvTmaDesc))\s*(:\s*(1|16)?\s*)?"
+)
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
 def _constant(value: str) -> Constant:
     """Return a number, truth value, null or text, whether quoted or not."""
     if value == "?":
-        raise ValueError("this value is not known: write one that the kernel is launched with.")
+        raise ValueError(
+            "this value is not known: write one that the kernel is launched with."
+        )
     if value.lower() in ("yes", "no", "on", "off"):
-        raise ValueError(f'"{value}" is a truth value in YAML 1.1; write true or false.')
+        raise ValueError(
+            f'"{value}" is a truth value in YAML 1.1; write true or false.'
+        )
     if value.lower() in _WORDS:
         return _WORDS[value.lower()]
     for number in (int, float):
@@ -33,23 +40,47 @@ def _constant(value: str) -> Constant:
     return value
 
 
-_Name = Annotated[str, Matching(r"[A-Za-z_]\w*", '"{text}" is not a name of an argument or option.')]
-_Hint = Annotated[str, Matching("divisibility|pointer_range", '"{text}" is not a hint: write divisibility or pointer_range.')]
-_ADVICE = '"{text}" is not an argument type: write "*fp16", i32, or "*bf16:16" for one divisible by 16.'
-_Constant = Annotated[Constant, BeforeValidator(_constant), OneValue, WithJsonSchema({"type": [*SCALAR["type"], "null"]})]
+_Name = Annotated[
+    str, Matching(r"[A-Za-z_]\w*", '"{text}" is not a name of an argument or option.')
+]
+_Hint = Annotated[
+    str,
+    Matching(
+        "divisibility|pointer_range",
+        '"{text}" is not a hint: write divisibility or pointer_range.',
+    ),
+]
+_ADVICE = (
+    '"{text}" is not an argument type: write "*fp16", i32, or "*bf16:16" for one '
+    "divisible by 16."
+)
+_Constant = Annotated[
+    Constant,
+    BeforeValidator(_constant),
+    OneValue,
+    WithJsonSchema({"type": [*SCALAR["type"], "null"]}),
+]
 
 
 class TritonFormat(RecipeFormat):
     """A kernel, compiled ahead of time."""
 
-    kernel: _Name | None = Field(default=None, description="The kernel function; optional when the file has only one.")
+    kernel: _Name | None = Field(
+        default=None,
+        description="The kernel function; optional when the file has only one.",
+    )
     signature: dict[_Name, Annotated[Text, Matching(_TYPE, _ADVICE)]] = Field(
         default={},
-        description="Type of each argument that is not a constexpr; a trailing `:16` means divisible by 16.",
+        description=(
+            "Type of each argument that is not a constexpr; a trailing `:16` means "
+            "divisible by 16."
+        ),
         examples=[{"x_ptr": "*fp16:16", "n": "i32"}],
     )
     constexprs: dict[_Name, _Constant] = Field(
-        default={}, description="Values of the constexprs; write a type as tl.float16.", examples=[{"BLOCK": 64}]
+        default={},
+        description="Values of the constexprs; write a type as tl.float16.",
+        examples=[{"BLOCK": 64}],
     )
     hints: dict[_Name, dict[_Hint, Annotated[int, Field(ge=0, lt=10**6)]]] = Field(
         default={},
@@ -57,18 +88,30 @@ class TritonFormat(RecipeFormat):
         examples=[{"x_ptr": {"divisibility": 16, "pointer_range": 32}}],
     )
     options: dict[_Name, _Constant] = Field(
-        default={}, description="Launch options.", examples=[{"num_warps": 8, "num_stages": 3}]
+        default={},
+        description="Launch options.",
+        examples=[{"num_warps": 8, "num_stages": 3}],
     )
 
     @model_validator(mode="after")
     def _nothing_of_others(self) -> Self:
         if self.flags:
-            raise AtKey("flags", "Triton has no flags: write launch options under `options`.")
+            raise AtKey(
+                "flags", "Triton has no flags: write launch options under `options`."
+            )
         if self.target.devices is not None:
-            raise AtKey("target", "a kernel is compiled for one device; remove `devices`.")
+            raise AtKey(
+                "target", "a kernel is compiled for one device; remove `devices`."
+            )
         both = next((name for name in self.signature if name in self.constexprs), None)
         if both is not None:
-            raise AtKey("constexprs", f'"{both}" has a type in signature and a value here; remove one of them.')
+            raise AtKey(
+                "constexprs",
+                (
+                    f'"{both}" has a type in signature and a value here; remove one '
+                    "of them."
+                ),
+            )
         stray = next((name for name in self.hints if name not in self.signature), None)
         if stray is not None:
             raise AtKey("hints", f'"{stray}" is not an argument of signature.')
@@ -83,4 +126,7 @@ class TritonFormat(RecipeFormat):
             types[name] = kind
             if divisibility:
                 hints.setdefault(name, {}).setdefault("divisibility", int(divisibility))
-        return replace(case, spec=KernelSpec(self.kernel, types, self.constexprs, hints, self.options))
+        return replace(
+            case,
+            spec=KernelSpec(self.kernel, types, self.constexprs, hints, self.options),
+        )

@@ -40,23 +40,38 @@ class Chip:
 
 
 def chip_of(backend: str, name: str) -> Chip | None:
-    """Describe a chip, such as `sm_90` of cuda or `gfx942` of hip, if this is its name."""
+    """Describe a chip, such as `sm_90` of cuda or `gfx942` of hip, if this is its
+    name.
+    """
     if backend == "cuda":
         match = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name)
-        return Chip(match[1], 32, _CUDA_SHARED.get(int(match[1]))) if match else None
+        if match:
+            return Chip(match[1], 32, _CUDA_SHARED.get(int(match[1])))
+        return None
     if not re.fullmatch(r"gfx[0-9a-f]{3,4}", name):
         return None
-    return Chip(name, 32 if re.fullmatch(r"gfx1[0-2]\d\d", name) else 64, 163840 if name == "gfx950" else 65536)
+    return Chip(
+        name,
+        32 if re.fullmatch(r"gfx1[0-2]\d\d", name) else 64,
+        163840 if name == "gfx950" else 65536,
+    )
 
 
 class TritonScript(ReproScript):
     """Repeats a compile with a Python script."""
 
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
-        if (kernel := kernel_of(case)) is None:
+        kernel = kernel_of(case)
+        if kernel is None:
             return super().recipe_keys(case)
         names = ("kernel", "signature", "constexprs", "hints", "options")
-        values = (kernel.name, kernel.signature, kernel.constexprs, kernel.hints, kernel.options)
+        values = (
+            kernel.name,
+            kernel.signature,
+            kernel.constexprs,
+            kernel.hints,
+            kernel.options,
+        )
         keys = {name: value for name, value in zip(names, values, strict=True) if value}
         return {**super().recipe_keys(case), **keys}
 
@@ -68,33 +83,58 @@ class TritonScript(ReproScript):
         check = '"${PYTHON:-python3}" -c "import triton" || exit 127'
         remark = "\n# Set PYTHON to the interpreter that has it."
         install = " ".join(_packages(task)) or None
-        return StandaloneCall(install, ("python3", _SCRIPT), f'"${{PYTHON:-python3}}" {_SCRIPT}', remark, (check,))
+        return StandaloneCall(
+            install,
+            ("python3", _SCRIPT),
+            f'"${{PYTHON:-python3}}" {_SCRIPT}',
+            remark,
+            (check,),
+        )
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         kernel = kernel_of(task.case)
-        return {_SCRIPT: script(task, kernel)} if kernel else {}
+        if kernel:
+            return {_SCRIPT: script(task, kernel)}
+        return {}
 
 
 def _packages(task: StandaloneCompile) -> list[str]:
-    """Return the requirements of the script: the release, and what it imports but its wheel does not require."""
-    unlisted = ["setuptools"] if _release(task) < (3, 3) else []
-    return [task.requirement, *unlisted] if task.requirement else []
+    """Return the requirements of the script: the release, and what it imports but its
+    wheel does not require.
+    """
+    if _release(task) < (3, 3):
+        unlisted = ["setuptools"]
+    else:
+        unlisted = []
+    if task.requirement:
+        return [task.requirement, *unlisted]
+    return []
 
 
 def _release(task: StandaloneCompile) -> tuple[int, int]:
     version = parse_version(task.version)
-    return (version.major, version.minor) if version else (1000, 0)  # a build is newer than any release
+    # a build is newer than any release
+    if version:
+        return (version.major, version.minor)
+    return (1000, 0)
 
 
 def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
-    """Return a script that compiles the kernel with the calls of that Triton release."""
+    """Return a script that compiles the kernel with the calls of that Triton
+    release.
+    """
     from jinja2 import Environment, StrictUndefined
 
     target, release = task.case.target, _release(task)
     chip = chip_of(target.backend, target.chip or "")
     assert chip  # it was compiled for it
     wanted = [word for package in _packages(task) for word in ("--with", package)]
-    template = Environment(trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=StrictUndefined)  # noqa: S701
+    template = Environment(  # noqa: S701 - it makes Python
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
     template.filters["code"] = _code
     return template.from_string(_TEMPLATE.read_text("utf-8")).render(
         source=task.source,
@@ -102,34 +142,52 @@ def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
         backend=target.backend,
         arch=int(chip.arch) if chip.arch.isdigit() else chip.arch,
         warp_size=chip.warp_size,
-        limit=chip.shared_limit if task.failure_class == "shared-memory-overflow" else None,
+        limit=chip.shared_limit
+        if task.failure_class == "shared-memory-overflow"
+        else None,
         release=task.release,
-        command=wanted and shlex.join(["uv", "run", "--no-project", "--python", _PYTHON, *wanted, _SCRIPT]),
+        command=wanted
+        and shlex.join(
+            ["uv", "run", "--no-project", "--python", _PYTHON, *wanted, _SCRIPT]
+        ),
         lacks_linker=target.backend == "hip" and release < (3, 5),
-        has_types=any(str(value).startswith("tl.") for value in kernel.constexprs.values()),
+        has_types=any(
+            str(value).startswith("tl.") for value in kernel.constexprs.values()
+        ),
         options=kernel.options,
         function=task.function,
         **(_arguments(task, kernel, release)),
     )
 
 
-def _arguments(task: StandaloneCompile, kernel: KernelSpec, release: tuple[int, int]) -> dict[str, Any]:
+def _arguments(
+    task: StandaloneCompile, kernel: KernelSpec, release: tuple[int, int]
+) -> dict[str, Any]:
     """Return the arguments of `ASTSource`, and what hints need before it."""
     from triage.compilers.triton.worker.api_versions import Specialised
 
     if task.function is None:
         return {"hints": None}
     spec = {"signature": kernel.signature, "hints": kernel.hints}
-    known = Specialised.of(None, list(task.function.parameters), spec, dict(kernel.constexprs))
+    known = Specialised.of(
+        None, list(task.function.parameters), spec, dict(kernel.constexprs)
+    )
     arguments = known.arguments(release)
     if release >= (3, 3) or not any(kernel.hints.values()):
         return {"hints": None, "arguments": arguments}
     if release >= (3, 2):
         ranged = known.with_hint("pointer_range", 32)
         arguments["attrs"] = _Code("known")
-        return {"hints": "from_hints", "known": known.known(), "ranged": ranged, "arguments": arguments}
+        return {
+            "hints": "from_hints",
+            "known": known.known(),
+            "ranged": ranged,
+            "arguments": arguments,
+        }
     sets = (set(known.with_hint("divisibility", value)) for value in (16, 1))
-    arguments["attrs"] = _Code("AttrsDescriptor(divisible_by_16={}, equal_to_1={})".format(*sets))
+    arguments["attrs"] = _Code(
+        "AttrsDescriptor(divisible_by_16={}, equal_to_1={})".format(*sets)
+    )
     return {"hints": "sets", "arguments": arguments}
 
 
@@ -139,7 +197,10 @@ class _Code(str):
 
 def _code(value: object) -> str:
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_code(key)}: {_code(inner)}' for key, inner in value.items())}}}"
+        items = (f"{_code(key)}: {_code(inner)}" for key, inner in value.items())
+        return f"{{{', '.join(items)}}}"
     if isinstance(value, str):
-        return value if isinstance(value, _Code) or value.startswith("tl.") else json.dumps(value)
+        if isinstance(value, _Code) or value.startswith("tl."):
+            return value
+        return json.dumps(value)
     return repr(value)

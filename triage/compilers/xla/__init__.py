@@ -1,1 +1,3 @@
-"""XLA as the wheels of jaxlib bring it: compiles StableHLO, HLO and functions of JAX for this machine's processor."""
+"""XLA as the wheels of jaxlib bring it: compiles StableHLO, HLO and functions of JAX
+for this machine's processor.
+"""

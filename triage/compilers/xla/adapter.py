@@ -1,4 +1,6 @@
-"""Find a jaxlib in a virtual environment, ask it about itself, and translate cases; a worker in that environment compiles."""
+"""Find a jaxlib in a virtual environment, ask it about itself, and translate cases; a
+worker in that environment compiles.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import VERSION, Compiler, Description, Environment, Packaging, Part, pep440
+from triage.compilers.base import (
+    VERSION,
+    Compiler,
+    Description,
+    Environment,
+    Packaging,
+    Part,
+    pep440,
+)
 from triage.compilers.invocation import Invocation, answer_of
 from triage.compilers.xla.standalone import XlaScript
 from triage.model.case import Case, InputKind
@@ -26,7 +36,11 @@ _LOWERING = Path(__file__).with_name("lowering.py")
 ISOLATED = ("-I", str(WORKER))
 """What follows an interpreter: the user's own modules are not seen."""
 _PACKAGE = "lib/python3*/site-packages/jaxlib"
-_INPUTS = {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE, ".py": InputKind.GENERATOR}
+_INPUTS = {
+    ".mlir": InputKind.MLIR,
+    ".mlirbc": InputKind.BYTECODE,
+    ".py": InputKind.GENERATOR,
+}
 _HLO = dict.fromkeys((".hlo", ".txt"), InputKind.OTHER)
 
 
@@ -50,20 +64,37 @@ class Xla(Compiler):
     ir: Part[Ir] = Part("triage.compilers.xla.passes:XlaIr")
     run: Part[Runner] = Part("triage.compilers.xla.runner:XlaRunner")
     remedies: Part[RemedyHints] = Part("triage.compilers.xla.passes:remedy_hints")
-    recipe_from_input: Part[RecipeFromInput] = Part("triage.compilers.xla.recipe_format:XlaRecipes")
+    recipe_from_input: Part[RecipeFromInput] = Part(
+        "triage.compilers.xla.recipe_format:XlaRecipes"
+    )
     script = XlaScript()
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I", str(_LOWERING))
 
     def locate(self, root: Path) -> Path | None:
         """The interpreter of a virtual environment that has a jaxlib."""
-        python = root if root.is_file() else root / "bin" / "python"
-        return python.absolute() if python.is_file() and list(python.parents[1].glob(f"{_PACKAGE}/version.py")) else None
+        if root.is_file():
+            python = root
+        else:
+            python = root / "bin" / "python"
+        if python.is_file() and list(python.parents[1].glob(f"{_PACKAGE}/version.py")):
+            return python.absolute()
+        return None
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        """The libraries and modules of jaxlib, and the worker: results of another worker must not be used again."""
+        """The libraries and modules of jaxlib, and the worker: results of another
+        worker must not be used again.
+        """
         packages = sorted(program.parents[1].glob(_PACKAGE))
-        return (*(path for package in packages for end in ("*.so", "*.py") for path in sorted(package.glob(end))), WORKER)
+        return (
+            *(
+                path
+                for package in packages
+                for end in ("*.so", "*.py")
+                for path in sorted(package.glob(end))
+            ),
+            WORKER,
+        )
 
     def describe(self, program: Path) -> Description:
         answer = answer_of([str(program), *ISOLATED, "describe"])
@@ -72,14 +103,39 @@ class Xla(Compiler):
             options = dict(known["options"])
             passes = tuple(known["passes"])
         except (ValueError, LookupError, TypeError) as error:
-            raise EnvironmentFailure(f"{program} has no jaxlib that compiles: {answer.stderr.last_line}") from error
+            raise EnvironmentFailure(
+                f"{program} has no jaxlib that compiles: {answer.stderr.last_line}"
+            ) from error
         switches = frozenset(name for name, kind in options.items() if kind == "bool")
-        choices = {DISABLE: passes} if DISABLE in options else {}
-        capabilities = Capabilities(frozenset({"cpu"}), flags=frozenset(options), switches=switches, choices=choices)
-        return Description(pep440(known["version"]), known["commit"], None, capabilities)
+        if DISABLE in options:
+            choices = {DISABLE: passes}
+        else:
+            choices = {}
+        capabilities = Capabilities(
+            frozenset({"cpu"}),
+            flags=frozenset(options),
+            switches=switches,
+            choices=choices,
+        )
+        return Description(
+            pep440(known["version"]), known["commit"], None, capabilities
+        )
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
-        name, flags = toolchain.revision.name, [flag.text for flag in case.flags if flag_applies(flag, toolchain.version)]
+        name = toolchain.revision.name
+        flags = [
+            flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
+        ]
         if case.target.backend != "cpu":
-            return Untestable(Cause.TARGET, f"{name} compiles for the cpu here, and the recipe asks for {case.target.backend}")
-        return Invocation(("compile", *flags), env={"JAX_PLATFORMS": "cpu"}, launcher=(str(toolchain.program), *ISOLATED))
+            return Untestable(
+                Cause.TARGET,
+                (
+                    f"{name} compiles for the cpu here, and the recipe asks for "
+                    f"{case.target.backend}"
+                ),
+            )
+        return Invocation(
+            ("compile", *flags),
+            env={"JAX_PLATFORMS": "cpu"},
+            launcher=(str(toolchain.program), *ISOLATED),
+        )

@@ -1,7 +1,9 @@
-"""HLO as XLA prints it, in the generic form of MLIR, so that one reader compares the IR of every compiler family.
+"""HLO as XLA prints it, in the generic form of MLIR, so that one reader compares the IR
+of every compiler family.
 
-A module becomes one function. A computation that an instruction calls becomes a region of that instruction, because the names
-and numbers of computations change from release to release. Layouts, names and metadata are left out.
+A module becomes one function. A computation that an instruction calls becomes a region
+of that instruction, because the names and numbers of computations change from release
+to release. Layouts, names and metadata are left out.
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) .*\{$")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = ")
 _LAYOUT = re.compile(r"\{[^{}]*\}|/\*.*?\*/")
 _NAME = re.compile(r"%?([\w.-]+)\s*$")
-_UNREAD = {"metadata", "frontend_attributes", "backend_config", "sharding", "control-predecessors", "origin"}
+_UNREAD = {
+    "metadata",
+    "frontend_attributes",
+    "backend_config",
+    "sharding",
+    "control-predecessors",
+    "origin",
+}
 _DEEPEST = 50
 
 
@@ -23,36 +32,61 @@ def generic_form(text: str) -> str:
     lines: list[str] = []
     entry = ""
     for line in text.splitlines():
-        if head := _COMPUTATION.match(line):
+        head = _COMPUTATION.match(line)
+        if head:
             lines = computations[head[2]] = []
-            entry = head[2] if head[1] else entry
+            if head[1]:
+                entry = head[2]
+            else:
+                entry = entry
         elif _INSTRUCTION.match(line):
             lines.append(line)
     body = "\n".join(_operations(computations, entry, 2))
-    return f'"builtin.module"() ({{\n  "func.func"() <{{sym_name = "main"}}> ({{\n{body}\n  }}) : () -> ()\n}}) : () -> ()'
+    return (
+        f'"builtin.module"() ({{\n  "func.func"() <{{sym_name = "main"}}> '
+        f"({{\n{body}\n  }}) : () -> ()\n}}) : () -> ()"
+    )
 
 
-def _operations(computations: dict[str, list[str]], name: str, depth: int) -> Iterator[str]:
+def _operations(
+    computations: dict[str, list[str]], name: str, depth: int
+) -> Iterator[str]:
     types: dict[str, str] = {}
     indent = "  " * depth
     for line in computations.get(name, ()) if depth < _DEEPEST else ():
         result, rest = line.split(" = ", 1)
-        end = _end_of(rest) if rest.startswith("(") else (rest + " ").index(" ")
-        kind, (opcode, _, rest) = _LAYOUT.sub("", rest[:end]), rest[end:].lstrip().partition("(")
+        if rest.startswith("("):
+            end = _end_of(rest)
+        else:
+            end = (rest + " ").index(" ")
+        kind, (opcode, _, rest) = (
+            _LAYOUT.sub("", rest[:end]),
+            rest[end:].lstrip().partition("("),
+        )
         types[_NAME.findall(result)[0]] = kind
         end = _end_of("(" + rest) - 1
         operands, attributes, called = _split(rest[: end - 1]), [], []
         for part in _split(rest[end:].lstrip(", ")):
             key, _, value = part.partition("=")
-            names = [each for each in re.findall(r"%?([\w.-]+)", value) if each in computations]
+            names = [
+                each
+                for each in re.findall(r"%?([\w.-]+)", value)
+                if each in computations
+            ]
             called += names
             if key not in _UNREAD and not names:
                 attributes.append(f'{key} = "{value}"'.replace("\\", ""))
         if opcode in ("constant", "parameter"):
             attributes.append(f'value = "{"".join(operands)}"')
             operands = []
-        kinds = [types.get(_NAME.findall(each)[0], "?") for each in operands if _NAME.findall(each)]
-        head = f'{indent}"hlo.{opcode.strip()}"()' + (f" <{{{', '.join(attributes)}}}>" if attributes else "")
+        kinds = [
+            types.get(_NAME.findall(each)[0], "?")
+            for each in operands
+            if _NAME.findall(each)
+        ]
+        head = f'{indent}"hlo.{opcode.strip()}"()' + (
+            f" <{{{', '.join(attributes)}}}>" if attributes else ""
+        )
         tail = f" : ({', '.join(kinds)}) -> {kind}"
         if not called:
             yield head + tail
@@ -82,4 +116,6 @@ def _split(text: str) -> list[str]:
         if character == "," and not depth:
             parts.append(text[begin:position].strip())
             begin = position + 1
-    return [*parts, text[begin:].strip()] if text[begin:].strip() else parts
+    if text[begin:].strip():
+        return [*parts, text[begin:].strip()]
+    return parts

@@ -20,7 +20,8 @@ class JittedFunction:
     names: set[str] = field(default_factory=set)
     """Its own, and those that the compiled function is bound to."""
     is_called: bool = False
-    """Whether the file calls it, so that the types of its arguments show when it runs."""
+    """Whether the file calls it, so that the types of its arguments show when it runs.
+    """
 
 
 def imports_jax(text: str) -> bool:
@@ -56,11 +57,15 @@ def jitted_functions(text: str) -> dict[str, JittedFunction]:
 
 
 def parameters_of(text: str, name: str) -> tuple[str, ...] | None:
-    """Return the parameters without a default of a function, or None if the text does not define it."""
+    """Return the parameters without a default of a function, or None if the text does
+    not define it.
+    """
     return dict(_definitions(ast.walk(_parsed(text)))).get(name)
 
 
-def _definitions(nodes: Iterator[ast.AST] | list[ast.AST]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _definitions(
+    nodes: Iterator[ast.AST] | list[ast.AST],
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield functions with their parameters, also lambdas that get a name."""
     for node in nodes:
         if isinstance(node, ast.FunctionDef):
@@ -72,30 +77,49 @@ def _definitions(nodes: Iterator[ast.AST] | list[ast.AST]) -> Iterator[tuple[str
 def _jitted(nodes: list[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.FunctionDef):
-            if any(_JIT.search(ast.unparse(decorator)) for decorator in node.decorator_list):
+            if any(
+                _JIT.search(ast.unparse(decorator)) for decorator in node.decorator_list
+            ):
                 yield node.name
         elif _is_jit(node):
             yield _target(node)
 
 
 def _is_jit(node: ast.AST) -> bool:
-    """Return whether this is a call such as `jax.jit(f)`, and not the decorator `jax.jit(static_argnums=1)`."""
-    return isinstance(node, ast.Call) and _last_name(node.func) == "jit" and bool(node.args)
+    """Return whether this is a call such as `jax.jit(f)`, and not the decorator
+    `jax.jit(static_argnums=1)`.
+    """
+    return (
+        isinstance(node, ast.Call)
+        and _last_name(node.func) == "jit"
+        and bool(node.args)
+    )
 
 
 def _target(node: ast.AST) -> str:
-    """Return what a call of `jit` compiles: `f` of `jit(f)`, `jit(self.f)` and `jit(jax.grad(f))`."""
+    """Return what a call of `jit` compiles: `f` of `jit(f)`, `jit(self.f)` and
+    `jit(jax.grad(f))`.
+    """
     while isinstance(node, ast.Call):
-        node = node.args[0] if node.args else node.func
-    return _UNNAMED if isinstance(node, ast.Lambda) else _last_name(node)
+        if node.args:
+            node = node.args[0]
+        else:
+            node = node.func
+    if isinstance(node, ast.Lambda):
+        return _UNNAMED
+    return _last_name(node)
 
 
 def _called(call: ast.Call) -> str:
-    """Return the name of what a call runs or lowers: `f` of `f(x)`, `self.f(x)`, `jax.jit(f)(x)` and `f.lower(x)`."""
+    """Return the name of what a call runs or lowers: `f` of `f(x)`, `self.f(x)`,
+    `jax.jit(f)(x)` and `f.lower(x)`.
+    """
     inner = call.func
     if isinstance(inner, ast.Attribute) and inner.attr == "lower":
         inner = inner.value
-    return _target(inner) if _is_jit(inner) else _last_name(inner)
+    if _is_jit(inner):
+        return _target(inner)
+    return _last_name(inner)
 
 
 def _last_name(node: ast.AST) -> str:
@@ -104,7 +128,9 @@ def _last_name(node: ast.AST) -> str:
 
 def _required(arguments: ast.arguments) -> tuple[str, ...]:
     positional = [*arguments.posonlyargs, *arguments.args]
-    return tuple(each.arg for each in positional[: len(positional) - len(arguments.defaults)])
+    return tuple(
+        each.arg for each in positional[: len(positional) - len(arguments.defaults)]
+    )
 
 
 def _parsed(text: str) -> ast.Module:

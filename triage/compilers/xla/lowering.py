@@ -1,9 +1,11 @@
-"""Prints a function of JAX as StableHLO; a release's interpreter starts this script, which imports nothing of triage.
+"""Prints a function of JAX as StableHLO; a release's interpreter starts this script,
+which imports nothing of triage.
 
     lowering.py SCRIPT [--function NAME] [--argument 4x8xf32...] [--NAME VALUE...]
 
-Without --argument, SCRIPT runs until it first calls the function, and the values of that call say what the program takes.
-An argument is a type such as `4x8xf32`, or JSON for a tuple (a list) or a dict of types.
+Without --argument, SCRIPT runs until it first calls the function, and the values of
+that call say what the program takes. An argument is a type such as `4x8xf32`, or JSON
+for a tuple (a list) or a dict of types.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ class Called(BaseException):
 
 
 class Watched:
-    """A function under `jax.jit`, lowered instead of called if its name is the one that is looked for."""
+    """A function under `jax.jit`, lowered instead of called if its name is the one that
+    is looked for.
+    """
 
     def __init__(self, inner: Any, jitted: Any, wanted: str | None) -> None:
         self.inner, self.jitted, self.wanted = inner, jitted, wanted
@@ -43,7 +47,9 @@ class Watched:
         return self.jitted(*arguments, **named)
 
     def __get__(self, owner: Any, kind: Any) -> Any:
-        return self if owner is None else partial(self, owner)
+        if owner is None:
+            return self
+        return partial(self, owner)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.jitted, name)
@@ -80,7 +86,9 @@ def run_script(script: Path, name: str) -> dict[str, Any]:
 
 
 def run_until_called(script: Path, function: str | None) -> Any:
-    """Return what the first call of a function lowers to, or the names of the script if it does not call it."""
+    """Return what the first call of a function lowers to, or the names of the script if
+    it does not call it.
+    """
     jax: Any = import_module("jax")
     original = jax.jit
 
@@ -95,42 +103,71 @@ def run_until_called(script: Path, function: str | None) -> Any:
     except Called as found:
         return found.lowered
     except SystemExit as ended:
-        raise LookupError(f"{script.name} ends before it calls {function or 'a function under jax.jit'}") from ended
+        raise LookupError(
+            f"{script.name} ends before it calls "
+            f"{function or 'a function under jax.jit'}"
+        ) from ended
     finally:
         jax.jit = original
 
 
-def lowered(script: Path, function: str | None, arguments: list[str], settings: dict[str, Any]) -> Any:
-    """Return what JAX makes of a function. Raises LookupError if there is no such function, or nothing says what it takes."""
-    types = [argument_type(json.loads(text) if text[0] in "[{" else text) for text in arguments]
+def lowered(
+    script: Path, function: str | None, arguments: list[str], settings: dict[str, Any]
+) -> Any:
+    """Return what JAX makes of a function. Raises LookupError if there is no such
+    function, or nothing says what it takes.
+    """
+    types = [
+        argument_type(json.loads(text) if text[0] in "[{" else text)
+        for text in arguments
+    ]
     if types or settings:
         names = run_script(script, _IMPORTED)
     else:
         names = run_until_called(script, function)
         if not isinstance(names, dict):
             return names
-    jitted = {name: value for name, value in names.items() if callable(value) and hasattr(value, "lower")}
+    jitted = {
+        name: value
+        for name, value in names.items()
+        if callable(value) and hasattr(value, "lower")
+    }
     if function is None and len(jitted) != 1:
         known = ", ".join(jitted) or "none"
         raise LookupError(
-            f"{script.name} calls no function under jax.jit; name one as lower: {{function: NAME}}; it has: {known}"
+            f"{script.name} calls no function under jax.jit; name one as lower: "
+            f"{{function: NAME}}; it has: {known}"
         )
     name = function or next(iter(jitted))
     if name not in jitted and not callable(names.get(name)):
-        raise LookupError(f"{script.name} has no function {name}; under jax.jit it has: {', '.join(jitted) or 'none'}")
-    chosen = jitted[name] if name in jitted else import_module("jax").jit(names[name])
-    chosen = chosen.jitted if isinstance(chosen, Watched) else chosen
+        raise LookupError(
+            f"{script.name} has no function {name}; under jax.jit it has: "
+            f"{', '.join(jitted) or 'none'}"
+        )
+    if name in jitted:
+        chosen = jitted[name]
+    else:
+        chosen = import_module("jax").jit(names[name])
+    if isinstance(chosen, Watched):
+        chosen = chosen.jitted
+    else:
+        chosen = chosen
     try:
         return chosen.lower(*types, **settings)
     except TypeError as error:
         if types or "missing" not in str(error):
             raise
         advice = "write their types as lower: {arguments: [4x8xf32, i32]}"
-        raise LookupError(f"{script.name} does not call {name}, so its arguments are not known; {advice}") from error
+        raise LookupError(
+            f"{script.name} does not call {name}, so its arguments are not known; "
+            f"{advice}"
+        ) from error
 
 
 def argument_type(tree: Any) -> Any:
-    """Return what JAX traces for a type such as `4x8xf32`, or for a list (a tuple) or a dict of types."""
+    """Return what JAX traces for a type such as `4x8xf32`, or for a list (a tuple) or a
+    dict of types.
+    """
     if isinstance(tree, dict):
         return {name: argument_type(item) for name, item in tree.items()}
     if isinstance(tree, list):
@@ -141,11 +178,15 @@ def argument_type(tree: Any) -> Any:
         element = place + element
     else:
         *dimensions, element = tree.split("x")
-    return import_module("jax").ShapeDtypeStruct([int(size) for size in dimensions], dtype_of(element))
+    return import_module("jax").ShapeDtypeStruct(
+        [int(size) for size in dimensions], dtype_of(element)
+    )
 
 
 def dtype_of(element: str) -> Any:
-    """Return the type of numpy for an element type of MLIR, as the worker next to this script does."""
+    """Return the type of numpy for an element type of MLIR, as the worker next to this
+    script does.
+    """
     sys.path.insert(0, str(Path(__file__).parent))
     try:
         return import_module("worker").dtype_of(element)
@@ -158,7 +199,10 @@ def print_portable(module: Any) -> None:
     xla, ir = import_module("jaxlib.xla_client"), import_module("jaxlib.mlir.ir")
 
     def without_sharding(operation: Any) -> Any:
-        for name in [each.name if hasattr(each, "name") else each for each in operation.attributes]:
+        for name in [
+            each.name if hasattr(each, "name") else each
+            for each in operation.attributes
+        ]:
             if name.startswith("sdy."):
                 del operation.attributes[name]
         return ir.WalkResult.ADVANCE
@@ -168,18 +212,26 @@ def print_portable(module: Any) -> None:
         module.operation.write_bytecode(written := io.BytesIO())
         convert = xla._xla.mlir  # noqa: SLF001
         try:
-            artifact = convert.serialize_portable_artifact(written.getvalue(), _OLDEST_READER, use_mixed_serialization=True)
+            artifact = convert.serialize_portable_artifact(
+                written.getvalue(), _OLDEST_READER, use_mixed_serialization=True
+            )
         except TypeError:  # a release before mixed serialization
-            artifact = convert.serialize_portable_artifact(written.getvalue(), _OLDEST_READER)
+            artifact = convert.serialize_portable_artifact(
+                written.getvalue(), _OLDEST_READER
+            )
         portable = convert.deserialize_portable_artifact(artifact)
-        portable = ir.Module.parse(portable) if isinstance(portable, (str, bytes)) else portable
+        if isinstance(portable, (str, bytes)):
+            portable = ir.Module.parse(portable)
+        else:
+            portable = portable
         sys.stdout.write(portable.operation.get_asm(enable_debug_info=False) + "\n")
 
 
 def main() -> int:
     """Print the program, or an error."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    os.environ["JAX_TRACEBACK_FILTERING"] = "off"  # or the last line of an error is about the filter
+    # or the last line of an error is about the filter
+    os.environ["JAX_TRACEBACK_FILTERING"] = "off"
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("script", type=Path)
     parser.add_argument("--function")
@@ -188,7 +240,11 @@ def main() -> int:
     names = [name.lstrip("-") for name in rest[::2]]
     settings = dict(zip(names, map(json.loads, rest[1::2]), strict=True))
     try:
-        print_portable(lowered(options.script, options.function, options.argument, settings).compiler_ir("stablehlo"))
+        print_portable(
+            lowered(
+                options.script, options.function, options.argument, settings
+            ).compiler_ir("stablehlo")
+        )
     except LookupError as error:
         sys.stderr.write(f"error: {error.args[0]}\n")
         return 2

@@ -1,4 +1,6 @@
-"""How XLA prints its HLO after each pass, the vocabulary of HLO, and the options that remedies try."""
+"""How XLA prints its HLO after each pass, the vocabulary of HLO, and the options that
+remedies try.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +20,47 @@ from triage.model.revision import Toolchain
 
 _WORDS = Vocabulary(
     functions=frozenset({"func.func"}),
-    inert=frozenset(f"hlo.{name}" for name in ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "copy")),
+    inert=frozenset(
+        f"hlo.{name}"
+        for name in (
+            "parameter",
+            "constant",
+            "tuple",
+            "get-tuple-element",
+            "bitcast",
+            "copy",
+        )
+    ),
     constants=frozenset({"hlo.constant"}),
     descriptive=frozenset({"operand_precision", "algorithm", "is_scheduled"}),
 )
 
 
 class XlaIr(IreeIr):
-    """How the compiler prints its HLO. It has no phases to stop after; the worker prints resource metrics with each compile."""
+    """How the compiler prints its HLO. It has no phases to stop after; the worker
+    prints resource metrics with each compile.
+    """
 
     @property
     def words(self) -> Vocabulary:
         return _WORDS
 
     def tools(self, toolchain: Toolchain) -> MlirTools | None:
-        """Return the tools of IREE, which are installed with this program and read StableHLO."""
+        """Return the tools of IREE, which are installed with this program and read
+        StableHLO.
+        """
         package = find_spec("iree.compiler")
-        place = Path(package.origin).parent if package and package.origin else None
-        optimizer = place / "_mlir_libs" / "iree-opt" if place else None
-        return MlirTools(optimizer, optimizer.parents[3], "iree.compiler") if optimizer and optimizer.is_file() else None
+        if package and package.origin:
+            place = Path(package.origin).parent
+        else:
+            place = None
+        if place:
+            optimizer = place / "_mlir_libs" / "iree-opt"
+        else:
+            optimizer = None
+        if optimizer and optimizer.is_file():
+            return MlirTools(optimizer, optimizer.parents[3], "iree.compiler")
+        return None
 
     def dialects(self, toolchain: Toolchain) -> frozenset[str]:
         return frozenset({"stablehlo", "chlo", "func"})
@@ -50,8 +74,13 @@ class XlaIr(IreeIr):
     def is_printed_by(self, toolchain: Toolchain) -> bool:
         return True
 
-    def after_passes(self, invocation: Invocation, only: str | None = None, *, generic: bool = True) -> Invocation:
-        printing = (f"--print-after={only or 'all'}", *(["--generic"] if generic else []))
+    def after_passes(
+        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
+    ) -> Invocation:
+        printing = (
+            f"--print-after={only or 'all'}",
+            *(["--generic"] if generic else []),
+        )
         return replace(invocation, printing=(*invocation.printing, *printing))
 
     def metrics_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
@@ -60,6 +89,13 @@ class XlaIr(IreeIr):
 
 def remedy_hints() -> RemedyHints:
     """Options of the XLA family. Its programs name no devices."""
-    options = yaml.safe_load(files("triage.compilers.xla").joinpath("options.yaml").read_text("utf-8"))
+    options = yaml.safe_load(
+        files("triage.compilers.xla").joinpath("options.yaml").read_text("utf-8")
+    )
     names = RewriteNames("stablehlo.optimization_barrier", frozenset())
-    return RemedyHints(TypeAdapter(OptionCatalog).validate_python(options), names, lambda _: frozenset(), lambda *_: None)
+    return RemedyHints(
+        TypeAdapter(OptionCatalog).validate_python(options),
+        names,
+        lambda _: frozenset(),
+        lambda *_: None,
+    )

@@ -20,37 +20,60 @@ from triage.recipes.mapping import AtKey, MappingFormat, Text, Word
 
 _CPU = Target("cpu")
 _NAMES = ("xla", "cpu", "host", "llvm-cpu", "local")  # of the backend
-_SHAPE = re.compile(r"(\d+x)*(i1|[su]?i(8|16|32|64)|bf16|f16|f32|f64|f8E\w+|complex<f(32|64)>)")
+_SHAPE = re.compile(
+    r"(\d+x)*(i1|[su]?i(8|16|32|64)|bf16|f16|f32|f64|f8E\w+|complex<f(32|64)>)"
+)
 
 
 def _argument(value: object) -> object:
-    """Check the type of an argument: a shape, a tuple (written as a list), or a dict of such types."""
+    """Check the type of an argument: a shape, a tuple (written as a list), or a dict of
+    such types.
+    """
     if isinstance(value, dict):
         return {name: _argument(item) for name, item in value.items()}
     if isinstance(value, list):
         return [_argument(item) for item in value]
     if not _SHAPE.fullmatch(str(value)):
-        advice = "write dimensions and an element type, 4x8xf32, a list for a tuple, or a mapping for a dict."
+        advice = (
+            "write dimensions and an element type, 4x8xf32, a list for a tuple, or a "
+            "mapping for a dict."
+        )
         raise ValueError(f'"{value}" is not the type of an argument: {advice}')
     return value
 
 
-_Argument = Annotated[object, AfterValidator(_argument), WithJsonSchema({"type": ["string", "array", "object"]})]
+_Argument = Annotated[
+    object,
+    AfterValidator(_argument),
+    WithJsonSchema({"type": ["string", "array", "object"]}),
+]
 
 
 class LowerFormat(MappingFormat):
     """How a function of JAX becomes StableHLO."""
 
-    function: Word | None = Field(default=None, description="Function under `jax.jit`; optional when the file has only one.")
+    function: Word | None = Field(
+        default=None,
+        description="Function under `jax.jit`; optional when the file has only one.",
+    )
     arguments: list[_Argument] = Field(
         default=[],
-        description="Types of its arguments; a list is a tuple, a mapping a dict (default: those of the file's first call).",
-        examples=[["4x8xf32", "i32"], [{"w": "4x8xf32", "b": "8xf32"}, ["f32", "complex<f64>"]]],
+        description=(
+            "Types of its arguments; a list is a tuple, a mapping a dict (default: "
+            "those of the file's first call)."
+        ),
+        examples=[
+            ["4x8xf32", "i32"],
+            [{"w": "4x8xf32", "b": "8xf32"}, ["f32", "complex<f64>"]],
+        ],
     )
     with_: Text | None = Field(
         default=None,
         alias="with",
-        description="The JAX that lowers it: a revision, or `own` for each release's (default: the newest, for all releases).",
+        description=(
+            "The JAX that lowers it: a revision, or `own` for each release's "
+            "(default: the newest, for all releases)."
+        ),
         examples=["0.8.0", "own"],
     )
 
@@ -59,13 +82,21 @@ class XlaFormat(IreeFormat):
     """A program for XLA."""
 
     lower: LowerFormat | None = Field(
-        default=None, description="Lower a function in a .py file.", examples=[{"function": "step", "arguments": ["4xf32"]}]
+        default=None,
+        description="Lower a function in a .py file.",
+        examples=[{"function": "step", "arguments": ["4xf32"]}],
     )
 
     @model_validator(mode="after")
     def _lowers_python(self) -> Self:
         if self.lower is not None and not str(self.input).endswith(".py"):
-            raise AtKey("lower", "only a function in a .py file is lowered; remove `lower`, or name the file under `input`.")
+            raise AtKey(
+                "lower",
+                (
+                    "only a function in a .py file is lowered; remove `lower`, or "
+                    "name the file under `input`."
+                ),
+            )
         if self.phase is not None:
             raise AtKey("phase", "XLA compiles in one step; remove `phase`.")
         return self
@@ -76,38 +107,80 @@ class XlaFormat(IreeFormat):
         if case.input.kind is not InputKind.GENERATOR:
             return case
         lower = self.lower or LowerFormat()
-        words = [("function", lower.function)] if lower.function else []
-        words += [("argument", shape if isinstance(shape, str) else json.dumps(shape)) for shape in lower.arguments]
+        if lower.function:
+            words = [("function", lower.function)]
+        else:
+            words = []
+        words += [
+            ("argument", shape if isinstance(shape, str) else json.dumps(shape))
+            for shape in lower.arguments
+        ]
         source = replace(case.input, args=(*words, *case.input.args), maker=lower.with_)
         return replace(case, input=source)
 
 
 class XlaRecipes(RecipeFromInput):
-    """Recipes for HLO, for functions of JAX, and for other programs whose backend is named `xla`."""
+    """Recipes for HLO, for functions of JAX, and for other programs whose backend is
+    named `xla`.
+    """
 
     def from_source(
-        self, recipe: Path, source: Path, backend: str | None, chip: str | None, kernel: str | None
+        self,
+        recipe: Path,
+        source: Path,
+        backend: str | None,
+        chip: str | None,
+        kernel: str | None,
     ) -> RecipeStart | None:
         if source.suffix == ".hlo":
             return RecipeStart("xla", source, _CPU)
-        text = source.read_text("utf-8", "replace") if source.suffix == ".py" else ""
+        if source.suffix == ".py":
+            text = source.read_text("utf-8", "replace")
+        else:
+            text = ""
         if imports_jax(text) and backend in (None, *_NAMES):
             return _from_jax(source, text, kernel)
-        return RecipeStart("xla", source, _CPU) if backend == "xla" else None
+        if backend == "xla":
+            return RecipeStart("xla", source, _CPU)
+        return None
 
 
 def _from_jax(source: Path, text: str, name: str | None) -> RecipeStart:
-    """Return the recipe of a function of JAX. Raises BadInput if it is not clear which one, or if there is none."""
+    """Return the recipe of a function of JAX. Raises BadInput if it is not clear which
+    one, or if there is none.
+    """
     functions = jitted_functions(text)
     if name is None and len(functions) != 1:
-        known = f"it has {', '.join(functions)}" if functions else "it has none"
-        raise BadInput(f"{source} imports JAX; name the function to compile as {source}:FUNCTION; under jax.jit {known}")
-    own = next((key for key, each in functions.items() if name is None or name in each.names), name or "")
-    parameters = functions[own].parameters if own in functions else parameters_of(text, own)
+        if functions:
+            known = f"it has {', '.join(functions)}"
+        else:
+            known = "it has none"
+        raise BadInput(
+            f"{source} imports JAX; name the function to compile as "
+            f"{source}:FUNCTION; under jax.jit {known}"
+        )
+    own = next(
+        (key for key, each in functions.items() if name is None or name in each.names),
+        name or "",
+    )
+    parameters = parameters_of(text, own)
+    if own in functions:
+        parameters = functions[own].parameters
     if parameters is None:
-        raise BadInput(f"{source} has no function {own}; under jax.jit it has: {', '.join(functions) or 'none'}")
-    start = RecipeStart("xla", source, _CPU, keys={"lower": {"function": own}} if own.isidentifier() else {})
+        raise BadInput(
+            f"{source} has no function {own}; under jax.jit it has: "
+            f"{', '.join(functions) or 'none'}"
+        )
+    start = RecipeStart(
+        "xla",
+        source,
+        _CPU,
+        keys={"lower": {"function": own}} if own.isidentifier() else {},
+    )
     if not parameters or (own in functions and functions[own].is_called):
         return start
-    note = f"Write the types of its arguments ({', '.join(parameters)}) as `arguments: [4x8xf32, i32]` under `lower`."
+    note = (
+        f"Write the types of its arguments ({', '.join(parameters)}) as `arguments: "
+        "[4x8xf32, i32]` under `lower`."
+    )
     return replace(start, notes=(note,), unknown=("arguments",))

@@ -1,12 +1,16 @@
-"""Compiles programs with the jaxlib of the interpreter that starts this script, and runs them; imports nothing of triage.
+"""Compiles programs with the jaxlib of the interpreter that starts this script, and
+runs them; imports nothing of triage.
 
-    worker.py compile [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...] PROGRAM -o OUTPUT
-    worker.py run --module=OUTPUT [--input=V...] [--expected_output=V...] [--output=@FILE...] [--tolerances=JSON]
+    worker.py compile [--print-after=PASS] [--generic] [--name-pass] [--xla_OPTION...]
+        PROGRAM -o OUTPUT
+    worker.py run --module=OUTPUT [--input=V...] [--expected_output=V...]
+        [--output=@FILE...] [--tolerances=JSON]
         [--benchmark_format=json]
     worker.py describe
 
-PROGRAM is StableHLO (a text, bytecode or a portable artifact) or the text of HLO. OUTPUT is a line of JSON with the options,
-then the program: a run compiles again, because not every release can load what it compiled. Lines on stdout that begin with
+PROGRAM is StableHLO (a text, bytecode or a portable artifact) or the text of HLO.
+OUTPUT is a line of JSON with the options, then the program: a run compiles again,
+because not every release can load what it compiled. Lines on stdout that begin with
 `triage: ` are JSON about the compile.
 """
 
@@ -25,16 +29,28 @@ from pathlib import Path
 from typing import Any
 
 _PASS = re.compile(r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass ([^:]+)$")
-_ENDED = re.compile(r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass: (.+) time:|initializing LLVM")
+_ENDED = re.compile(
+    r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass: (.+) time:|initializing LLVM"
+)
 _LOG = re.compile(r"^\s*(?:[IW]\d{4} |\d{4}-\d\d-\d\d [\d:.]+: [IW] )")
-_DUMP = re.compile(r"module_(\d+)\..*\.(\d{4})\.[^/]*?\.after_([^/]+)\.before_[^/]+\.txt")
+_DUMP = re.compile(
+    r"module_(\d+)\..*\.(\d{4})\.[^/]*?\.after_([^/]+)\.before_[^/]+\.txt"
+)
 _FLAG = re.compile(r"^\s*--(xla_\w+)=\S*\s+(\w+)", re.MULTILINE)
-_ELEMENTS = {"pred": "bool", "i1": "bool", "bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
+_ELEMENTS = {
+    "pred": "bool",
+    "i1": "bool",
+    "bf16": "bfloat16",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2": "float8_e5m2",
+}
 _ELEMENTS |= {"complex<f32>": "complex64", "complex<f64>": "complex128"}
 _KINDS = {"f": "float", "i": "int", "si": "int", "s": "int", "ui": "uint", "u": "uint"}
 _SECONDS, _SAMPLES = 0.1, 3  # of each measurement, at least
-_SMALL = b"func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {\n%y = stablehlo.tanh %x : tensor<4x4xf32>\n"
-_SMALL += b"return %y : tensor<4x4xf32>\n}"
+_SMALL = b"""func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %y = stablehlo.tanh %x : tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}"""
 
 
 def say(text: str) -> None:
@@ -59,7 +75,9 @@ def executable_of(program: bytes, client: Any = None) -> Any:
     options = xla.CompileOptions()
     if not hasattr(client, "compile_and_load"):
         return client.compile(program, options)
-    return client.compile_and_load(program, xla.DeviceList(tuple(client.devices()[:1])), options)
+    return client.compile_and_load(
+        program, xla.DeviceList(tuple(client.devices()[:1])), options
+    )
 
 
 def _from_hlo(xla: Any, text: str) -> Any:
@@ -78,8 +96,14 @@ def compile_program(source: Path, output: Path, flags: list[str]) -> int:
     output.write_bytes(json.dumps(flags).encode() + b"\n" + program)
     text = "\n".join(module.to_string() for module in executable.hlo_modules())
     memory = executable.get_compiled_memory_stats()
-    counts = {"instructions": len(re.findall(r"(?m)^\s+(?:ROOT )?%?[\w.-]+ = ", text)), "fusions": text.count(" fusion(")}
-    sizes = {"temp_bytes": memory.temp_size_in_bytes, "code_bytes": memory.generated_code_size_in_bytes}
+    counts = {
+        "instructions": len(re.findall(r"(?m)^\s+(?:ROOT )?%?[\w.-]+ = ", text)),
+        "fusions": text.count(" fusion("),
+    }
+    sizes = {
+        "temp_bytes": memory.temp_size_in_bytes,
+        "code_bytes": memory.generated_code_size_in_bytes,
+    }
     say("triage: " + json.dumps({"metrics": counts | sizes}))
     return 0
 
@@ -88,22 +112,31 @@ def in_child(work: Callable[[], int]) -> tuple[int, list[str], str]:
     """Do work in a child process that logs the passes.
 
     Returns:
-        Its status as `os.waitpid` returns it, the passes that it began, where the last is empty if it ended, and what else it
+        Its status as `os.waitpid` returns it, the passes that it began, where the last
+            is empty if it ended, and what else it
         wrote to stderr.
     """
     read, write = os.pipe()
-    if (child := os.fork()) == 0:
+    child = os.fork()
+    if child == 0:
         os.dup2(write, 2)
         os.close(read)
-        os.environ.update(TF_CPP_MIN_LOG_LEVEL="0", TF_CPP_VMODULE="hlo_pass_pipeline=1")
+        os.environ.update(
+            TF_CPP_MIN_LOG_LEVEL="0", TF_CPP_VMODULE="hlo_pass_pipeline=1"
+        )
         os._exit(guarded(work))
     os.close(write)
     passes, printed = list[str](), list[str]()
     with os.fdopen(read, errors="replace") as lines:
         for line in lines:
-            if found := _PASS.search(line):
+            found = _PASS.search(line)
+            if found:
                 passes.append(found[1].strip())
-            elif (ended := _ENDED.search(line)) and passes and ended[1] in (passes[-1], None):
+            elif (
+                (ended := _ENDED.search(line))
+                and passes
+                and ended[1] in (passes[-1], None)
+            ):
                 passes.append("")
             elif not _LOG.match(line):
                 printed.append(line)
@@ -123,14 +156,24 @@ def guarded(work: Callable[[], int]) -> int:
 
 
 def compile_in_child(work: Callable[[], int], after: str | None, generic: bool) -> int:
-    """Compile, and name the pass that failed. `after`: print the HLO after this pass, or `all`, where a pass changed it."""
+    """Compile, and name the pass that failed. `after`: print the HLO after this pass,
+    or `all`, where a pass changed it.
+    """
     dumps = Path.cwd() / "passes"
     if after:
-        os.environ["XLA_FLAGS"] += f" --xla_dump_to={dumps} --xla_dump_hlo_pass_re=.* --xla_dump_hlo_as_text"
+        os.environ["XLA_FLAGS"] += (
+            f" --xla_dump_to={dumps} --xla_dump_hlo_pass_re=.* --xla_dump_hlo_as_text"
+        )
     status, passes, printed = in_child(work)
-    text = print_dumps(dumps, after, generic=generic) if after else ""
+    if after:
+        text = print_dumps(dumps, after, generic=generic)
+    else:
+        text = ""
     if status and passes and passes[-1]:
-        sys.stderr.write(f"// -----// IR Dump After {passes[-1]} Failed ({passes[-1]}) //----- //\n{text}\n")
+        sys.stderr.write(
+            f"// -----// IR Dump After {passes[-1]} Failed ({passes[-1]}) //----- "
+            f"//\n{text}\n"
+        )
     sys.stderr.write(printed)
     sys.stderr.flush()
     if os.WIFSIGNALED(status):
@@ -139,24 +182,37 @@ def compile_in_child(work: Callable[[], int], after: str | None, generic: bool) 
 
 
 def print_dumps(folder: Path, after: str, *, generic: bool) -> str:
-    """Print the dumps of a compile, all or those after one pass, and return the text of the last."""
+    """Print the dumps of a compile, all or those after one pass, and return the text of
+    the last.
+    """
     sys.path.insert(0, str(Path(__file__).parent))
     generic_form: Callable[[str], str] = import_module("hlo_text").generic_form
-    found = [(match[1], match[2], match[3], path) for path in folder.glob("*.txt") if (match := _DUMP.fullmatch(path.name))]
+    found = [
+        (match[1], match[2], match[3], path)
+        for path in folder.glob("*.txt")
+        if (match := _DUMP.fullmatch(path.name))
+    ]
     text, modules = "", sorted(found)
     for number, (module, _, name, path) in enumerate(modules):
         if module == modules[0][0] and (name != "pipeline-start" or number == 0):
             text = path.read_text()
-            text = generic_form(text) if generic else text
+            if generic:
+                text = generic_form(text)
+            else:
+                text = text
             if after in ("all", name):
-                sys.stderr.write(f"// -----// IR Dump After {name} ({name}) //----- //\n{text}\n")
+                sys.stderr.write(
+                    f"// -----// IR Dump After {name} ({name}) //----- //\n{text}\n"
+                )
     return text
 
 
 def run_program(module: Path, options: argparse.Namespace) -> int:
     """Run a compiled program; print, write, compare or measure its results."""
     header, _, program = module.read_bytes().partition(b"\n")
-    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *json.loads(header)])
+    os.environ["XLA_FLAGS"] = " ".join(
+        [os.environ.get("XLA_FLAGS", ""), *json.loads(header)]
+    )
     import numpy as np
 
     xla: Any = import_module("jaxlib.xla_client")
@@ -164,45 +220,66 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     put = getattr(client, "buffer_from_pyval", None)
     if put is None:  # since 0.10 only JAX makes arrays
         jax: Any = import_module("jax")
-        jax.config.update("jax_enable_x64", val=True)  # values keep the types of the program
+        # values keep the types of the program
+        jax.config.update("jax_enable_x64", val=True)
         client, put = jax.devices("cpu")[0].client, jax.device_put
     executable = executable_of(program, client)
-    layout = re.search(r"entry_computation_layout=\{\((.*?)\)->", executable.hlo_modules()[0].to_string())
+    layout = re.search(
+        r"entry_computation_layout=\{\((.*?)\)->",
+        executable.hlo_modules()[0].to_string(),
+    )
     types = re.findall(r"(\w+)\[[\d,<=]*\]", layout[1] if layout else "")
     if len(types) != len(options.input):
-        return refuse(f"the number of inputs is {len(options.input)}, and the program takes {len(types)}")
-    arguments = [put(value(text, kind)) for text, kind in zip(options.input, types, strict=True)]
+        return refuse(
+            f"the number of inputs is {len(options.input)}, and the program takes "
+            f"{len(types)}"
+        )
+    arguments = [
+        put(value(text, kind)) for text, kind in zip(options.input, types, strict=True)
+    ]
 
     def call() -> list[Any]:
         return [np.asarray(array) for array in executable.execute(arguments)]
 
     results, seconds, end = call(), list[dict[str, Any]](), time.monotonic() + _SECONDS
-    while options.benchmark_format and (len(seconds) < _SAMPLES or time.monotonic() < end):
+    while options.benchmark_format and (
+        len(seconds) < _SAMPLES or time.monotonic() < end
+    ):
         began = time.perf_counter(), time.process_time()
         call()
-        times = {"real_time": time.perf_counter() - began[0], "cpu_time": time.process_time() - began[1]}
+        times = {
+            "real_time": time.perf_counter() - began[0],
+            "cpu_time": time.process_time() - began[1],
+        }
         seconds.append({"run_type": "iteration", "time_unit": "s", **times})
     if options.benchmark_format:
         say(json.dumps({"benchmarks": seconds}))
         return 0
     for index, result in enumerate(results):
         kind = "x".join([*map(str, result.shape), element_name(result.dtype)])
-        say(f"result[{index}]: {kind}={' '.join(map(str, result.ravel()[:8]))}{' ...' if result.size > 8 else ''}")
+        say(
+            f"result[{index}]: {kind}={' '.join(map(str, result.ravel()[:8]))}"
+            f"{' ...' if result.size > 8 else ''}"
+        )
     for file, result in zip(options.output, results, strict=False):
         path = Path(file.removeprefix("@"))
         if path.suffix == ".npy":
             np.save(path, result)
         else:
             result.tofile(path)
-    for index, (text, result) in enumerate(zip(options.expected_output, results, strict=False)):
-        if problem := difference(result, value(text, str(result.dtype)), options.tolerances):
+    for index, (text, result) in enumerate(
+        zip(options.expected_output, results, strict=False)
+    ):
+        problem = difference(result, value(text, str(result.dtype)), options.tolerances)
+        if problem:
             say(f"[FAILED] result[{index}]: {problem}")
             return 1
     return 0
 
 
 def value(text: str, element: str) -> Any:
-    """Return the array of a value such as `2x3xf32=1 2 3 4 5 6`, `4xbf16=@values.bin`, `@values.npy` or `5`.
+    """Return the array of a value such as `2x3xf32=1 2 3 4 5 6`, `4xbf16=@values.bin`,
+    `@values.npy` or `5`.
 
     `element` is the type of a number.
     """
@@ -210,14 +287,26 @@ def value(text: str, element: str) -> Any:
 
     kind, equals, content = text.rpartition("=")
     if not equals:
-        return np.load(text[1:]) if text.startswith("@") else np.asarray(float(text)).astype(dtype_of(element))
+        if text.startswith("@"):
+            return np.load(text[1:])
+        return np.asarray(float(text)).astype(dtype_of(element))
     *sizes, name = kind.split("x")
     shape, dtype = [int(size) for size in sizes], dtype_of(name)
     if content.startswith("@"):
-        return np.load(content[1:]) if content.endswith(".npy") else np.fromfile(content[1:], dtype).reshape(shape)
-    words = [{"true": "1", "false": "0"}.get(word, word) for word in re.split(r"[\s,\[\]]+", content) if word] or ["0"]
-    array = np.array([float(word) if "float" in str(dtype) else int(word) for word in words]).astype(dtype)
-    return np.full(shape, array[0], dtype) if array.size == 1 else array.reshape(shape)
+        if content.endswith(".npy"):
+            return np.load(content[1:])
+        return np.fromfile(content[1:], dtype).reshape(shape)
+    words = [
+        {"true": "1", "false": "0"}.get(word, word)
+        for word in re.split(r"[\s,\[\]]+", content)
+        if word
+    ] or ["0"]
+    array = np.array(
+        [float(word) if "float" in str(dtype) else int(word) for word in words]
+    ).astype(dtype)
+    if array.size == 1:
+        return np.full(shape, array[0], dtype)
+    return array.reshape(shape)
 
 
 def dtype_of(element: str) -> Any:
@@ -226,14 +315,18 @@ def dtype_of(element: str) -> Any:
 
     match = re.fullmatch(r"(si|ui|[fisu])(\d+)", element)
     name = _ELEMENTS.get(element, _KINDS[match[1]] + match[2] if match else element)
-    return np.dtype(name if name in np.sctypeDict else getattr(import_module("ml_dtypes"), name))
+    return np.dtype(
+        name if name in np.sctypeDict else getattr(import_module("ml_dtypes"), name)
+    )
 
 
 def element_name(dtype: Any) -> str:
     """`f32` of numpy's float32."""
     names = {name: element for element, name in _ELEMENTS.items()}
     return names.get(str(dtype)) or re.sub(
-        r"^(float|uint|int)", lambda kind: {"float": "f", "int": "i", "uint": "ui"}[kind[0]], str(dtype)
+        r"^(float|uint|int)",
+        lambda kind: {"float": "f", "int": "i", "uint": "ui"}[kind[0]],
+        str(dtype),
     )
 
 
@@ -245,9 +338,19 @@ def difference(result: Any, expected: Any, tolerances: dict[str, float]) -> str:
         sizes = ["x".join(map(str, array.shape)) for array in (result, expected)]
         return f"metadata is {sizes[0]}; expected that the view matches {sizes[1]}"
     name = element_name(result.dtype)
-    relative = tolerances.get("relative", 0.0) if name in tolerances else 0.0
-    got, want = (array.astype(array.dtype if array.dtype.kind in "iubc" else np.float64) for array in (result, expected))
-    wrong = np.flatnonzero(~np.isclose(got, want, rtol=relative, atol=tolerances.get(name, 0.0), equal_nan=True))
+    if name in tolerances:
+        relative = tolerances.get("relative", 0.0)
+    else:
+        relative = 0.0
+    got, want = (
+        array.astype(array.dtype if array.dtype.kind in "iubc" else np.float64)
+        for array in (result, expected)
+    )
+    wrong = np.flatnonzero(
+        ~np.isclose(
+            got, want, rtol=relative, atol=tolerances.get(name, 0.0), equal_nan=True
+        )
+    )
     if not wrong.size:
         return ""
     got, want = (number_text(array.flat[wrong[0]]) for array in (result, expected))
@@ -256,7 +359,9 @@ def difference(result: Any, expected: Any, tolerances: dict[str, float]) -> str:
 
 def number_text(number: Any) -> str:
     """`0.5` of a number of any type of numpy."""
-    return f"{complex(number):g}" if number.dtype.kind == "c" else f"{float(number):g}"
+    if number.dtype.kind == "c":
+        return f"{complex(number):g}"
+    return f"{float(number):g}"
 
 
 def describe() -> int:
@@ -266,10 +371,22 @@ def describe() -> int:
         os.environ["XLA_FLAGS"] = "--help"  # prints the options and aborts
         return bool(executable_of(_SMALL))
 
-    usage, passes = in_child(asking)[2], in_child(lambda: executable_of(_SMALL) is None)[1]
+    usage = in_child(asking)[2]
+    passes = in_child(lambda: executable_of(_SMALL) is None)[1]
     version = import_module("jaxlib.version")
-    known = {"version": version.__version__, "commit": getattr(version, "_git_hash", None)}
-    say(json.dumps({**known, "options": _FLAG.findall(usage), "passes": list(dict.fromkeys(filter(None, passes)))}))
+    known = {
+        "version": version.__version__,
+        "commit": getattr(version, "_git_hash", None),
+    }
+    say(
+        json.dumps(
+            {
+                **known,
+                "options": _FLAG.findall(usage),
+                "passes": list(dict.fromkeys(filter(None, passes))),
+            }
+        )
+    )
     return 0
 
 
@@ -295,7 +412,9 @@ def main() -> int:
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *rest])
     if options.name_pass or options.print_after:
         return compile_in_child(
-            lambda: compile_program(options.module, options.target, rest), options.print_after, options.generic
+            lambda: compile_program(options.module, options.target, rest),
+            options.print_after,
+            options.generic,
         )
     return guarded(lambda: compile_program(options.module, options.target, rest))
 

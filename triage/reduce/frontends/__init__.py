@@ -1,1 +1,3 @@
-"""One frontend for each kind of program: how it is read, checked, made smaller and written."""
+"""One frontend for each kind of program: how it is read, checked, made smaller and
+written.
+"""

@@ -1,20 +1,30 @@
-"""The frontend for MLIR modules, and passes that rewrite a module: folding, shapes, attributes, constants, types.
+"""The frontend for MLIR modules, and passes that rewrite a module: folding, shapes,
+attributes, constants, types.
 
-The key insight about dimensions: equal numbers are most often the same dimension, so one number is replaced by a smaller one
-wherever it is the size of a dimension. Only reshapes need more, where a dimension is the product of others. A wrong guess
-makes a program that does not verify, which costs no compile.
+The key insight about dimensions: equal numbers are most often the same dimension, so
+one number is replaced by a smaller one wherever it is the size of a dimension. Only
+reshapes need more, where a dimension is the product of others. A wrong guess makes a
+program that does not verify, which costs no compile.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from math import prod
 from pathlib import Path
 
 from triage.mlir import Module, UnparsableError, parse_module, print_module
-from triage.mlir.rewrite import DYNAMIC, dimensions, fix_arguments, float_types, reshaped, widen_floats
+from triage.mlir.rewrite import (
+    DYNAMIC,
+    dimensions,
+    fix_arguments,
+    float_types,
+    reshaped,
+    widen_floats,
+)
 from triage.mlir.tree import array_elements
 from triage.reduce.engine import Frontend, Pass, drop_flags, fewer_devices, minimise
 from triage.reduce.frontends.mlir_operations import (
@@ -42,8 +52,20 @@ _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants
 _FOLD = ("--canonicalize", "--cse", "--mlir-print-op-generic")
 _STATIC = 64  # replaces an unknown dimension; later passes make it smaller
-_NEEDED = frozenset(("function_type", "sym_name", "operandSegmentSizes", "resultSegmentSizes", "value", "callee"))
-_LONG = re.compile(r"(dense(?:_resource)?)<(?:\"[^\"]*\"|\[.*\]|[\w.$-]+)>(?= : (?:tensor|vector)<)", re.DOTALL)
+_NEEDED = frozenset(
+    (
+        "function_type",
+        "sym_name",
+        "operandSegmentSizes",
+        "resultSegmentSizes",
+        "value",
+        "callee",
+    )
+)
+_LONG = re.compile(
+    r"(dense(?:_resource)?)<(?:\"[^\"]*\"|\[.*\]|[\w.$-]+)>(?= : (?:tensor|vector)<)",
+    re.DOTALL,
+)
 _ELEMENT = re.compile(r"[x<]([a-z]\w*)>\s*\Z")
 _LONGEST = 40  # characters of a constant that stays as it is
 _SMALL = 4  # dimensions up to this size stay as they are
@@ -56,7 +78,15 @@ def mlir_frontend(checker: Checker) -> Frontend:
     """Return the frontend for MLIR as text or bytecode."""
     return Frontend(
         partial(_open, checker),
-        (bypass_operations, drop_operations, drop_results, thin_bodies, fold, shorten_constants, make_static),
+        (
+            bypass_operations,
+            drop_operations,
+            drop_results,
+            thin_bodies,
+            fold,
+            shorten_constants,
+            make_static,
+        ),
         (shrink_dimensions, widen_elements, drop_attributes, fewer_devices, drop_flags),
         _approach,
     )
@@ -70,7 +100,9 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
         if elide:
             for operation in module.walk():
                 for named in (operation.properties, operation.attributes):
-                    named.update({name: with_one_value(text) for name, text in named.items()})
+                    named.update(
+                        {name: with_one_value(text) for name, text in named.items()}
+                    )
             module.trailer = ""
         name_arguments(module)
         program = MlirProgram(module, checker)
@@ -86,32 +118,47 @@ def _approach(line: int | None) -> Pass:
 
 
 def _parsed(text: str | None) -> Module | None:
-    try:
-        return parse_module(text) if text is not None else None
-    except UnparsableError:
-        return None
+    with suppress(UnparsableError):
+        if text is not None:
+            return parse_module(text)
+    return None
 
 
 def fold(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Let the compiler canonicalize the program, where that makes it smaller."""
     folded = _folded(candidate, module_of(candidate))
-    return (folded and folded.program.size < candidate.program.size and test.first([folded])) or candidate
+    return (
+        folded and folded.program.size < candidate.program.size and test.first([folded])
+    ) or candidate
 
 
 def make_static(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Replace the unknown dimensions of arguments by a number and let the compiler propagate it."""
+    """Replace the unknown dimensions of arguments by a number and let the compiler
+    propagate it.
+    """
 
     def unknown(candidate: ReducedCase) -> int:
-        results = (value for operation in module_of(candidate).walk() for value in operation.results)
+        results = (
+            value
+            for operation in module_of(candidate).walk()
+            for value in operation.results
+        )
         return sum((dimensions(value.type) or []).count(DYNAMIC) for value in results)
 
     module, _ = copy_module(module_of(candidate))
-    static = _folded(candidate, module) if fix_arguments(module, _STATIC, {}) else None
-    return (static and unknown(static) < unknown(candidate) and test.first([static])) or candidate
+    if fix_arguments(module, _STATIC, {}):
+        static = _folded(candidate, module)
+    else:
+        static = None
+    return (
+        static and unknown(static) < unknown(candidate) and test.first([static])
+    ) or candidate
 
 
 def _folded(candidate: ReducedCase, module: Module) -> ReducedCase | None:
-    folded = _parsed(program_of(candidate).checker.reader.transformed(print_module(module), _FOLD))
+    folded = _parsed(
+        program_of(candidate).checker.reader.transformed(print_module(module), _FOLD)
+    )
     if folded is None:
         return None
     name_arguments(folded, module)
@@ -119,7 +166,9 @@ def _folded(candidate: ReducedCase, module: Module) -> ReducedCase | None:
 
 
 def drop_attributes(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Drop attributes. A kind of attribute that the program is invalid without costs no compile."""
+    """Drop attributes. A kind of attribute that the program is invalid without costs no
+    compile.
+    """
     kinds = {
         (index, name): (operation.name, name)
         for index, operation in enumerate(module_of(candidate).root.walk())
@@ -130,11 +179,20 @@ def drop_attributes(candidate: ReducedCase, test: InterestingnessTest) -> Reduce
     def without(dropped: Collection[Attribute]) -> ReducedCase:
         return _changed(candidate, dropped, lambda _: None)
 
-    # One attribute of each kind is checked: operations of a name need the same attributes.
+    # One attribute of each kind is checked: operations of a name need the same
+    # attributes.
     first = {kind: attribute for attribute, kind in reversed(kinds.items())}
-    valid = {kind: test.is_valid(without([attribute])) for kind, attribute in first.items()}
+    valid = {
+        kind: test.is_valid(without([attribute])) for kind, attribute in first.items()
+    }
     able = [attribute for attribute, kind in kinds.items() if valid[kind]]
-    return minimise(candidate, able, lambda kept: without(set(able) - set(kept)), test, kind_of=kinds.__getitem__)
+    return minimise(
+        candidate,
+        able,
+        lambda kept: without(set(able) - set(kept)),
+        test,
+        kind_of=kinds.__getitem__,
+    )
 
 
 def shorten_constants(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
@@ -145,11 +203,22 @@ def shorten_constants(candidate: ReducedCase, test: InterestingnessTest) -> Redu
         for name, text in (*operation.attributes.items(), *operation.properties.items())
         if with_one_value(text) != text
     ]
-    return minimise(candidate, long, lambda kept: _changed(candidate, set(long) - set(kept), with_one_value), test)
+    return minimise(
+        candidate,
+        long,
+        lambda kept: _changed(candidate, set(long) - set(kept), with_one_value),
+        test,
+    )
 
 
-def _changed(candidate: ReducedCase, attributes: Collection[Attribute], new_text: Callable[[str], str | None]) -> ReducedCase:
-    """Return the candidate with other texts for some attributes, None to drop them, and without unused resources."""
+def _changed(
+    candidate: ReducedCase,
+    attributes: Collection[Attribute],
+    new_text: Callable[[str], str | None],
+) -> ReducedCase:
+    """Return the candidate with other texts for some attributes, None to drop them, and
+    without unused resources.
+    """
     module, _ = copy_module(module_of(candidate))
     operations = list(module.root.walk())
     for index, name in attributes:
@@ -158,18 +227,33 @@ def _changed(candidate: ReducedCase, attributes: Collection[Attribute], new_text
                 holder[name] = text
             else:
                 holder.pop(name, None)
-    if not any("dense_resource<" in text for operation in operations for text in operation.texts()):
+    if not any(
+        "dense_resource<" in text
+        for operation in operations
+        for text in operation.texts()
+    ):
         module.trailer = ""
     return with_module(candidate, module)
 
 
 def with_one_value(text: str) -> str:
-    """Return a constant's text with one value instead of a long list, or the text itself when it is short."""
+    """Return a constant's text with one value instead of a long list, or the text
+    itself when it is short.
+    """
     found = _LONG.match(text)
-    element = _ELEMENT.search(text[found.end() :]) if found else None
-    if found is None or element is None or (found[1] == "dense" and len(found.group()) <= _LONGEST):
+    if found:
+        element = _ELEMENT.search(text[found.end() :])
+    else:
+        element = None
+    if (
+        found is None
+        or element is None
+        or (found[1] == "dense" and len(found.group()) <= _LONGEST)
+    ):
         return text
-    value = {"i1": "true", "index": "1"}.get(element[1], "1" if element[1].startswith(("i", "ui", "si")) else "1.000000e+00")
+    value = {"i1": "true", "index": "1"}.get(
+        element[1], "1" if element[1].startswith(("i", "ui", "si")) else "1.000000e+00"
+    )
     return f"dense<{value}>{text[found.end() :]}"
 
 
@@ -183,9 +267,11 @@ def widen_elements(candidate: ReducedCase, test: InterestingnessTest) -> Reduced
 
 
 def shrink_dimensions(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Halve all dimensions together as often as the failure stays, then each size alone, the largest first.
+    """Halve all dimensions together as often as the failure stays, then each size
+    alone, the largest first.
 
-    Bisects the number of halvings, which assumes that a program which fails also fails with larger dimensions.
+    Bisects the number of halvings, which assumes that a program which fails also fails
+    with larger dimensions.
     """
     candidate = _descend(candidate, test, None)
     for number in sorted(_sizes(module_of(candidate)), reverse=True):
@@ -195,16 +281,30 @@ def shrink_dimensions(candidate: ReducedCase, test: InterestingnessTest) -> Redu
 
 
 def _sizes(module: Module) -> list[int]:
-    return list(dict.fromkeys(number for value in module.values() for number in dimensions(value.type) or ()))
+    return list(
+        dict.fromkeys(
+            number
+            for value in module.values()
+            for number in dimensions(value.type) or ()
+        )
+    )
 
 
-def _descend(candidate: ReducedCase, test: InterestingnessTest, number: int | None) -> ReducedCase:
+def _descend(
+    candidate: ReducedCase, test: InterestingnessTest, number: int | None
+) -> ReducedCase:
     """Bisect how often a size, or all of them, can be halved."""
     module = module_of(candidate)
     products = list(_products(module))
-    chosen = [number] if number is not None else [size for size in _sizes(module) if size != DYNAMIC]
+    if number is not None:
+        chosen = [number]
+    else:
+        chosen = [size for size in _sizes(module) if size != DYNAMIC]
     shifts = range(1, max(chosen, default=0).bit_length())
-    halved = (with_module(candidate, _with_sizes(module, _halved(chosen, shift, products))) for shift in shifts)
+    halved = (
+        with_module(candidate, _with_sizes(module, _halved(chosen, shift, products)))
+        for shift in shifts
+    )
     steps = [smaller for smaller in halved if test.is_valid(smaller)]
     low, high, best = 0, len(steps) - 1, candidate
     while low <= high:
@@ -220,21 +320,36 @@ def _products(module: Module) -> Iterator[Product]:
     """Yield the dimensions that reshapes fold, with what they are unfolded to."""
     for operation in module.walk():
         if operation.name in ("tensor.collapse_shape", "tensor.expand_shape"):
-            folded, unfolded = (dimensions(value.type) or [] for value in (operation.operands[0], operation.results[0]))
+            folded, unfolded = (
+                dimensions(value.type) or []
+                for value in (operation.operands[0], operation.results[0])
+            )
             if operation.name == "tensor.collapse_shape":
                 folded, unfolded = unfolded, folded
-            for number, group in zip(folded, array_elements(operation.attribute("reassociation")), strict=False):
+            for number, group in zip(
+                folded,
+                array_elements(operation.attribute("reassociation")),
+                strict=False,
+            ):
                 factors = [unfolded[int(index)] for index in array_elements(group)]
                 if len(factors) > 1 and DYNAMIC not in factors:
                     yield number, factors
 
 
-def _halved(chosen: Collection[int], shift: int, products: list[Product]) -> dict[int, int]:
-    """Return all new sizes when the chosen ones are halved `shift` times. Products follow from their factors."""
+def _halved(
+    chosen: Collection[int], shift: int, products: list[Product]
+) -> dict[int, int]:
+    """Return all new sizes when the chosen ones are halved `shift` times. Products
+    follow from their factors.
+    """
     whole = {number for number, _ in products}
     new = {number: max(1, number >> shift) for number in chosen if number not in whole}
     if len(chosen) == 1:
-        new |= {max(factors): max(1, max(factors) >> shift) for number, factors in products if number in chosen}
+        new |= {
+            max(factors): max(1, max(factors) >> shift)
+            for number, factors in products
+            if number in chosen
+        }
     for _ in products:  # a product may be a factor of another one
         for number, factors in products:
             new[number] = prod(new.get(factor, factor) for factor in factors)
@@ -242,24 +357,43 @@ def _halved(chosen: Collection[int], shift: int, products: list[Product]) -> dic
 
 
 def _with_sizes(module: Module, new: Mapping[int, int]) -> Module:
-    """Return the module with other sizes, in its types and in the attributes that repeat them."""
+    """Return the module with other sizes, in its types and in the attributes that
+    repeat them.
+    """
     copy, values = copy_module(module)
     for value in values.values():
-        if numbers := dimensions(value.type):
-            value.type = reshaped(value.type, [new.get(number, number) for number in numbers])
+        numbers = dimensions(value.type)
+        if numbers:
+            value.type = reshaped(
+                value.type, [new.get(number, number) for number in numbers]
+            )
     for operation in copy.walk():
         if operation.attribute("function_type"):
             update_function_type(operation)
         if not operation.results:
             continue
         type_ = operation.results[0].type
-        holder = operation.properties if "value" in operation.properties else operation.attributes
+        if "value" in operation.properties:
+            holder = operation.properties
+        else:
+            holder = operation.attributes
         literal, typed, _ = holder.get("value", "").rpartition(" : ")
-        if operation.name == "arith.constant" and type_.startswith(("tensor", "vector")) and typed:
+        if (
+            operation.name == "arith.constant"
+            and type_.startswith(("tensor", "vector"))
+            and typed
+        ):
             holder["value"] = f"{literal} : {type_}"
         numbers = dimensions(type_) or []
         for name in ("static_output_shape", "static_sizes"):
-            if numbers and name in operation.properties and operation.properties[name].count(",") + 1 == len(numbers):
-                sizes = ", ".join(str(-(1 << 63) if number == DYNAMIC else number) for number in numbers)
+            if (
+                numbers
+                and name in operation.properties
+                and operation.properties[name].count(",") + 1 == len(numbers)
+            ):
+                sizes = ", ".join(
+                    str(-(1 << 63) if number == DYNAMIC else number)
+                    for number in numbers
+                )
                 operation.properties[name] = f"array<i64: {sizes}>"
     return copy

@@ -1,4 +1,6 @@
-"""Passes that find the failing operations of a module and drop the others, with arguments and results."""
+"""Passes that find the failing operations of a module and drop the others, with
+arguments and results.
+"""
 
 from __future__ import annotations
 
@@ -21,54 +23,94 @@ from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase
 
 
-def jump(candidate: ReducedCase, test: InterestingnessTest, line: int) -> ReducedCase | None:
-    """Keep the operation at a source line with as few neighbours as possible, if that fails."""
+def jump(
+    candidate: ReducedCase, test: InterestingnessTest, line: int
+) -> ReducedCase | None:
+    """Keep the operation at a source line with as few neighbours as possible, if that
+    fails.
+    """
     return test.first(_neighbourhoods(candidate, line))
 
 
 def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
-    """Yield cuts around the operations of a line that reach 0, 1, 2, 4, ... definitions and uses far."""
+    """Yield cuts around the operations of a line that reach 0, 1, 2, 4, ... definitions
+    and uses far.
+    """
     for function in module_of(candidate).functions():
         able = pieces(function)
         maker = {value: operation for operation in able for value in operation.results}
-        near: dict[Operation, list[Operation]] = {operation: [] for operation in able}  # what it reads and what reads it
+        # what it reads and what reads it
+        near: dict[Operation, list[Operation]] = {operation: [] for operation in able}
         for operation in able:
             for other in filter(None, map(maker.get, free_values(operation))):
                 near[operation].append(other)
                 near[other].append(operation)
-        edge = [operation for operation in able if any(inner.line == line for inner in operation.walk())]
+        edge = [
+            operation
+            for operation in able
+            if any(inner.line == line for inner in operation.walk())
+        ]
         reached, distance, wanted = set(edge), 0, 0
         while reached:
-            if (distance == wanted or not edge) and (smaller := cut(candidate, function, reached)):
-                yield smaller
+            if distance == wanted or not edge:
+                smaller = cut(candidate, function, reached)
+                if smaller:
+                    yield smaller
             if distance == wanted:
                 wanted = max(1, 2 * wanted)
             if not edge:
                 break
-            edge = list(dict.fromkeys(other for operation in edge for other in near[operation] if other not in reached))
+            edge = list(
+                dict.fromkeys(
+                    other
+                    for operation in edge
+                    for other in near[operation]
+                    if other not in reached
+                )
+            )
             reached.update(edge)
             distance += 1
 
 
 def one_function(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Keep one function with what it calls, the largest first, if that fails."""
-    functions = sorted(module_of(candidate).functions(), key=lambda function: -len(pieces(function)))
-    cuts = filter(None, (cut(candidate, function, pieces(function)) for function in functions))
-    return test.first(smaller for smaller in cuts if smaller.program.size < candidate.program.size) or candidate
+    functions = sorted(
+        module_of(candidate).functions(), key=lambda function: -len(pieces(function))
+    )
+    cuts = filter(
+        None, (cut(candidate, function, pieces(function)) for function in functions)
+    )
+    return (
+        test.first(
+            smaller for smaller in cuts if smaller.program.size < candidate.program.size
+        )
+        or candidate
+    )
 
 
 def drop_operations(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Drop operations of each function, halves before single ones. Their results become arguments."""
+    """Drop operations of each function, halves before single ones. Their results become
+    arguments.
+    """
 
     def reduce(base: ReducedCase, function: Operation) -> ReducedCase:
         able = pieces(function)
-        return minimise(base, able, lambda kept: cut(base, function, kept), test, whole=len(able) > 1, kind_of=_kind)
+        return minimise(
+            base,
+            able,
+            lambda kept: cut(base, function, kept),
+            test,
+            whole=len(able) > 1,
+            kind_of=_kind,
+        )
 
     return _for_each_function(candidate, reduce)
 
 
 def drop_results(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Return fewer values, and drop the operations and the arguments that are then unused."""
+    """Return fewer values, and drop the operations and the arguments that are then
+    unused.
+    """
 
     def reduce(base: ReducedCase, function: Operation) -> ReducedCase:
         block = body_of(function)
@@ -81,20 +123,31 @@ def drop_results(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
                 if not operation.results or not needed.isdisjoint(operation.results):
                     kept.append(operation)
                     needed.update(free_values(operation))
-            return cut(base, function, kept, list(dict.fromkeys(returned))) if returned else None
+            if returned:
+                return cut(base, function, kept, list(dict.fromkeys(returned)))
+            return None
 
         results = block.operations[-1].operands
-        smaller = minimise(base, results, build, test, whole=False) if len(results) > 1 else base
+        if len(results) > 1:
+            smaller = minimise(base, results, build, test, whole=False)
+        else:
+            smaller = base
         read = {value for operation in function.walk() for value in operation.operands}
-        if smaller is base and not read.issuperset(block.arguments) and (unread := build(results)):
-            return test.first([unread]) or base
+        if smaller is base and not read.issuperset(block.arguments):
+            unread = build(results)
+            if unread:
+                return test.first([unread]) or base
         return smaller
 
     return _for_each_function(candidate, reduce)
 
 
-def _for_each_function(candidate: ReducedCase, reduce: Callable[[ReducedCase, Operation], ReducedCase]) -> ReducedCase:
-    """Reduce one function after another, by position: reducing one may drop others that it called."""
+def _for_each_function(
+    candidate: ReducedCase, reduce: Callable[[ReducedCase, Operation], ReducedCase]
+) -> ReducedCase:
+    """Reduce one function after another, by position: reducing one may drop others that
+    it called.
+    """
     index = 0
     while index < len(functions := module_of(candidate).functions()):
         candidate = reduce(candidate, functions[index])
@@ -103,21 +156,32 @@ def _for_each_function(candidate: ReducedCase, reduce: Callable[[ReducedCase, Op
 
 
 def _kind(operation: Operation) -> tuple[object, ...]:
-    """Return a key that is equal for operations that do the same to different values."""
-    inside = tuple((inner.name, *(value.type for value in inner.results)) for inner in operation.walk())
-    properties = tuple((name, text) for name, text in operation.properties.items() if "@" not in text)
+    """Return a key that is equal for operations that do the same to different
+    values.
+    """
+    inside = tuple(
+        (inner.name, *(value.type for value in inner.results))
+        for inner in operation.walk()
+    )
+    properties = tuple(
+        (name, text) for name, text in operation.properties.items() if "@" not in text
+    )
     return inside, tuple(value.type for value in operation.operands), properties
 
 
 def bypass_operations(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Replace an operation's results by its operands, for links of a chain that must stay a chain."""
+    """Replace an operation's results by its operands, for links of a chain that must
+    stay a chain.
+    """
     links: dict[Operation, Values] = {}
     for function in module_of(candidate).functions():
         block = body_of(function)
         for operation in block.operations[:-1] if block else []:
             left, chosen = list(operation.operands), Values()
             for result in operation.results:
-                match = next((value for value in left if value.type == result.type), None)
+                match = next(
+                    (value for value in left if value.type == result.type), None
+                )
                 if match is not None:
                     left.remove(match)
                     chosen[result] = match
@@ -126,12 +190,22 @@ def bypass_operations(candidate: ReducedCase, test: InterestingnessTest) -> Redu
     return _replace(candidate, test, links, whole=False)
 
 
-def _replace(candidate: ReducedCase, test: InterestingnessTest, links: dict[Operation, Values], *, whole: bool) -> ReducedCase:
-    """Drop as many operations as possible. `links` has for each operation the values that replace its results."""
+def _replace(
+    candidate: ReducedCase,
+    test: InterestingnessTest,
+    links: dict[Operation, Values],
+    *,
+    whole: bool,
+) -> ReducedCase:
+    """Drop as many operations as possible. `links` has for each operation the values
+    that replace its results.
+    """
 
     def build(kept: Sequence[Operation]) -> ReducedCase | None:
         dropped = links.keys() - set(kept)
-        replacements = {value: by for operation in dropped for value, by in links[operation].items()}
+        replacements = {
+            value: by for operation in dropped for value, by in links[operation].items()
+        }
         if not replacements:
             return None
         module = without_results(module_of(candidate), replacements)
@@ -149,7 +223,9 @@ def _drop_unused(root: Operation) -> None:
         for inner in reversed(block.operations):
             if not inner.results or not used.isdisjoint(inner.results):
                 kept.append(inner)
-                used.update(value for nested in inner.walk() for value in nested.operands)
+                used.update(
+                    value for nested in inner.walk() for value in nested.operands
+                )
         block.operations = kept[::-1]
 
 
@@ -164,19 +240,34 @@ def _inner_blocks(operation: Operation, depth: int) -> Iterator[Block]:
 
 
 def thin_bodies(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Drop operations inside of operations such as linalg.generic, and the inputs that the body then does not read.
+    """Drop operations inside of operations such as linalg.generic, and the inputs that
+    the body then does not read.
 
-    An earlier value of the same type replaces each result: the first operand that fits, in a second run the last one.
+    An earlier value of the same type replaces each result: the first operand that fits,
+    in a second run the last one.
     """
     for last in (False, True):
         links: dict[Operation, Values] = {}
         for block in _inner_blocks(module_of(candidate).root, 0):
             for index, operation in enumerate(block.operations[:-1]):
                 if len(operation.results) == 1:
-                    earlier = [value for other in reversed(block.operations[:index]) for value in other.results]
-                    operands = reversed(operation.operands) if last else operation.operands
+                    earlier = [
+                        value
+                        for other in reversed(block.operations[:index])
+                        for value in other.results
+                    ]
+                    operands = list(operation.operands)
+                    if last:
+                        operands.reverse()
                     able = (*operands, *reversed(block.arguments), *earlier)
-                    match = next((value for value in able if value.type == operation.results[0].type), None)
+                    match = next(
+                        (
+                            value
+                            for value in able
+                            if value.type == operation.results[0].type
+                        ),
+                        None,
+                    )
                     if match is not None:
                         links[operation] = {operation.results[0]: match}
         candidate = _replace(candidate, test, links, whole=True)
@@ -185,22 +276,39 @@ def thin_bodies(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
 
 
 def _without_unread_inputs(candidate: ReducedCase) -> ReducedCase | None:
-    """Drop the inputs of linalg.generic that its body does not read, if there are any."""
+    """Drop the inputs of linalg.generic that its body does not read, if there are
+    any.
+    """
     module, _ = copy_module(module_of(candidate))
     changed = False
     for operation in module.walk():
-        maps, sizes = operation.attribute("indexing_maps"), operation.attribute("operandSegmentSizes")
+        maps = operation.attribute("indexing_maps")
+        sizes = operation.attribute("operandSegmentSizes")
         if operation.name != "linalg.generic" or maps is None or sizes is None:
             continue
-        inputs, outputs = (int(text) for text in sizes.partition(":")[2].rstrip(">").split(","))
+        inputs, outputs = (
+            int(text) for text in sizes.partition(":")[2].rstrip(">").split(",")
+        )
         block = operation.regions[0].blocks[0]
-        read = {value for inner in operation.regions[0].walk() for value in inner.operands}
-        kept = [index for index, value in enumerate(block.arguments) if index >= inputs or value in read]
+        read = {
+            value for inner in operation.regions[0].walk() for value in inner.operands
+        }
+        kept = [
+            index
+            for index, value in enumerate(block.arguments)
+            if index >= inputs or value in read
+        ]
         if len(kept) < len(block.arguments):
             changed = True
             texts = array_elements(maps)
             operation.operands = [operation.operands[index] for index in kept]
             block.arguments = [block.arguments[index] for index in kept]
-            operation.properties["indexing_maps"] = f"[{', '.join(texts[index] for index in kept)}]"
-            operation.properties["operandSegmentSizes"] = f"array<i32: {len(kept) - outputs}, {outputs}>"
-    return with_module(candidate, module) if changed else None
+            operation.properties["indexing_maps"] = (
+                f"[{', '.join(texts[index] for index in kept)}]"
+            )
+            operation.properties["operandSegmentSizes"] = (
+                f"array<i32: {len(kept) - outputs}, {outputs}>"
+            )
+    if changed:
+        return with_module(candidate, module)
+    return None

@@ -1,4 +1,6 @@
-"""MLIR modules as programs to reduce: copies, replaced values, and cuts of a function as programs of their own."""
+"""MLIR modules as programs to reduce: copies, replaced values, and cuts of a function
+as programs of their own.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +12,31 @@ from functools import cached_property
 from triage.execution.mlir_tools import Reader
 from triage.mlir import Block, Module, Operation, Region, Value, print_module
 from triage.mlir.rewrite import replace_results
-from triage.mlir.tree import arguments_of, array_elements, free_values, set_function_types, symbols
+from triage.mlir.tree import (
+    arguments_of,
+    array_elements,
+    free_values,
+    set_function_types,
+    symbols,
+)
 from triage.model.case import InputKind
 from triage.reduce.program import Entry, ReducedCase, Reducible
 
 Values = dict[Value, Value]
-# Types that the arguments and results of an exported function can have in every version.
-_CROSSABLE = re.compile(r"tensor<|!torch\.vtensor<|complex<|[us]?i\d+$|index$|b?f\d+|!hal\.")
+# Types that the arguments and results of an exported function can have in every
+# version.
+_CROSSABLE = re.compile(
+    r"tensor<|!torch\.vtensor<|complex<|[us]?i\d+$|index$|b?f\d+|!hal\."
+)
 _SHORT = 256  # characters of attributes; longer constants become inputs
-_PER_FUNCTION = ("arg_attrs", "res_attrs", "function_type", "sym_visibility", "tied_operands", "sym_name")
+_PER_FUNCTION = (
+    "arg_attrs",
+    "res_attrs",
+    "function_type",
+    "sym_visibility",
+    "tied_operands",
+    "sym_name",
+)
 _HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
 
 
@@ -32,7 +50,9 @@ class Checker:
 
 
 class MlirProgram(Reducible):
-    """A module in its generic form. `module` is shared: passes build new ones and never change it."""
+    """A module in its generic form. `module` is shared: passes build new ones and never
+    change it.
+    """
 
     kind = InputKind.MLIR
     suffix = "mlir"
@@ -61,7 +81,9 @@ class MlirProgram(Reducible):
     def _canonical(self) -> bytes | None:
         """The module as the toolchain prints it."""
         valid = self.checker.reader.valid(self.text)
-        return valid.encode() if valid and all(other.valid(self.text) for other in self.checker.others) else None
+        if valid and all(other.valid(self.text) for other in self.checker.others):
+            return valid.encode()
+        return None
 
     def written(self) -> Sequence[bytes]:
         pretty = self.checker.reader.transformed(self.text)
@@ -69,15 +91,24 @@ class MlirProgram(Reducible):
 
     def entry(self, name: str | None) -> Entry | None:
         functions = self.module.functions()
-        public = [function for function in functions if function.attribute("sym_visibility") != '"private"']
-        named = [function for function in functions if function.symbol == name] or (public if len(public) == 1 else [])
+        public = [
+            function
+            for function in functions
+            if function.attribute("sym_visibility") != '"private"'
+        ]
+        named = [function for function in functions if function.symbol == name] or (
+            public if len(public) == 1 else []
+        )
         if not named:
             return None
-        arguments = tuple((value.origin, value.type) for value in arguments_of(named[0]))
+        arguments = tuple(
+            (value.origin, value.type) for value in arguments_of(named[0])
+        )
         return Entry(None if len(functions) == 1 else named[0].symbol, arguments)
 
     def operation_at(self, line: int) -> str | None:
-        """Return what kind of operation stands on a line of the text: its name, and whether it reduces or gathers.
+        """Return what kind of operation stands on a line of the text: its name, and
+        whether it reduces or gathers.
 
         An operation that reads a gather counts as one, because compilers fuse the two.
         """
@@ -86,24 +117,53 @@ class MlirProgram(Reducible):
         if not 0 < before <= len(operations):
             return None
         operation = operations[before - 1]
-        producers = [other for other in operations if not set(operation.operands).isdisjoint(other.results)]
-        inside = [inner.name for outer in (operation, *producers) for inner in outer.walk()]
-        words = [operation.name, (operation.attribute("name") or "").strip('"')]  # the operator that a frontend wraps
-        words.append("reduction" if "reduction" in (operation.attribute("iterator_types") or "") else "")
-        words.append("gather" if any(name == "tensor.extract" or name.endswith(".gather") for name in inside) else "")
+        producers = [
+            other
+            for other in operations
+            if not set(operation.operands).isdisjoint(other.results)
+        ]
+        inside = [
+            inner.name for outer in (operation, *producers) for inner in outer.walk()
+        ]
+        # the operator that a frontend wraps
+        words = [operation.name, (operation.attribute("name") or "").strip('"')]
+        words.append(
+            "reduction"
+            if "reduction" in (operation.attribute("iterator_types") or "")
+            else ""
+        )
+        words.append(
+            "gather"
+            if any(
+                name == "tensor.extract" or name.endswith(".gather") for name in inside
+            )
+            else ""
+        )
         return " ".join(filter(None, words))
 
 
 def name_arguments(module: Module, before: Module | None = None) -> None:
-    """Number the arguments of each function, so that their copies can be found in smaller programs.
+    """Number the arguments of each function, so that their copies can be found in
+    smaller programs.
 
     Take over the numbers from `before`, the module as it was, if it is passed.
     """
-    known = {function.symbol: arguments_of(function) for function in before.functions()} if before else {}
+    if before:
+        known = {
+            function.symbol: arguments_of(function) for function in before.functions()
+        }
+    else:
+        known = {}
     for function in module.functions():
         for number, value in enumerate(arguments_of(function)):
             old = known.get(function.symbol, [])
-            value.origin = (old[number].origin if number < len(old) else None) if before else (function.symbol, number)
+            if before:
+                if number < len(old):
+                    value.origin = old[number].origin
+                else:
+                    value.origin = None
+            else:
+                value.origin = (function.symbol, number)
 
 
 def program_of(candidate: ReducedCase) -> MlirProgram:
@@ -119,11 +179,17 @@ def module_of(candidate: ReducedCase) -> Module:
 
 def with_module(candidate: ReducedCase, module: Module) -> ReducedCase:
     """Return the candidate with another module."""
-    return ReducedCase(MlirProgram(module, program_of(candidate).checker), candidate.case)
+    return ReducedCase(
+        MlirProgram(module, program_of(candidate).checker), candidate.case
+    )
 
 
-def copy_operation(operation: Operation, values: Values, blocks: Mapping[Block, Block] | None = None) -> Operation:
-    """Copy an operation. Operands are looked up in `values` (kept when missing); results and inner values are added."""
+def copy_operation(
+    operation: Operation, values: Values, blocks: Mapping[Block, Block] | None = None
+) -> Operation:
+    """Copy an operation. Operands are looked up in `values` (kept when missing);
+    results and inner values are added.
+    """
     copy = Operation(
         operation.name,
         [values.get(value, value) for value in operation.operands],
@@ -133,12 +199,20 @@ def copy_operation(operation: Operation, values: Values, blocks: Mapping[Block, 
         position=operation.position,
     )
     for region in operation.regions:
-        inner = {block: Block([_copied(value, values) for value in block.arguments]) for block in region.blocks}
-        for block in inner if len(inner) > 1 else ():  # a value may be used in a block that stands before its definition
-            for value in (value for other in block.operations for value in other.results):
+        inner = {
+            block: Block([_copied(value, values) for value in block.arguments])
+            for block in region.blocks
+        }
+        # a value may be used in a block that stands before its definition
+        for block in inner if len(inner) > 1 else ():
+            for value in (
+                value for other in block.operations for value in other.results
+            ):
                 _copied(value, values)
         for block, new in inner.items():
-            new.operations = [copy_operation(other, values, inner) for other in block.operations]
+            new.operations = [
+                copy_operation(other, values, inner) for other in block.operations
+            ]
         copy.regions.append(Region(list(inner.values())))
     copy.results = [_copied(value, values) for value in operation.results]
     return copy
@@ -153,43 +227,68 @@ def _copied(value: Value, values: Values) -> Value:
 def copy_module(module: Module) -> tuple[Module, Values]:
     """Return a copy that may be changed, and the new value for each old one."""
     values: Values = {}
-    return Module(copy_operation(module.root, values), module.aliases, module.trailer), values
+    return Module(
+        copy_operation(module.root, values), module.aliases, module.trailer
+    ), values
 
 
 def without_results(module: Module, replacements: Mapping[Value, Value]) -> Module:
-    """Return a copy in which other values replace some results, without the operations that made these."""
+    """Return a copy in which other values replace some results, without the operations
+    that made these.
+    """
     copy, values = copy_module(module)
-    replace_results(copy, {values[value]: values.get(by, by) for value, by in replacements.items()})
+    replace_results(
+        copy, {values[value]: values.get(by, by) for value, by in replacements.items()}
+    )
     return copy
 
 
 def body_of(function: Operation) -> Block | None:
     """Return the block of a function with exactly one block that has a terminator."""
     blocks = function.regions[0].blocks
-    return blocks[0] if len(blocks) == 1 and blocks[0].operations else None
+    if len(blocks) == 1 and blocks[0].operations:
+        return blocks[0]
+    return None
 
 
 def pieces(function: Operation) -> list[Operation]:
-    """Return the operations that can be cut out: all but the terminator and those that `cut` copies to their users."""
+    """Return the operations that can be cut out: all but the terminator and those that
+    `cut` copies to their users.
+    """
     block = body_of(function)
-    return [operation for operation in block.operations[:-1] if not _is_copied(operation)] if block else []
+    if block:
+        return [
+            operation
+            for operation in block.operations[:-1]
+            if not _is_copied(operation)
+        ]
+    return []
 
 
 def _is_copied(operation: Operation) -> bool:
-    """Return whether `cut` copies an operation to its users: short constants and empty tensors."""
+    """Return whether `cut` copies an operation to its users: short constants and empty
+    tensors.
+    """
     if operation.operands or operation.regions or len(operation.results) != 1:
         return False
     texts = operation.texts()
-    return sum(map(len, texts)) < _SHORT and not any("@" in text or "dense_resource" in text for text in texts)
+    return sum(map(len, texts)) < _SHORT and not any(
+        "@" in text or "dense_resource" in text for text in texts
+    )
 
 
 def cut(
-    candidate: ReducedCase, function: Operation, kept: Collection[Operation], returned: Sequence[Value] | None = None
+    candidate: ReducedCase,
+    function: Operation,
+    kept: Collection[Operation],
+    returned: Sequence[Value] | None = None,
 ) -> ReducedCase | None:
-    """Return the program with only `kept` of `function`, the constants they need and the symbols they refer to.
+    """Return the program with only `kept` of `function`, the constants they need and
+    the symbols they refer to.
 
-    Values that the kept operations need from others become arguments. `returned` are the results of the new function, by
-    default the values that the dropped operations used or, when there are none, those that nothing uses.
+    Values that the kept operations need from others become arguments. `returned` are
+    the results of the new function, by default the values that the dropped operations
+    used or, when there are none, those that nothing uses.
 
     Returns None if the operations cannot be cut apart.
     """
@@ -197,36 +296,82 @@ def cut(
     if block is None:
         return None
     kept = set(kept)
-    # With the constants that these need, and the operations whose values no argument can carry.
-    maker = {value: operation for operation in block.operations for value in operation.results}
+    # With the constants that these need, and the operations whose values no argument
+    # can carry.
+    maker = {
+        value: operation
+        for operation in block.operations
+        for value in operation.results
+    }
     chosen, waiting = set(kept), list(kept)
     while waiting:
         for value in free_values(waiting.pop()):
             operation = maker.get(value)
-            if operation and operation not in chosen and (_is_copied(operation) or not _CROSSABLE.match(value.type)):
+            if (
+                operation
+                and operation not in chosen
+                and (_is_copied(operation) or not _CROSSABLE.match(value.type))
+            ):
                 chosen.add(operation)
                 waiting.append(operation)
-    operations = [operation for operation in block.operations[:-1] if operation in chosen]
+    operations = [
+        operation for operation in block.operations[:-1] if operation in chosen
+    ]
     if returned is None:
-        reads = [(operation in chosen, free_values(operation)) for operation in block.operations]
+        reads = [
+            (operation in chosen, free_values(operation))
+            for operation in block.operations
+        ]
         used = {value for _, values in reads for value in values}
-        used_outside = {value for is_chosen, values in reads if not is_chosen for value in values}
-        results = [value for operation in block.operations if operation in kept for value in operation.results]
+        used_outside = {
+            value for is_chosen, values in reads if not is_chosen for value in values
+        }
+        results = [
+            value
+            for operation in block.operations
+            if operation in kept
+            for value in operation.results
+        ]
         results = [value for value in results if _CROSSABLE.match(value.type)]
         outside = [value for value in results if value in used_outside]
-        returned = outside or [value for value in results if value not in used] or results[-1:]
-    if not operations or (not returned and all(operation.results for operation in operations)):
+        returned = (
+            outside or [value for value in results if value not in used] or results[-1:]
+        )
+    if not operations or (
+        not returned and all(operation.results for operation in operations)
+    ):
         return None
     smaller = _function(function, block, operations, returned)
     root = module.root
-    body = Block(list(module.body.arguments), [*_referenced(module, function, smaller), smaller])
-    copy = Operation(root.name, [], [], dict(root.properties), dict(root.attributes), [Region([body])], [], root.position)
+    body = Block(
+        list(module.body.arguments), [*_referenced(module, function, smaller), smaller]
+    )
+    copy = Operation(
+        root.name,
+        [],
+        [],
+        dict(root.properties),
+        dict(root.attributes),
+        [Region([body])],
+        [],
+        root.position,
+    )
     return with_module(candidate, Module(copy, module.aliases, module.trailer))
 
 
-def _function(function: Operation, block: Block, operations: list[Operation], returned: Sequence[Value]) -> Operation:
+def _function(
+    function: Operation,
+    block: Block,
+    operations: list[Operation],
+    returned: Sequence[Value],
+) -> Operation:
     inside = {value for operation in operations for value in operation.results}
-    needed = dict.fromkeys(value for operation in operations for value in free_values(operation) if value not in inside)
+    needed = dict.fromkeys(
+        value
+        for operation in operations
+        for value in free_values(operation)
+        if value not in inside
+    )
     needed |= dict.fromkeys(value for value in returned if value not in inside)
     old = [value for value in block.arguments if value in needed]
     arguments = [*old, *(value for value in needed if value not in set(old))]
@@ -235,28 +380,71 @@ def _function(function: Operation, block: Block, operations: list[Operation], re
     body.operations = [copy_operation(operation, values) for operation in operations]
     end = block.operations[-1]
     body.operations.append(
-        Operation(end.name, [values[value] for value in returned], attributes=dict(end.attributes), position=end.position)
+        Operation(
+            end.name,
+            [values[value] for value in returned],
+            attributes=dict(end.attributes),
+            position=end.position,
+        )
     )
-    properties = {"function_type": "", "sym_name": function.attribute("sym_name") or '"reduced"'}
-    for name, before, after in (("arg_attrs", block.arguments, arguments), ("res_attrs", end.operands, returned)):
-        known = dict(zip(before, array_elements(function.attribute(name)), strict=False))
+    properties = {
+        "function_type": "",
+        "sym_name": function.attribute("sym_name") or '"reduced"',
+    }
+    for name, before, after in (
+        ("arg_attrs", block.arguments, arguments),
+        ("res_attrs", end.operands, returned),
+    ):
+        known = dict(
+            zip(before, array_elements(function.attribute(name)), strict=False)
+        )
         if any(known.get(value, "{}") != "{}" for value in after):
-            properties[name] = f"[{', '.join(known.get(value, '{}') for value in after)}]"
-    properties |= {name: text for name, text in function.properties.items() if name not in _PER_FUNCTION}
-    attributes = {name: text for name, text in function.attributes.items() if name not in _PER_FUNCTION}
-    smaller = Operation(function.name, [], [], properties, attributes, [Region([body])], [], function.position)
+            properties[name] = (
+                f"[{', '.join(known.get(value, '{}') for value in after)}]"
+            )
+    properties |= {
+        name: text
+        for name, text in function.properties.items()
+        if name not in _PER_FUNCTION
+    }
+    attributes = {
+        name: text
+        for name, text in function.attributes.items()
+        if name not in _PER_FUNCTION
+    }
+    smaller = Operation(
+        function.name,
+        [],
+        [],
+        properties,
+        attributes,
+        [Region([body])],
+        [],
+        function.position,
+    )
     update_function_type(smaller)
     return smaller
 
 
-def _referenced(module: Module, function: Operation, smaller: Operation) -> Iterator[Operation]:
-    """Return the module's other symbols that the new function refers to, directly or not, in their old order."""
-    known = {symbol.symbol: symbol for symbol in module.body.operations if symbol.symbol and symbol is not function}
+def _referenced(
+    module: Module, function: Operation, smaller: Operation
+) -> Iterator[Operation]:
+    """Return the module's other symbols that the new function refers to, directly or
+    not, in their old order.
+    """
+    known = {
+        symbol.symbol: symbol
+        for symbol in module.body.operations
+        if symbol.symbol and symbol is not function
+    }
     needed: set[Operation] = set()
     waiting = [smaller]
     while waiting:
         for operation in waiting.pop().walk():
-            for text in (*operation.texts(), *(value.type for value in operation.results)):
+            for text in (
+                *operation.texts(),
+                *(value.type for value in operation.results),
+            ):
                 for symbol in map(known.get, symbols(text)):
                     if symbol and symbol not in needed:
                         needed.add(symbol)
@@ -266,6 +454,11 @@ def _referenced(module: Module, function: Operation, smaller: Operation) -> Iter
 
 def update_function_type(function: Operation) -> None:
     """Derive a function's type attribute from its block."""
-    if block := body_of(function):
+    block = body_of(function)
+    if block:
         results = block.operations[-1].operands
-        set_function_types(function, [value.type for value in block.arguments], [value.type for value in results])
+        set_function_types(
+            function,
+            [value.type for value in block.arguments],
+            [value.type for value in results],
+        )

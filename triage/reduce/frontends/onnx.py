@@ -8,7 +8,15 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, NodeProto, ValueInfoProto, checker, defs, helper, shape_inference
+from onnx import (
+    ModelProto,
+    NodeProto,
+    ValueInfoProto,
+    checker,
+    defs,
+    helper,
+    shape_inference,
+)
 
 from triage.model.case import InputKind
 from triage.reduce.engine import Frontend, drop_flags, fewer_devices, minimise
@@ -38,7 +46,10 @@ class OnnxProgram(Reducible):
     def types(self) -> dict[str, ValueInfoProto]:
         """The known type of each value, inferred where the model does not state it."""
         graph = shape_inference.infer_shapes(self.model).graph
-        held = [helper.make_tensor_value_info(value.name, value.data_type, list(value.dims)) for value in graph.initializer]
+        held = [
+            helper.make_tensor_value_info(value.name, value.data_type, list(value.dims))
+            for value in graph.initializer
+        ]
         values = (*held, *graph.input, *graph.output, *graph.value_info)
         return {value.name: value for value in values if value.type.WhichOneof("value")}
 
@@ -51,7 +62,8 @@ class OnnxProgram(Reducible):
     def valid(self) -> bytes | None:
         try:
             checker.check_model(self.model)
-        except (checker.ValidationError, defs.SchemaError, UnicodeDecodeError):  # a name may be any bytes
+        # a name may be any bytes
+        except (checker.ValidationError, defs.SchemaError, UnicodeDecodeError):
             return None
         return self.content
 
@@ -64,24 +76,37 @@ def _open(path: Path) -> Sequence[OnnxProgram]:
 
 
 def _tensor_type(value: ValueInfoProto) -> str:
-    """Return the type in MLIR's notation, and `none` for a value that is not a tensor."""
+    """Return the type in MLIR's notation, and `none` for a value that is not a
+    tensor.
+    """
     tensor = value.type.tensor_type
     if not tensor.elem_type:
         return "none"
     kind = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     letter = {"b": "i", "i": "i", "u": "ui", "f": "f"}.get(kind.kind, "none")
-    sizes = [str(size.dim_value) if size.HasField("dim_value") else "?" for size in tensor.shape.dim]
-    bits = 1 if kind.kind == "b" else 8 * kind.itemsize
+    sizes = [
+        str(size.dim_value) if size.HasField("dim_value") else "?"
+        for size in tensor.shape.dim
+    ]
+    if kind.kind == "b":
+        bits = 1
+    else:
+        bits = 8 * kind.itemsize
     return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
 
 
 def cut(
-    candidate: ReducedCase, kept: Collection[int], returned: Sequence[str] | None = None, freed: Collection[str] = ()
+    candidate: ReducedCase,
+    kept: Collection[int],
+    returned: Sequence[str] | None = None,
+    freed: Collection[str] = (),
 ) -> ReducedCase | None:
-    """Return the model with only the nodes at these indices, or None when a type is unknown or nothing is returned.
+    """Return the model with only the nodes at these indices, or None when a type is
+    unknown or nothing is returned.
 
-    Values that they need from other nodes become inputs, as do the initializers in `freed`. Values that other nodes or the
-    caller need become outputs, unless `returned` names them.
+    Values that they need from other nodes become inputs, as do the initializers in
+    `freed`. Values that other nodes or the caller need become outputs, unless
+    `returned` names them.
     """
     program = program_of(candidate)
     model, types = program.model, program.types
@@ -91,22 +116,34 @@ def cut(
     read = [name for node in nodes for name in needs(node)]
     if returned is None:
         chosen = {id(node) for node in nodes}
-        outside = {name for node in graph.node if id(node) not in chosen for name in needs(node)}
+        outside = {
+            name
+            for node in graph.node
+            if id(node) not in chosen
+            for name in needs(node)
+        }
         outside |= {value.name for value in graph.output}
-        returned = [name for name in results if name in outside] or [name for name in results if name not in set(read)]
+        returned = [name for name in results if name in outside] or [
+            name for name in results if name not in set(read)
+        ]
     needed = list(dict.fromkeys(name for name in read if name not in set(results)))
-    constants = {value.name: value for value in graph.initializer if value.name not in freed}
+    constants = {
+        value.name: value for value in graph.initializer if value.name not in freed
+    }
     inputs = [name for name in needed if name not in constants]
     if not returned or any(name not in types for name in (*inputs, *returned)):
         return None
     small = helper.make_graph(
         nodes,
-        graph.name if isinstance(graph.name, str) and graph.name else "graph",  # a name may be any bytes
+        # a name may be any bytes
+        graph.name if isinstance(graph.name, str) and graph.name else "graph",
         [types[name] for name in inputs],
         [types[name] for name in returned],
         [constants[name] for name in needed if name in constants],
     )
-    built = helper.make_model(small, opset_imports=list(model.opset_import), functions=list(model.functions))
+    built = helper.make_model(
+        small, opset_imports=list(model.opset_import), functions=list(model.functions)
+    )
     built.ir_version = model.ir_version
     return ReducedCase(OnnxProgram(built), candidate.case)
 
@@ -117,15 +154,26 @@ def needs(node: NodeProto) -> list[str]:
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             inside = {name for inner in graph.node for name in inner.output}
-            inside |= {value.name for value in graph.input} | {value.name for value in graph.initializer}
-            names += [name for inner in graph.node for name in needs(inner) if name not in inside]
+            inside |= {value.name for value in graph.input} | {
+                value.name for value in graph.initializer
+            }
+            names += [
+                name
+                for inner in graph.node
+                for name in needs(inner)
+                if name not in inside
+            ]
     return list(dict.fromkeys(names))
 
 
 def drop_nodes(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Drop nodes, halves before single ones. Their outputs become inputs of the model."""
+    """Drop nodes, halves before single ones. Their outputs become inputs of the
+    model.
+    """
     nodes = range(len(program_of(candidate).model.graph.node))
-    return minimise(candidate, nodes, lambda kept: cut(candidate, kept), test, whole=False)
+    return minimise(
+        candidate, nodes, lambda kept: cut(candidate, kept), test, whole=False
+    )
 
 
 def drop_outputs(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
@@ -140,13 +188,16 @@ def drop_outputs(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
                 needed.update(needs(node))
         return cut(candidate, chosen, returned)
 
-    return minimise(candidate, [value.name for value in graph.output], build, test, whole=False)
+    return minimise(
+        candidate, [value.name for value in graph.output], build, test, whole=False
+    )
 
 
 def free_initializers(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Turn initializers into inputs, so that the model holds no numbers."""
     graph = program_of(candidate).model.graph
-    names, returned = [value.name for value in graph.initializer], [value.name for value in graph.output]
+    names = [value.name for value in graph.initializer]
+    returned = [value.name for value in graph.output]
 
     def build(kept: Sequence[str]) -> ReducedCase | None:
         return cut(candidate, range(len(graph.node)), returned, set(names) - set(kept))
@@ -160,4 +211,6 @@ def program_of(candidate: ReducedCase) -> OnnxProgram:
     return candidate.program
 
 
-ONNX = Frontend(_open, (drop_nodes, drop_outputs, free_initializers), (fewer_devices, drop_flags))
+ONNX = Frontend(
+    _open, (drop_nodes, drop_outputs, free_initializers), (fewer_devices, drop_flags)
+)

@@ -1,4 +1,6 @@
-"""Python programs as syntax trees: the passes over them, and over kernels together with their specialisation."""
+"""Python programs as syntax trees: the passes over them, and over kernels together with
+their specialisation.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from typing import Any, TypeVar
 
 from triage.compilers.base import KernelSpec, kernel_of
 from triage.model.case import Case, InputKind
-from triage.reduce.engine import Frontend, Pass, drop_flags, drop_options, greedily, minimise
+from triage.reduce.engine import (
+    Frontend,
+    Pass,
+    drop_flags,
+    drop_options,
+    greedily,
+    minimise,
+)
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase, Reducible
 
@@ -22,15 +31,29 @@ Node = TypeVar("Node", bound=ast.AST)
 # Replaces a node by another node, by several statements or, in a list, by nothing.
 Edits = Mapping[ast.AST, ast.AST | Sequence[ast.stmt] | None]
 _OPENED = (ast.For, ast.While, ast.If, ast.With)
-_DEEPEST_TREE = 150  # nodes inside each other, so that functions that follow them recursively stay below Python's limit
+# nodes inside each other, so that functions that follow them recursively stay below
+# Python's limit
+_DEEPEST_TREE = 150
 _ALWAYS = frozenset((*dir(builtins), "__name__", "__file__", "__doc__", "__builtins__"))
 _DEEPEST = 8  # levels of nested statements
 _LARGE = 3  # the smallest number that is halved
-_VALUES = (ast.BinOp, ast.BoolOp, ast.UnaryOp, ast.IfExp, ast.Compare, ast.Subscript, ast.Call, ast.Name, ast.Constant)
+_VALUES = (
+    ast.BinOp,
+    ast.BoolOp,
+    ast.UnaryOp,
+    ast.IfExp,
+    ast.Compare,
+    ast.Subscript,
+    ast.Call,
+    ast.Name,
+    ast.Constant,
+)
 
 
 class PythonProgram(Reducible):
-    """A syntax tree without comments and formatting. It is shared: passes build new ones and never change it."""
+    """A syntax tree without comments and formatting. It is shared: passes build new
+    ones and never change it.
+    """
 
     kind = InputKind.OTHER
     suffix = "py"
@@ -41,11 +64,17 @@ class PythonProgram(Reducible):
 
     @cached_property
     def content(self) -> bytes:
-        """The program as `ast.unparse` writes it, with two empty lines around functions and classes."""
+        """The program as `ast.unparse` writes it, with two empty lines around functions
+        and classes.
+        """
         text, before = "", False
         for statement in self.tree.body:
             wide = isinstance(statement, (ast.FunctionDef, ast.ClassDef))
-            text += ("\n\n" if text and (wide or before) else "") + ast.unparse(statement).strip("\n") + "\n"
+            text += (
+                ("\n\n" if text and (wide or before) else "")
+                + ast.unparse(statement).strip("\n")
+                + "\n"
+            )
             before = wide
         return text.encode("utf-8", "surrogateescape")
 
@@ -54,12 +83,18 @@ class PythonProgram(Reducible):
         return len(list(statements(self.tree)))
 
     def valid(self) -> bytes | None:
-        """Accept what Python compiles, unless it reads undefined names. Starts no process."""
-        return None if parse_program(self.content) is None else self.content
+        """Accept what Python compiles, unless it reads undefined names. Starts no
+        process.
+        """
+        if parse_program(self.content) is None:
+            return None
+        return self.content
 
 
 def parse_program(content: bytes) -> ast.Module | None:
-    """Return the tree of a program that Python compiles, if it reads no undefined names and does not nest too deeply."""
+    """Return the tree of a program that Python compiles, if it reads no undefined names
+    and does not nest too deeply.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the program's warnings are of no interest
         try:
@@ -70,7 +105,9 @@ def parse_program(content: bytes) -> ast.Module | None:
     level: list[ast.AST] = [tree]
     for _ in range(_DEEPEST_TREE):
         if not level:
-            return None if undefined_reads(tree) else tree
+            if undefined_reads(tree):
+                return None
+            return tree
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     return None
 
@@ -92,7 +129,9 @@ def kernel_function(candidate: ReducedCase) -> ast.FunctionDef | None:
 
 
 def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
-    """Return the compiled function: the named one, or the only one with the arguments that the case names."""
+    """Return the compiled function: the named one, or the only one with the arguments
+    that the case names.
+    """
     kernel = kernel_of(case)
     if kernel is None:
         return None
@@ -101,9 +140,15 @@ def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
         function
         for function in tree.body
         if isinstance(function, ast.FunctionDef)
-        and (function.name == kernel.name if kernel.name else set(parameter_names(function)) == arguments)
+        and (
+            function.name == kernel.name
+            if kernel.name
+            else set(parameter_names(function)) == arguments
+        )
     ]
-    return fitting[0] if len(fitting) == 1 else None
+    if len(fitting) == 1:
+        return fitting[0]
+    return None
 
 
 def parameters(function: ast.FunctionDef) -> list[ast.arg]:
@@ -119,9 +164,12 @@ def parameter_names(function: ast.FunctionDef) -> list[str]:
 def edited(node: Node, edits: Edits) -> Node:
     """Return the tree with `edits` applied below `node`, and inside of replacements.
 
-    A loop or branch is dropped with the last statement of its body. Any other body that must not be empty becomes `pass`.
+    A loop or branch is dropped with the last statement of its body. Any other body that
+    must not be empty becomes `pass`.
     """
-    fields: dict[str, Any] = {name: _edited_field(value, edits) for name, value in ast.iter_fields(node)}
+    fields: dict[str, Any] = {
+        name: _edited_field(value, edits) for name, value in ast.iter_fields(node)
+    }
     if all(new is getattr(node, name) for name, new in fields.items()):
         return node
     if fields.get("body") == [] and isinstance(node, (ast.stmt, ast.excepthandler)):
@@ -135,20 +183,36 @@ def _edited_field(value: Any, edits: Edits) -> Any:
         return next(iter(_replaced(value, edits)), None)
     if not isinstance(value, list):
         return value
-    items = [new for item in value for new in (_replaced(item, edits) if isinstance(item, ast.AST) else [item])]
-    return value if len(items) == len(value) and all(new is old for new, old in zip(items, value, strict=True)) else items
+    items = [
+        new
+        for item in value
+        for new in (_replaced(item, edits) if isinstance(item, ast.AST) else [item])
+    ]
+    if len(items) == len(value) and all(
+        new is old for new, old in zip(items, value, strict=True)
+    ):
+        return value
+    return items
 
 
 def _replaced(node: ast.AST, edits: Edits) -> list[ast.AST]:
     if node not in edits:
         copy = edited(node, edits)
-        empty = isinstance(copy, _OPENED) and all(isinstance(inner, ast.Pass) for inner in copy.body)
-        return [] if copy is not node and empty and not getattr(copy, "orelse", []) else [copy]
+        empty = isinstance(copy, _OPENED) and all(
+            isinstance(inner, ast.Pass) for inner in copy.body
+        )
+        if copy is not node and empty and not getattr(copy, "orelse", []):
+            return []
+        return [copy]
     replacement = edits[node]
     if replacement is None:
         return []
     rest = {other: by for other, by in edits.items() if other is not node}
-    nodes = [replacement] if isinstance(replacement, ast.AST) else replacement
+    nodes: Sequence[ast.AST]
+    if isinstance(replacement, ast.AST):
+        nodes = [replacement]
+    else:
+        nodes = replacement
     return [new for inner in nodes for new in _replaced(inner, rest)]
 
 
@@ -169,19 +233,29 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
 
 
 def undefined_reads(tree: ast.Module) -> list[ast.stmt]:
-    """Return the outermost statements that read a name which nothing in their function or in the file binds.
+    """Return the outermost statements that read a name which nothing in their function
+    or in the file binds.
 
-    The order of statements does not matter: the compiler decides about a name that is read before it is bound. A program
-    with `import *` has none.
+    The order of statements does not matter: the compiler decides about a name that is
+    read before it is bound. A program with `import *` has none.
     """
-    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
+    if any(
+        isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        for node in ast.walk(tree)
+    ):
         return []
     shared = set(_ALWAYS)
     for statement in tree.body:
-        shared |= {statement.name} if isinstance(statement, ast.FunctionDef) else bound_below(statement)
+        if isinstance(statement, ast.FunctionDef):
+            shared |= {statement.name}
+        else:
+            shared |= bound_below(statement)
     found: list[ast.stmt] = []
     for statement in tree.body:
-        known = shared | bound_below(statement) if isinstance(statement, ast.FunctionDef) else shared
+        if isinstance(statement, ast.FunctionDef):
+            known = shared | bound_below(statement)
+        else:
+            known = shared
         waiting = [statement]
         while waiting:
             inner = waiting.pop()
@@ -193,7 +267,9 @@ def undefined_reads(tree: ast.Module) -> list[ast.stmt]:
 
 
 def names_read(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement itself reads, without those that only the statements inside of it read."""
+    """Return the names that a statement itself reads, without those that only the
+    statements inside of it read.
+    """
     read: set[str] = set()
     if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
         read.add(statement.target.id)
@@ -214,9 +290,19 @@ def bound_below(tree: ast.AST) -> set[str]:
         match node:
             case ast.alias(name=module, asname=name):
                 names.add(name or module.partition(".")[0])
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.MatchMapping(rest=name):
+            case (
+                ast.Name(id=name, ctx=ast.Store())
+                | ast.arg(arg=name)
+                | ast.MatchMapping(rest=name)
+            ):
                 names.add(name)
-            case ast.FunctionDef() | ast.ClassDef() | ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar():
+            case (
+                ast.FunctionDef()
+                | ast.ClassDef()
+                | ast.ExceptHandler()
+                | ast.MatchAs()
+                | ast.MatchStar()
+            ):
                 names.add(node.name)
     return {name for name in names if name}
 
@@ -224,18 +310,27 @@ def bound_below(tree: ast.AST) -> set[str]:
 def python_frontend(case: Case) -> Frontend:
     """Return the frontend for a program that Python can parse."""
     if kernel_of(case):  # small sizes compile faster
-        passes: tuple[Pass, ...] = (shrink_constexprs, *_PROGRAM_PASSES, drop_parameters, drop_options)
+        passes: tuple[Pass, ...] = (
+            shrink_constexprs,
+            *_PROGRAM_PASSES,
+            drop_parameters,
+            drop_options,
+        )
         return Frontend(_open, passes, (inline_constexprs, shrink_numbers))
     return Frontend(_open, _PROGRAM_PASSES, (shrink_numbers, drop_flags))
 
 
 def _open(path: Path) -> Sequence[PythonProgram]:
     tree = parse_program(path.read_bytes())
-    return () if tree is None else (PythonProgram(tree),)
+    if tree is None:
+        return ()
+    return (PythonProgram(tree),)
 
 
 def drop_statements(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Drop statements, the outermost first, halves of a level before single ones, with the statements that need them."""
+    """Drop statements, the outermost first, halves of a level before single ones, with
+    the statements that need them.
+    """
     for depth in range(_DEEPEST):
         kernel = kernel_function(candidate)
         level = list(children(tree_of(candidate)))
@@ -243,26 +338,47 @@ def drop_statements(candidate: ReducedCase, test: InterestingnessTest) -> Reduce
             level = [inner for statement in level for inner in children(statement)]
         items = [statement for statement in level if statement is not kernel]
         build = partial(_with_statements, candidate, items)
-        candidate = minimise(candidate, items, build, test, whole=depth == 0 and kernel is None) if items else candidate
+        if items:
+            candidate = minimise(
+                candidate, items, build, test, whole=depth == 0 and kernel is None
+            )
+        else:
+            candidate = candidate
     return candidate
 
 
-def _with_statements(candidate: ReducedCase, items: Sequence[ast.stmt], kept: Sequence[ast.stmt]) -> ReducedCase | None:
-    """Drop the items that are not kept and the statements that need them, unless that drops the kernel."""
+def _with_statements(
+    candidate: ReducedCase, items: Sequence[ast.stmt], kept: Sequence[ast.stmt]
+) -> ReducedCase | None:
+    """Drop the items that are not kept and the statements that need them, unless that
+    drops the kernel.
+    """
     tree: ast.Module = edited(tree_of(candidate), dict.fromkeys(set(items) - set(kept)))
     while broken := undefined_reads(tree):
         tree = edited(tree, dict.fromkeys(broken))
     smaller = ReducedCase(PythonProgram(tree), candidate.case)
-    return smaller if kernel_function(candidate) is None or kernel_function(smaller) is not None else None
+    if kernel_function(candidate) is None or kernel_function(smaller) is not None:
+        return smaller
+    return None
 
 
 @greedily
 def open_blocks(candidate: ReducedCase) -> Iterator[ReducedCase]:
-    """Replace a loop, branch or `with` by its body; a loop's variable gets its first value."""
+    """Replace a loop, branch or `with` by its body; a loop's variable gets its first
+    value.
+    """
     for statement in statements(tree_of(candidate)):
         match statement:
             case ast.For(target=target, iter=source, body=body):
-                yield with_edits(candidate, {statement: [ast.Assign([target], _first(source), lineno=0), *body]})
+                yield with_edits(
+                    candidate,
+                    {
+                        statement: [
+                            ast.Assign([target], _first(source), lineno=0),
+                            *body,
+                        ]
+                    },
+                )
             case ast.While(body=body) | ast.With(body=body) | ast.Try(body=body):
                 yield with_edits(candidate, {statement: body})
             case ast.If(body=body, orelse=rest):
@@ -274,27 +390,51 @@ def open_blocks(candidate: ReducedCase) -> Iterator[ReducedCase]:
 def _first(source: ast.expr) -> ast.expr:
     """Return the first value that a loop takes from `source`."""
     match source:
-        case ast.Call(func=ast.Name(id="range") | ast.Attribute(attr="range" | "static_range"), args=[start, *more]):
-            return start if more else ast.Constant(0)
-    return ast.Call(ast.Name("next", ast.Load()), [ast.Call(ast.Name("iter", ast.Load()), [source], [])], [])
+        case ast.Call(
+            func=ast.Name(id="range") | ast.Attribute(attr="range" | "static_range"),
+            args=[start, *more],
+        ):
+            if more:
+                return start
+            return ast.Constant(0)
+    return ast.Call(
+        ast.Name("next", ast.Load()),
+        [ast.Call(ast.Name("iter", ast.Load()), [source], [])],
+        [],
+    )
 
 
 @greedily
 def inline_names(candidate: ReducedCase) -> Iterator[ReducedCase]:
-    """Replace a name that is bound once by its constant or name, or by the first result of the same function."""
+    """Replace a name that is bound once by its constant or name, or by the first result
+    of the same function.
+    """
     for function in tree_of(candidate).body:
         if not isinstance(function, ast.FunctionDef):
             continue
         bound = Counter(parameter_names(function))
-        bound.update(node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-        first: dict[str, str] = {}  # the first name that is bound to a call of a function
+        bound.update(
+            node.id
+            for node in ast.walk(function)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        )
+        # the first name that is bound to a call of a function
+        first: dict[str, str] = {}
         for statement in statements(function):
             match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if bound[name] == 1:
-                    if isinstance(value, ast.Call) and first.setdefault(ast.dump(value.func), name) != name:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if (
+                    bound[name] == 1
+                ):
+                    if (
+                        isinstance(value, ast.Call)
+                        and first.setdefault(ast.dump(value.func), name) != name
+                    ):
                         value = ast.Name(first[ast.dump(value.func)], ast.Load())
                     if isinstance(value, (ast.Constant, ast.Name)):
-                        yield with_edits(candidate, {statement: None, **_renamed(function, name, value)})
+                        yield with_edits(
+                            candidate,
+                            {statement: None, **_renamed(function, name, value)},
+                        )
 
 
 def _renamed(function: ast.AST, name: str, value: ast.expr) -> Edits:
@@ -302,27 +442,48 @@ def _renamed(function: ast.AST, name: str, value: ast.expr) -> Edits:
     return {
         node: value
         for node in ast.walk(function)
-        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+        if isinstance(node, ast.Name)
+        and node.id == name
+        and isinstance(node.ctx, ast.Load)
     }
 
 
 @greedily
 def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
-    """Replace all calls of a function by its body, where that makes the program smaller."""
+    """Replace all calls of a function by its body, where that makes the program
+    smaller.
+    """
     tree = tree_of(candidate)
     for callee in tree.body:
-        if not isinstance(callee, ast.FunctionDef) or not getattr(callee.body[-1], "value", None):
+        if not isinstance(callee, ast.FunctionDef) or not getattr(
+            callee.body[-1], "value", None
+        ):
             continue
         edits: dict[ast.AST, Any] = {callee: None}
-        for statement in (statement for statement in statements(tree) if not hasattr(statement, "body")):
+        for statement in (
+            statement
+            for statement in statements(tree)
+            if not hasattr(statement, "body")
+        ):
             for node in ast.walk(statement):
                 match node:
-                    case ast.Call(func=ast.Name(id=callee.name), args=arguments, keywords=words):
-                        passed = dict(zip(parameter_names(callee), arguments, strict=False))
+                    case ast.Call(
+                        func=ast.Name(id=callee.name), args=arguments, keywords=words
+                    ):
+                        passed = dict(
+                            zip(parameter_names(callee), arguments, strict=False)
+                        )
                         passed |= {word.arg: word.value for word in words if word.arg}
-                        reads = [pair for name, value in passed.items() for pair in _renamed(callee, name, value).items()]
+                        reads = [
+                            pair
+                            for name, value in passed.items()
+                            for pair in _renamed(callee, name, value).items()
+                        ]
                         *body, end = edited(callee, dict(reads)).body
-                        edits[statement] = [*body, edited(statement, {node: getattr(end, "value", None)})]
+                        edits[statement] = [
+                            *body,
+                            edited(statement, {node: getattr(end, "value", None)}),
+                        ]
         opened = with_edits(candidate, edits)
         if len(edits) > 1 and opened.program.size < candidate.program.size:
             yield opened
@@ -332,27 +493,48 @@ def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
 def take_parts(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace an expression by a part of it, the largest first."""
     tree = tree_of(candidate)
-    modules = {name for statement in tree.body if isinstance(statement, ast.Import) for name in bound_below(statement)}
+    modules = {
+        name
+        for statement in tree.body
+        if isinstance(statement, ast.Import)
+        for name in bound_below(statement)
+    }
     for node in ast.walk(tree):
-        if isinstance(node, ast.expr) and not isinstance(getattr(node, "ctx", None), ast.Store):
+        if isinstance(node, ast.expr) and not isinstance(
+            getattr(node, "ctx", None), ast.Store
+        ):
             for part in _values_in(node, modules):
                 yield with_edits(candidate, {node: part})
 
 
 def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
-    """Yield the parts that are values themselves and not types, tuples, strings or modules."""
-    parts: Iterable[ast.AST | None] = ast.iter_child_nodes(node) if isinstance(node, _VALUES) else ()
+    """Yield the parts that are values themselves and not types, tuples, strings or
+    modules.
+    """
+    parts: Iterable[ast.AST | None]
+    if isinstance(node, _VALUES):
+        parts = ast.iter_child_nodes(node)
+    else:
+        parts = ()
     for child in parts:
         if isinstance(node, ast.Call) and child is node.func:
-            child = child.value if isinstance(child, ast.Attribute) else None  # the object of a method
+            if not isinstance(child, ast.Attribute):
+                continue
+            child = child.value  # the object of a method
         if isinstance(child, ast.Name) and child.id in modules:
             continue
-        if isinstance(child, _VALUES) and not isinstance(getattr(child, "value", None), str):
+        if isinstance(child, _VALUES) and not isinstance(
+            getattr(child, "value", None), str
+        ):
             yield child
 
 
-def _replaces_parameters(values_of: Callable[[ast.FunctionDef, KernelSpec], Mapping[str, ast.expr | None]]) -> Pass:
-    """Make a pass that drops as many parameters as possible. A parameter's value, if it has one, replaces its reads."""
+def _replaces_parameters(
+    values_of: Callable[[ast.FunctionDef, KernelSpec], Mapping[str, ast.expr | None]],
+) -> Pass:
+    """Make a pass that drops as many parameters as possible. A parameter's value, if it
+    has one, replaces its reads.
+    """
 
     @wraps(values_of)
     def run(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
@@ -363,14 +545,26 @@ def _replaces_parameters(values_of: Callable[[ast.FunctionDef, KernelSpec], Mapp
 
         def build(kept: Sequence[str]) -> ReducedCase:
             dropped = values.keys() - set(kept)
-            # Without defaults, because a specialised kernel gets a value for each parameter.
-            arguments = [argument for argument in parameters(function) if argument.arg not in dropped]
-            edits: dict[ast.AST, Any] = {function.args: ast.arguments([], arguments, None, [], [], None, [])}
+            # Without defaults, because a specialised kernel gets a value for each
+            # parameter.
+            arguments = [
+                argument
+                for argument in parameters(function)
+                if argument.arg not in dropped
+            ]
+            edits: dict[ast.AST, Any] = {
+                function.args: ast.arguments([], arguments, None, [], [], None, [])
+            }
             for name in dropped:
-                if value := values[name]:
+                value = values[name]
+                if value:
                     edits |= _renamed(function, name, value)
             left: dict[str, Any] = {
-                field: {name: value for name, value in getattr(kernel, field).items() if name not in dropped}
+                field: {
+                    name: value
+                    for name, value in getattr(kernel, field).items()
+                    if name not in dropped
+                }
                 for field in ("signature", "constexprs", "hints")
             }
             return with_edits(candidate, edits).with_case(spec=replace(kernel, **left))
@@ -381,34 +575,61 @@ def _replaces_parameters(values_of: Callable[[ast.FunctionDef, KernelSpec], Mapp
 
 
 @_replaces_parameters
-def drop_parameters(function: ast.FunctionDef, kernel: KernelSpec) -> Mapping[str, ast.expr | None]:
-    """Drop the parameters that nothing reads, and replace others by the first one of their type."""
-    read = {name for statement in statements(function) for name in names_read(statement)}
+def drop_parameters(
+    function: ast.FunctionDef, kernel: KernelSpec
+) -> Mapping[str, ast.expr | None]:
+    """Drop the parameters that nothing reads, and replace others by the first one of
+    their type.
+    """
+    read = {
+        name for statement in statements(function) for name in names_read(statement)
+    }
     firsts: dict[str, str] = {}
     values: dict[str, ast.expr | None] = {}
     for name in parameter_names(function):
         if name not in read:
             values[name] = None
-        elif name in kernel.signature and (first := firsts.setdefault(kernel.signature[name], name)) != name:
+        elif (
+            name in kernel.signature
+            and (first := firsts.setdefault(kernel.signature[name], name)) != name
+        ):
             values[name] = ast.Name(first, ast.Load())
     return values
 
 
 @_replaces_parameters
-def inline_constexprs(_: ast.FunctionDef, kernel: KernelSpec) -> Mapping[str, ast.expr | None]:
+def inline_constexprs(
+    _: ast.FunctionDef, kernel: KernelSpec
+) -> Mapping[str, ast.expr | None]:
     """Replace constexprs by their numbers."""
-    return {name: ast.Constant(value) for name, value in kernel.constexprs.items() if not isinstance(value, str)}
+    return {
+        name: ast.Constant(value)
+        for name, value in kernel.constexprs.items()
+        if not isinstance(value, str)
+    }
 
 
 @greedily
 def shrink_constexprs(candidate: ReducedCase) -> Iterator[ReducedCase]:
-    """Halve constexprs as often as possible: all, those with the same value, then single ones."""
+    """Halve constexprs as often as possible: all, those with the same value, then
+    single ones.
+    """
     kernel = kernel_of(candidate.case)
     if kernel is None:
         return
-    numbers = {name: value for name, value in kernel.constexprs.items() if isinstance(value, int) and value >= _LARGE}
-    groups = [list(numbers)] if numbers else []
-    groups += [[name for name in numbers if numbers[name] == value] for value in dict.fromkeys(numbers.values())]
+    numbers = {
+        name: value
+        for name, value in kernel.constexprs.items()
+        if isinstance(value, int) and value >= _LARGE
+    }
+    if numbers:
+        groups = [list(numbers)]
+    else:
+        groups = []
+    groups += [
+        [name for name in numbers if numbers[name] == value]
+        for value in dict.fromkeys(numbers.values())
+    ]
     groups += [[name] for name in numbers]
     for names in groups:
         halved = {**kernel.constexprs, **{name: numbers[name] // 2 for name in names}}
@@ -420,10 +641,20 @@ def shrink_numbers(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Halve the integers of the program, equal ones together."""
     constants: dict[int, list[ast.Constant]] = {}
     for node in ast.walk(tree_of(candidate)):
-        if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= _LARGE:
+        if (
+            isinstance(node, ast.Constant)
+            and type(node.value) is int
+            and node.value >= _LARGE
+        ):
             constants.setdefault(node.value, []).append(node)
     for value, nodes in sorted(constants.items(), reverse=True):
         yield with_edits(candidate, {node: ast.Constant(value // 2) for node in nodes})
 
 
-_PROGRAM_PASSES: tuple[Pass, ...] = (drop_statements, open_blocks, open_calls, inline_names, take_parts)
+_PROGRAM_PASSES: tuple[Pass, ...] = (
+    drop_statements,
+    open_blocks,
+    open_calls,
+    inline_names,
+    take_parts,
+)

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from triage.model.case import InputKind
-from triage.reduce.engine import Frontend, drop_flags, drop_options, fewer_devices, minimise
+from triage.reduce.engine import (
+    Frontend,
+    drop_flags,
+    drop_options,
+    fewer_devices,
+    minimise,
+)
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase, Reducible
 
@@ -24,7 +30,9 @@ class TextProgram(Reducible):
 
     @property
     def content(self) -> bytes:
-        return "".join(f"{line}\n" for line in self.lines).encode("utf-8", "surrogateescape")
+        return "".join(f"{line}\n" for line in self.lines).encode(
+            "utf-8", "surrogateescape"
+        )
 
     @property
     def size(self) -> int:
@@ -36,7 +44,13 @@ def text_frontend(kind: InputKind, suffix: str) -> Frontend:
 
     def read(path: Path) -> Sequence[Reducible]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
-        return [TextProgram([line.rstrip() for line in text.splitlines() if line.strip()], kind, suffix)]
+        return [
+            TextProgram(
+                [line.rstrip() for line in text.splitlines() if line.strip()],
+                kind,
+                suffix,
+            )
+        ]
 
     return Frontend(
         read,
@@ -52,39 +66,64 @@ def drop_blocks(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
     """Drop whole blocks, the outermost first."""
     for depth in range(_DEEPEST):
         ranges = blocks(_lines(candidate), depth)
-        candidate = _drop_ranges(candidate, test, ranges) if len(ranges) > 1 else candidate
+        if len(ranges) > 1:
+            candidate = _drop_ranges(candidate, test, ranges)
+        else:
+            candidate = candidate
     return candidate
 
 
 def drop_lines(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Drop lines, halves of the text before single ones."""
-    return _drop_ranges(candidate, test, [range(index, index + 1) for index in range(len(_lines(candidate)))])
+    return _drop_ranges(
+        candidate,
+        test,
+        [range(index, index + 1) for index in range(len(_lines(candidate)))],
+    )
 
 
 def blocks(lines: Sequence[str], depth: int) -> list[range]:
-    """Return the blocks at a level of indentation, counted from 0: a line, the deeper lines after it and the closing
-    bracket.
+    """Return the blocks at a level of indentation, counted from 0: a line, the deeper
+    lines after it and the closing bracket.
     """
     widths = [len(line) - len(line.lstrip()) for line in lines]
     levels = sorted(set(widths))
     found: list[range] = []
     for index, width in enumerate(widths):
-        if depth >= len(levels) or width != levels[depth] or (found and index in found[-1]):
+        if (
+            depth >= len(levels)
+            or width != levels[depth]
+            or (found and index in found[-1])
+        ):
             continue
-        end = next((later for later in range(index + 1, len(lines)) if widths[later] <= width), len(lines))
-        if end - index > 1 and end < len(lines) and widths[end] == width and lines[end].lstrip().startswith(("}", ")", "]")):
+        end = next(
+            (later for later in range(index + 1, len(lines)) if widths[later] <= width),
+            len(lines),
+        )
+        if (
+            end - index > 1
+            and end < len(lines)
+            and widths[end] == width
+            and lines[end].lstrip().startswith(("}", ")", "]"))
+        ):
             end += 1
         found.append(range(index, end))
     return found
 
 
-def _drop_ranges(candidate: ReducedCase, test: InterestingnessTest, ranges: Sequence[range]) -> ReducedCase:
+def _drop_ranges(
+    candidate: ReducedCase, test: InterestingnessTest, ranges: Sequence[range]
+) -> ReducedCase:
     lines, program = _lines(candidate), candidate.program
 
     def build(kept: Sequence[range]) -> ReducedCase | None:
         dropped = {index for lines in set(ranges) - set(kept) for index in lines}
         left = [line for index, line in enumerate(lines) if index not in dropped]
-        return ReducedCase(TextProgram(left, program.kind, program.suffix), candidate.case) if left else None
+        if left:
+            return ReducedCase(
+                TextProgram(left, program.kind, program.suffix), candidate.case
+            )
+        return None
 
     return minimise(candidate, ranges, build, test, whole=False)
 

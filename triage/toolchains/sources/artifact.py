@@ -1,4 +1,6 @@
-"""The source of artifacts: wheels that GitHub Actions keeps for each commit for some weeks."""
+"""The source of artifacts: wheels that GitHub Actions keeps for each commit for some
+weeks.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,12 @@ from triage.recipes.mapping import Text
 from triage.toolchains.home import Workspace, disk_errors
 from triage.toolchains.index import Release, newest_wheel
 from triage.toolchains.install import Uv, fill_folder, is_intact
-from triage.toolchains.sources.base import Build, SourceContext, SourceSection, commit_build
+from triage.toolchains.sources.base import (
+    Build,
+    SourceContext,
+    SourceSection,
+    commit_build,
+)
 from triage.toolchains.web import Web, host_of, status_of, unusable
 
 _PAGE_SIZE = 100
@@ -30,31 +37,50 @@ _MAX_PAGES = 500
 _BEFORE = timedelta(hours=6)  # clocks differ
 _SECONDS = 25.0  # of a download and an install
 # What zipfile raises for archives that are cut off or changed.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, NotImplementedError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    RuntimeError,
+    NotImplementedError,
+)
 
 
 class ArtifactsSection(SourceSection):
     """Wheels of a GitHub Actions workflow."""
 
     of_wheels = True
-    artifact: Text = Field(description="The artifact's name.", examples=["linux_x86_64_release_packages"])
+    artifact: Text = Field(
+        description="The artifact's name.", examples=["linux_x86_64_release_packages"]
+    )
     wheel: Text = Field(default="*.whl", description="A pattern for the wheel inside.")
-    branch: Text | None = Field(default=None, description="Only artifacts of this branch (default: all branches).")
-    repository: Text | None = Field(default=None, description="owner/name, where it differs from the repository's.")
+    branch: Text | None = Field(
+        default=None,
+        description="Only artifacts of this branch (default: all branches).",
+    )
+    repository: Text | None = Field(
+        default=None, description="owner/name, where it differs from the repository's."
+    )
 
     def open(self, context: SourceContext) -> CommitArtifacts:
         links = links_of(context.web_page or context.repository.remote)
         slug = self.repository or (links.slug if links else None)
         if slug is None:
             raise BadInput(
-                f"the artifacts of {context.project} need a repository: add `repository: ...` to the project, or a remote to "
+                f"the artifacts of {context.project} need a repository: add "
+                "`repository: ...` to the project, or a remote to "
                 f"the clone {context.repository.path}"
             )
-        return CommitArtifacts(context.workspace, slug, context.distribution or "", self)
+        return CommitArtifacts(
+            context.workspace, slug, context.distribution or "", self
+        )
 
 
 class WorkflowRun(BaseModel, frozen=True):
-    """The run of a workflow that made an artifact. A pull request from a fork starts it from another repository."""
+    """The run of a workflow that made an artifact. A pull request from a fork starts it
+    from another repository.
+    """
 
     head_sha: str
     head_branch: str | None = None
@@ -74,7 +100,9 @@ class WorkflowArtifact(BaseModel, frozen=True):
 
 
 class ArtifactsPage(BaseModel):
-    """A page of a list of artifacts; `total_count` artifacts are on all pages together."""
+    """A page of a list of artifacts; `total_count` artifacts are on all pages
+    together.
+    """
 
     total_count: int
     artifacts: list[WorkflowArtifact]
@@ -88,33 +116,70 @@ class CommitArtifacts:
     slug: str
     distribution: str
     settings: ArtifactsSection
-    api: str = field(default_factory=lambda: (os.environ.get("GITHUB_API_URL") or "https://api.github.com").rstrip("/"))
-    token: str | None = field(default_factory=lambda: os.environ.get("GITHUB_TOKEN") or os.environ.get("GH_TOKEN"), repr=False)
+    api: str = field(
+        default_factory=lambda: (
+            os.environ.get("GITHUB_API_URL") or "https://api.github.com"
+        ).rstrip("/")
+    )
+    token: str | None = field(
+        default_factory=lambda: (
+            os.environ.get("GITHUB_TOKEN") or os.environ.get("GH_TOKEN")
+        ),
+        repr=False,
+    )
     name = "artifacts"
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return one for each commit that has artifacts. Commits whose artifacts are expired are untestable."""
+        """Return one for each commit that has artifacts. Commits whose artifacts are
+        expired are untestable.
+        """
         if not indices:
             return ()
-        oldest = min(datetime.fromisoformat(timeline.commits[index].date) for index in indices)
+        oldest = min(
+            datetime.fromisoformat(timeline.commits[index].date) for index in indices
+        )
         found: dict[str, list[WorkflowArtifact]] = {}
         for artifact in self.listed(oldest - _BEFORE):
             run = artifact.workflow_run
-            is_ours = run and run.head_repository_id == run.repository_id and self.settings.branch in (None, run.head_branch)
+            is_ours = (
+                run
+                and run.head_repository_id == run.repository_id
+                and self.settings.branch in (None, run.head_branch)
+            )
             if run and is_ours:
                 found.setdefault(run.head_sha, []).append(artifact)
         built = ((index, found.get(timeline.commits[index].sha)) for index in indices)
-        return [self._build(timeline, index, artifacts) for index, artifacts in built if artifacts]
+        return [
+            self._build(timeline, index, artifacts)
+            for index, artifacts in built
+            if artifacts
+        ]
 
-    def _build(self, timeline: Timeline, index: int, artifacts: Sequence[WorkflowArtifact]) -> Build:
-        """Return the build of the newest artifact that is installed or can be downloaded."""
+    def _build(
+        self, timeline: Timeline, index: int, artifacts: Sequence[WorkflowArtifact]
+    ) -> Build:
+        """Return the build of the newest artifact that is installed or can be
+        downloaded.
+        """
         now = datetime.now(UTC)
         for artifact in artifacts:
-            is_installed = is_intact(self.workspace.toolchains / self._folder(str(artifact.id)))
-            if is_installed or not (artifact.expired or (artifact.expires_at and artifact.expires_at <= now)):
-                return commit_build(self.name, timeline, index, 0.0 if is_installed else _SECONDS, str(artifact.id))
+            is_installed = is_intact(
+                self.workspace.toolchains / self._folder(str(artifact.id))
+            )
+            if is_installed or not (
+                artifact.expired or (artifact.expires_at and artifact.expires_at <= now)
+            ):
+                return commit_build(
+                    self.name,
+                    timeline,
+                    index,
+                    0.0 if is_installed else _SECONDS,
+                    str(artifact.id),
+                )
         when = artifacts[0].expires_at
-        reason = f"its {self.settings.artifact} expired" + (f" on {when:%Y-%m-%d}" if when else "")
+        reason = f"its {self.settings.artifact} expired" + (
+            f" on {when:%Y-%m-%d}" if when else ""
+        )
         return commit_build(self.name, timeline, index, 0.0, "", reason)
 
     def _folder(self, artifact: str) -> str:
@@ -128,55 +193,112 @@ class CommitArtifacts:
         def fill(root: Path, scratch: Path) -> None:
             if self.token is None:
                 host = host_of(self.api)
-                raise EnvironmentFailure(f"{host} gives artifacts only to users with a token: set GITHUB_TOKEN (or GH_TOKEN)")
-            archive, url = scratch / "artifact.zip", f"{self.api}/repos/{self.slug}/actions/artifacts/{int(build.item)}/zip"
+                raise EnvironmentFailure(
+                    f"{host} gives artifacts only to users with a token: set "
+                    "GITHUB_TOKEN (or GH_TOKEN)"
+                )
+            archive = scratch / "artifact.zip"
+            url = (
+                f"{self.api}/repos/{self.slug}/actions/artifacts/{int(build.item)}/zip"
+            )
             Web(self.workspace, self.token).download(url, archive, name)
             release = self._extract(archive, scratch, name, package)
             archive.unlink()
-            requirement = f"{release.distribution} @ {(scratch / release.wheel).as_uri()}"
+            requirement = (
+                f"{release.distribution} @ {(scratch / release.wheel).as_uri()}"
+            )
             Uv(self.workspace, root, scratch).unpack(name, requirement, release.python)
 
         folder = self._folder(build.item)
-        return fill_folder(self.workspace, f"{folder}-{package}" if package else folder, name, fill)
+        return fill_folder(
+            self.workspace, f"{folder}-{package}" if package else folder, name, fill
+        )
 
     def listed(self, since: datetime) -> Iterator[WorkflowArtifact]:
-        """Yield the artifacts that were made since a time, the newest first. EnvironmentFailure when they cannot be listed."""
+        """Yield the artifacts that were made since a time, the newest first.
+        EnvironmentFailure when they cannot be listed.
+        """
         with self.workspace.progress.task("list artifacts") as task:
             for number in range(1, _MAX_PAGES + 1):
                 page = self._page(number)
-                yield from (artifact for artifact in page.artifacts if artifact.name == self.settings.artifact)
-                if number * _PAGE_SIZE >= page.total_count or not page.artifacts or page.artifacts[-1].created_at < since:
+                yield from (
+                    artifact
+                    for artifact in page.artifacts
+                    if artifact.name == self.settings.artifact
+                )
+                if (
+                    number * _PAGE_SIZE >= page.total_count
+                    or not page.artifacts
+                    or page.artifacts[-1].created_at < since
+                ):
                     return
-                task.describe(f"list artifacts of {page.artifacts[-1].created_at:%Y-%m-%d}")
-            raise unusable(self.api, f"{self.slug} has more than {_MAX_PAGES} pages of {self.settings.artifact}")
+                task.describe(
+                    f"list artifacts of {page.artifacts[-1].created_at:%Y-%m-%d}"
+                )
+            raise unusable(
+                self.api,
+                (
+                    f"{self.slug} has more than {_MAX_PAGES} pages of "
+                    f"{self.settings.artifact}"
+                ),
+            )
 
     def _page(self, number: int) -> ArtifactsPage:
-        query: dict[str, str | int] = {"name": self.settings.artifact, "per_page": _PAGE_SIZE, "page": number}
+        query: dict[str, str | int] = {
+            "name": self.settings.artifact,
+            "per_page": _PAGE_SIZE,
+            "page": number,
+        }
         url, host = f"{self.api}/repos/{self.slug}/actions/artifacts", host_of(self.api)
-        answer = Web(self.workspace, self.token).get(url, query, accept="application/vnd.github+json")
+        answer = Web(self.workspace, self.token).get(
+            url, query, accept="application/vnd.github+json"
+        )
         if answer.status_code == 401:
-            raise EnvironmentFailure(f"{host} rejects the token in GITHUB_TOKEN or GH_TOKEN")
+            raise EnvironmentFailure(
+                f"{host} rejects the token in GITHUB_TOKEN or GH_TOKEN"
+            )
         if answer.status_code != 200:
-            raise EnvironmentFailure(f"cannot list the artifacts of {self.slug}: {host} answered {status_of(answer)}")
+            raise EnvironmentFailure(
+                f"cannot list the artifacts of {self.slug}: {host} answered "
+                f"{status_of(answer)}"
+            )
         try:
             return ArtifactsPage.model_validate_json(answer.content)
         except ValidationError as error:
             reason = " ".join(str(error).splitlines()[1:3])
-            raise unusable(self.api, f"it is not a list of artifacts: {reason}") from error
+            raise unusable(
+                self.api, f"it is not a list of artifacts: {reason}"
+            ) from error
 
-    def _extract(self, archive: Path, scratch: Path, name: str, package: str | None) -> Release:
-        """Extract the wheel for this platform: the compiler's, or that of another package."""
-        pattern = "*.whl" if package else self.settings.wheel
+    def _extract(
+        self, archive: Path, scratch: Path, name: str, package: str | None
+    ) -> Release:
+        """Extract the wheel for this platform: the compiler's, or that of another
+        package.
+        """
+        if package:
+            pattern = "*.whl"
+        else:
+            pattern = self.settings.wheel
         try:
             with zipfile.ZipFile(archive) as inside:
-                members = {PurePosixPath(member).name: member for member in inside.namelist()}
+                members = {
+                    PurePosixPath(member).name: member for member in inside.namelist()
+                }
                 named = [member for member in members if fnmatchcase(member, pattern)]
                 release = newest_wheel(named, package or self.distribution)
                 if release is None:
                     listed = ", ".join(sorted(filter(None, members))[:5]) or "nothing"
-                    raise Unobtainable(f"{name} has no {package or pattern} for this platform; it contains {listed}")
+                    raise Unobtainable(
+                        f"{name} has no {package or pattern} for this platform; it "
+                        f"contains {listed}"
+                    )
                 target = scratch / release.wheel
-                with disk_errors(f"extract {name}"), inside.open(members[release.wheel]) as source, target.open("wb") as sink:
+                with (
+                    disk_errors(f"extract {name}"),
+                    inside.open(members[release.wheel]) as source,
+                    target.open("wb") as sink,
+                ):
                     shutil.copyfileobj(source, sink, 1 << 20)
         except _DAMAGE as error:
             raise Unobtainable(f"{name} is damaged: {error}") from error

@@ -1,4 +1,6 @@
-"""A source of toolchains: its section of the project file, and the builds that it has for commits."""
+"""A source of toolchains: its section of the project file, and the builds that it has
+for commits.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from triage.toolchains.install import PLAIN_WHEEL
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One toolchain that a source can provide; plain data, so that another machine can obtain it."""
+    """One toolchain that a source can provide; plain data, so that another machine can
+    obtain it.
+    """
 
     source: str
     revision: Revision
@@ -44,13 +48,14 @@ class Source(Protocol):
     def name(self) -> str: ...
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return the builds for these commits, oldest first; several may be for one commit. EnvironmentFailure when the source
-        cannot list them.
+        """Return the builds for these commits, oldest first; several may be for one
+        commit. EnvironmentFailure when the source cannot list them.
         """
 
     def obtain(self, build: Build, package: str | None = None) -> Path:
-        """Return the folder of the toolchain, obtained if it is not installed, or of a package that was published with it.
-        A source without packages returns the toolchain's folder.
+        """Return the folder of the toolchain, obtained if it is not installed, or of a
+        package that was published with it. A source without packages returns the
+        toolchain's folder.
 
         Raises:
             Unobtainable: there is no such toolchain or package.
@@ -79,7 +84,9 @@ class SourceSection(MappingFormat):
 
     @abstractmethod
     def open(self, context: SourceContext) -> Source:
-        """Return the source. It asks nothing yet. BadInput when settings are missing that the project could have."""
+        """Return the source. It asks nothing yet. BadInput when settings are missing
+        that the project could have.
+        """
 
     of_wheels: ClassVar = False
     """Whether the project or the section must name the wheels in `distribution`."""
@@ -87,22 +94,42 @@ class SourceSection(MappingFormat):
 
 def _tag(text: str) -> str:
     try:
-        names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
+        names = [
+            name for _, name, _, _ in string.Formatter().parse(text) if name is not None
+        ]
     except ValueError:  # unbalanced braces
         names = []
     if names != ["version"]:
-        raise ValueError(f'"{text}" is not a pattern for tags: write {{version}} once, such as "v{{version}}".')
+        raise ValueError(
+            f'"{text}" is not a pattern for tags: write {{version}} once, such as '
+            f'"v{{version}}".'
+        )
     return text
 
 
-Url = Annotated[Text, Matching("https?://.+", '"{text}" is not an address: write one that begins with https://.')]
+Url = Annotated[
+    Text,
+    Matching(
+        "https?://.+",
+        '"{text}" is not an address: write one that begins with https://.',
+    ),
+]
 Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag)], ...], OneOrMore]
 
 
 def commit_build(
-    source: str, timeline: Timeline, index: int, seconds: float, item: str, untestable: str | None = None
+    source: str,
+    timeline: Timeline,
+    index: int,
+    seconds: float,
+    item: str,
+    untestable: str | None = None,
 ) -> Build:
     """Return the build of exactly the commit at an index."""
     commit = timeline.commits[index]
-    revision = Revision(commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject)
-    return Build(source, revision, CommitPosition(index, commit.sha), seconds, item, untestable)
+    revision = Revision(
+        commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject
+    )
+    return Build(
+        source, revision, CommitPosition(index, commit.sha), seconds, item, untestable
+    )

@@ -1,4 +1,6 @@
-"""Sources that run a user's commands: builds from source, and a script that prints the path of a toolchain."""
+"""Sources that run a user's commands: builds from source, and a script that prints the
+path of a toolchain.
+"""
 
 from __future__ import annotations
 
@@ -26,37 +28,65 @@ from triage.model.execution import Ending, Execution
 from triage.recipes.mapping import Duration, Text, Texts, Variables
 from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree, stamp
 from triage.toolchains.install import USE, fill_folder, is_intact
-from triage.toolchains.sources.base import Build, SourceContext, SourceSection, commit_build
+from triage.toolchains.sources.base import (
+    Build,
+    SourceContext,
+    SourceSection,
+    commit_build,
+)
 
 # Estimates until there are timings.
 _FIRST_SECONDS = 3600.0  # of a build in an empty folder
 _NEXT_SECONDS = 600.0
 _SCRIPT_SECONDS = 120.0
 # Texts in a log that show that the machine, not the commit, made the build fail.
-_MACHINE_ERRORS = ("No space left on device", "Cannot allocate memory", "out of memory", "Killed signal terminated program")
+_MACHINE_ERRORS = (
+    "No space left on device",
+    "Cannot allocate memory",
+    "out of memory",
+    "Killed signal terminated program",
+)
 _NO_SUCH_COMMAND = (126, 127)
+
+
+_AGAIN = b"""
+=== failed in a used build folder; trying again in an empty one ===
+"""
 
 
 class BuildSection(SourceSection):
     """Builds from source: shell commands."""
 
     configure: Texts = Field(default=(), description="Run before each build.")
-    commands: Texts = Field(min_length=1, description="Build and put the toolchain into $TRIAGE_OUT.")
-    submodules: bool = Field(default=True, description="Whether submodules are updated.")
-    timeout: Duration = Field(default=4 * 3600.0, description="For all commands of one commit together.")
-    env: Variables = Field(default={}, description="Further variables: names to pass on, or names with values.")
+    commands: Texts = Field(
+        min_length=1, description="Build and put the toolchain into $TRIAGE_OUT."
+    )
+    submodules: bool = Field(
+        default=True, description="Whether submodules are updated."
+    )
+    timeout: Duration = Field(
+        default=4 * 3600.0, description="For all commands of one commit together."
+    )
+    env: Variables = Field(
+        default={},
+        description="Further variables: names to pass on, or names with values.",
+    )
 
     def open(self, context: SourceContext) -> SourceBuilds:
-        return SourceBuilds(context.workspace, context.repository, context.project, self)
+        return SourceBuilds(
+            context.workspace, context.repository, context.project, self
+        )
 
 
 @dataclass(frozen=True)
 class SourceBuilds:
     """Builds any commit.
 
-    The commands run in the checked-out sources. They get these folders in variables: TRIAGE_SOURCE (the sources),
-    TRIAGE_BUILD (kept for the next commit) and TRIAGE_OUT (for the toolchain); also TRIAGE_COMMIT and TRIAGE_JOBS. TRIAGE_OUT
-    is moved afterwards, and TRIAGE_BUILD changes, so that the toolchain must not refer to either.
+    The commands run in the checked-out sources. They get these folders in variables:
+    TRIAGE_SOURCE (the sources), TRIAGE_BUILD (kept for the next commit) and TRIAGE_OUT
+    (for the toolchain); also TRIAGE_COMMIT and TRIAGE_JOBS. TRIAGE_OUT is moved
+    afterwards, and TRIAGE_BUILD changes, so that the toolchain must not refer to
+    either.
     """
 
     workspace: Workspace
@@ -67,32 +97,62 @@ class SourceBuilds:
 
     @property
     def _builders(self) -> Path:
-        return self.workspace.home / "builders" / _digest(self.repository.common_dir, size=6)
+        return (
+            self.workspace.home
+            / "builders"
+            / _digest(self.repository.common_dir, size=6)
+        )
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return one for each commit. Those whose build failed before are untestable."""
+        """Return one for each commit. Those whose build failed before are
+        untestable.
+        """
         is_used = any(self._builders.glob("*/build/*"))
-        seconds = self.workspace.seconds(self._kind(is_used), _NEXT_SECONDS if is_used else _FIRST_SECONDS)
+        seconds = self.workspace.seconds(
+            self._kind(is_used), _NEXT_SECONDS if is_used else _FIRST_SECONDS
+        )
         builds = []
         for index in indices:
             sha = timeline.commits[index].sha
             failure = self._failure(sha)
             is_installed = is_intact(self.workspace.toolchains / self._folder_name(sha))
-            reason = str(failure) if failure else None
-            builds.append(commit_build(self.name, timeline, index, 0.0 if is_installed else seconds, sha, reason))
+            if failure:
+                reason = str(failure)
+            else:
+                reason = None
+            builds.append(
+                commit_build(
+                    self.name,
+                    timeline,
+                    index,
+                    0.0 if is_installed else seconds,
+                    sha,
+                    reason,
+                )
+            )
         return builds
 
     def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - a build has everything
-        """Build a commit that is not installed. A failed build is stored, and not tried again with the same steps."""
+        """Build a commit that is not installed. A failed build is stored, and not tried
+        again with the same steps.
+        """
         sha = build.item
-        if failure := self._failure(sha):
+        failure = self._failure(sha)
+        if failure:
             raise failure
         name = self._folder_name(sha)
         with self.workspace.progress.task(f"build {sha[:10]}"):
             try:
-                return fill_folder(self.workspace, name, f"the build of {sha[:10]}", lambda root, _: self._fill(root, sha))
+                return fill_folder(
+                    self.workspace,
+                    name,
+                    f"the build of {sha[:10]}",
+                    lambda root, _: self._fill(root, sha),
+                )
             except Unobtainable as error:
-                self.workspace.state("failed builds").put(name, {"reason": error.reason})
+                self.workspace.state("failed builds").put(
+                    name, {"reason": error.reason}
+                )
                 raise
 
     def _kind(self, is_used: bool) -> str:
@@ -101,21 +161,34 @@ class SourceBuilds:
     def _folder_name(self, sha: str) -> str:
         """Return the name of a toolchain. Two ways to build a commit give two."""
         steps = self.steps
-        way = json.dumps([steps.configure, steps.commands, steps.submodules, sorted(steps.env.items())])
+        way = json.dumps(
+            [
+                steps.configure,
+                steps.commands,
+                steps.submodules,
+                sorted(steps.env.items()),
+            ]
+        )
         return f"build-{self.project}-{sha[:16]}-{_digest(way, size=4)}"
 
     def _log(self, sha: str) -> Path:
         return self.workspace.home / "logs" / f"{self._folder_name(sha)}.log"
 
     def _failure(self, sha: str) -> Unobtainable | None:
-        """Return the failure of an earlier build. It is forgotten when its log is removed."""
+        """Return the failure of an earlier build. It is forgotten when its log is
+        removed.
+        """
         stored = self.workspace.state("failed builds").get(self._folder_name(sha))
-        return Unobtainable(stored["reason"], self._log(sha)) if stored and self._log(sha).exists() else None
+        if stored and self._log(sha).exists():
+            return Unobtainable(stored["reason"], self._log(sha))
+        return None
 
     def _fill(self, root: Path, sha: str) -> None:
         with _open_log(self._log(sha)) as log, self._builder() as folder:
             build = folder / "build"
-            checkout = Checkout(folder / "source", self.repository, log, self.workspace.stop)
+            checkout = Checkout(
+                folder / "source", self.repository, log, self.workspace.stop
+            )
             checkout.check_out(sha, submodules=self.steps.submodules)
             env = {
                 "LC_ALL": "C.UTF-8",
@@ -123,7 +196,8 @@ class SourceBuilds:
                 **self.steps.env,
                 "TRIAGE_SOURCE": str(folder / "source"),
                 "TRIAGE_BUILD": str(build),
-                "TMPDIR": str(folder / "tmp"),  # compilers that are killed leave files there
+                # compilers that are killed leave files there
+                "TMPDIR": str(folder / "tmp"),
                 "TRIAGE_OUT": str(root),
                 "TRIAGE_COMMIT": sha,
                 "TRIAGE_JOBS": str(len(os.sched_getaffinity(0))),
@@ -132,8 +206,9 @@ class SourceBuilds:
             with self.workspace.timing(self._kind(is_used)):
                 reason = self._run(folder, root, log, env)
                 if reason is not None and is_used:
-                    # Files of earlier commits in the build folder can break the build of a good commit.
-                    log.write(b"\n=== failed in a used build folder; trying again in an empty one ===\n")
+                    # Files of earlier commits in the build folder can break the build
+                    # of a good commit.
+                    log.write(_AGAIN)
                     for used in (build, root):
                         remove_tree(used)
                         used.mkdir()
@@ -141,19 +216,29 @@ class SourceBuilds:
         if reason is None:
             return
         text = log.path.read_text("utf-8", "replace")
-        if sign := next((sign for sign in _MACHINE_ERRORS if sign in text), None):
-            raise EnvironmentFailure(f"cannot build {sha[:10]}: {sign} (log: {log.path})")
+        sign = next((sign for sign in _MACHINE_ERRORS if sign in text), None)
+        if sign:
+            raise EnvironmentFailure(
+                f"cannot build {sha[:10]}: {sign} (log: {log.path})"
+            )
         raise Unobtainable(f"{sha[:10]} does not build: {reason}", log.path)
 
-    def _run(self, folder: Path, root: Path, log: Log, env: Mapping[str, str | None]) -> str | None:
+    def _run(
+        self, folder: Path, root: Path, log: Log, env: Mapping[str, str | None]
+    ) -> str | None:
         """Run the commands. Return why the build failed, or None."""
         deadline = time.monotonic() + self.steps.timeout
         for command in (*self.steps.configure, *self.steps.commands):
             log.write(f"\n$ {command}\n".encode())
             left = max(deadline - time.monotonic(), 0.0)
-            execution = _shell(self.workspace, [command], log, folder / "source", env, left)
+            execution = _shell(
+                self.workspace, [command], log, folder / "source", env, left
+            )
             if not execution.ok:
-                return f"the exit code of `{command.strip().splitlines()[0][:80]}` is {execution.exit_code}"
+                return (
+                    f"the exit code of `{command.strip().splitlines()[0][:80]}` is "
+                    f"{execution.exit_code}"
+                )
         if not any(root.iterdir()):
             return "the commands put nothing into TRIAGE_OUT"
         _check_library_paths(root, folder)
@@ -161,14 +246,20 @@ class SourceBuilds:
 
     @contextmanager
     def _builder(self) -> Iterator[Path]:
-        """Hold a folder with a private clone and a build folder that no other process uses: the first free one, or a new one.
+        """Hold a folder with a private clone and a build folder that no other process
+        uses: the first free one, or a new one.
 
-        If its last user was killed, the build folder, whose state is unknown, is emptied.
+        If its last user was killed, the build folder, whose state is unknown, is
+        emptied.
         """
         self._builders.mkdir(parents=True, exist_ok=True)
         for folder in (self._builders / str(number) for number in count()):
             try:
-                lock = lock_file(folder.with_name(f".{folder.name}.lock"), fcntl.LOCK_EX | fcntl.LOCK_NB, self.workspace.stop)
+                lock = lock_file(
+                    folder.with_name(f".{folder.name}.lock"),
+                    fcntl.LOCK_EX | fcntl.LOCK_NB,
+                    self.workspace.stop,
+                )
             except BlockingIOError:
                 continue
             busy, build, temporary = folder / ".busy", folder / "build", folder / "tmp"
@@ -200,24 +291,44 @@ def _check_library_paths(root: Path, builder: Path) -> None:
 
     for path in sorted(path for path in root.rglob("*") if path.is_file()):
         texts: list[str] = []
-        with suppress(ELFError, ConstructError, AttributeError, ValueError), path.open("rb") as source:
-            segments = [segment for segment in ELFFile(source).iter_segments() if isinstance(segment, DynamicSegment)]
+        with (
+            suppress(ELFError, ConstructError, AttributeError, ValueError),
+            path.open("rb") as source,
+        ):
+            segments = [
+                segment
+                for segment in ELFFile(source).iter_segments()
+                if isinstance(segment, DynamicSegment)
+            ]
             tags = [vars(tag) for segment in segments for tag in segment.iter_tags()]
-            texts += [tag[name] for tag in tags for name in ("rpath", "runpath") if name in tag]
+            texts += [
+                tag[name]
+                for tag in tags
+                for name in ("rpath", "runpath")
+                if name in tag
+            ]
         for text in texts:
             if any(Path(folder).is_relative_to(builder) for folder in text.split(":")):
                 raise EnvironmentFailure(
-                    f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from the build folder ({text}), which "
-                    "the next build changes: use `cmake --install`, or configure with -DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
+                    f"{path.relative_to(root)} in TRIAGE_OUT loads its libraries from "
+                    f"the build folder ({text}), which the next build changes: use "
+                    "`cmake --install`, or configure with "
+                    "-DCMAKE_BUILD_RPATH_USE_ORIGIN=ON"
                 )
 
 
 class ScriptSection(SourceSection):
     """A script of your own."""
 
-    run: Text = Field(description="Shell command that gets a commit and prints the path of its toolchain.")
+    run: Text = Field(
+        description="Shell command that gets a commit and prints the path of its "
+        "toolchain."
+    )
     timeout: Duration = Field(default=3600.0, description="Limit of one run.")
-    env: Variables = Field(default={}, description="Further variables: names to pass on, or names with values.")
+    env: Variables = Field(
+        default={},
+        description="Further variables: names to pass on, or names with values.",
+    )
 
     def open(self, context: SourceContext) -> ScriptedToolchains:
         return ScriptedToolchains(context.workspace, self, context.folder)
@@ -225,10 +336,12 @@ class ScriptSection(SourceSection):
 
 @dataclass(frozen=True)
 class ScriptedToolchains:
-    """Runs a shell command with the commit as its argument and in TRIAGE_COMMIT. The last line on its stdout is the
-    toolchain's folder or binary, relative to `folder` or absolute. Another exit code than 0 means that there is none.
+    """Runs a shell command with the commit as its argument and in TRIAGE_COMMIT. The
+    last line on its stdout is the toolchain's folder or binary, relative to `folder` or
+    absolute. Another exit code than 0 means that there is none.
 
-    A path is stored, and the script is not run again for its commit, as long as the script and the files there do not change.
+    A path is stored, and the script is not run again for its commit, as long as the
+    script and the files there do not change.
     """
 
     workspace: Workspace
@@ -237,11 +350,22 @@ class ScriptedToolchains:
     name = "command"
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return one for each commit: only running the script shows whether it has a toolchain."""
-        seconds = self.workspace.seconds(f"command:{self.settings.run}", _SCRIPT_SECONDS)
-        here = {sha for sha, (path, _) in self._printed().items() if Path(path).exists()}
+        """Return one for each commit: only running the script shows whether it has a
+        toolchain.
+        """
+        seconds = self.workspace.seconds(
+            f"command:{self.settings.run}", _SCRIPT_SECONDS
+        )
+        here = {
+            sha for sha, (path, _) in self._printed().items() if Path(path).exists()
+        }
         shas = ((index, timeline.commits[index].sha) for index in indices)
-        return [commit_build(self.name, timeline, index, 0.0 if sha in here else seconds, sha) for index, sha in shas]
+        return [
+            commit_build(
+                self.name, timeline, index, 0.0 if sha in here else seconds, sha
+            )
+            for index, sha in shas
+        ]
 
     def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - the path has everything
         sha = build.item
@@ -255,49 +379,79 @@ class ScriptedToolchains:
             found = self._run(sha, log)
         written, known = _stamp_below(found), self._printed()
         for other, (path, other_stamp) in known.items():
-            if other != sha and path == str(found) and other_stamp != written:  # results of one would be those of the other
+            # results of one would be those of the other
+            if other != sha and path == str(found) and other_stamp != written:
                 raise EnvironmentFailure(
-                    f"the script printed {found} for {other[:10]} and now for {sha[:10]}, with other files in it: "
-                    "print another path for each commit, and never change the files of a commit"
+                    f"the script printed {found} for {other[:10]} and now for "
+                    f"{sha[:10]}, with other files in it: print another path for each "
+                    "commit, and never change the files of a commit"
                 )
-        self.workspace.state("printed paths").put(self._key(), {**known, sha: (str(found), written)})
+        self.workspace.state("printed paths").put(
+            self._key(), {**known, sha: (str(found), written)}
+        )
         return found
 
     def _printed(self) -> dict[str, tuple[str, str]]:
-        """Return the paths that the script printed, by commit, with a stamp of the files there."""
+        """Return the paths that the script printed, by commit, with a stamp of the
+        files there.
+        """
         return self.workspace.state("printed paths").get(self._key()) or {}
 
     def _key(self) -> str:
-        """Return a digest of the command, its folder and variables, and of the files that the command names."""
+        """Return a digest of the command, its folder and variables, and of the files
+        that the command names.
+        """
         written = ""
         with suppress(ValueError, OSError):  # the shell understands more than shlex
             files = (self.folder / word for word in shlex.split(self.settings.run))
             written = stamp(path for path in files if path.is_file())
-        return _digest(str(self.folder), self.settings.run, sorted(self.settings.env.items()), written, size=10)
+        return _digest(
+            str(self.folder),
+            self.settings.run,
+            sorted(self.settings.env.items()),
+            written,
+            size=10,
+        )
 
     def _run(self, sha: str, log: Log) -> Path:
         run, env = self.settings.run, {**self.settings.env, "TRIAGE_COMMIT": sha}
         # The words behind the script become its "$@".
         words = [f'{run} "$@"', "sh", sha]
-        execution = _shell(self.workspace, words, log, self.folder, env, self.settings.timeout)
+        execution = _shell(
+            self.workspace, words, log, self.folder, env, self.settings.timeout
+        )
         if execution.exit_code in _NO_SUCH_COMMAND:
             raise EnvironmentFailure(f"`{run}` cannot be run (log: {log.path})")
         if not execution.ok:
-            raise Unobtainable(f"`{run}` has no toolchain of {sha[:10]}: its exit code is {execution.exit_code}", log.path)
+            raise Unobtainable(
+                (
+                    f"`{run}` has no toolchain of {sha[:10]}: its exit code is "
+                    f"{execution.exit_code}"
+                ),
+                log.path,
+            )
         printed = execution.stdout.last_line
         if not printed:
             raise Unobtainable(f"`{run}` printed no path for {sha[:10]}", log.path)
         if not (self.folder / printed).exists():
-            raise Unobtainable(f"`{run}` printed {printed}, which does not exist", log.path)
+            raise Unobtainable(
+                f"`{run}` printed {printed}, which does not exist", log.path
+            )
         return self.folder / printed
 
 
 def _stamp_below(path: Path) -> str:
-    return stamp([path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file()))
+    return stamp(
+        [path]
+        if path.is_file()
+        else sorted(file for file in path.rglob("*") if file.is_file())
+    )
 
 
 def _digest(*values: object, size: int) -> str:
-    return blake2b(repr(values).encode("utf-8", "surrogateescape"), digest_size=size).hexdigest()
+    return blake2b(
+        repr(values).encode("utf-8", "surrogateescape"), digest_size=size
+    ).hexdigest()
 
 
 @contextmanager
@@ -309,14 +463,31 @@ def _open_log(path: Path) -> Iterator[Log]:
 
 
 def _shell(
-    workspace: Workspace, words: Sequence[str], log: Log, folder: Path, env: Mapping[str, str | None], timeout: float
+    workspace: Workspace,
+    words: Sequence[str],
+    log: Log,
+    folder: Path,
+    env: Mapping[str, str | None],
+    timeout: float,
 ) -> Execution:
-    """Run a command. EnvironmentFailure when it does not end by itself: that may be the machine's fault, not the commit's."""
+    """Run a command. EnvironmentFailure when it does not end by itself: that may be the
+    machine's fault, not the commit's.
+    """
     command, stop = ["sh", "-c", *words], workspace.stop
-    execution = run(command, unlimited(timeout), folder, purpose=Purpose.BUILD, env=env, log=log, stop=stop)
+    execution = run(
+        command,
+        unlimited(timeout),
+        folder,
+        purpose=Purpose.BUILD,
+        env=env,
+        log=log,
+        stop=stop,
+    )
     name = words[0].strip().splitlines()[0][:80]
     if execution.ending is Ending.TIMED_OUT:
-        raise EnvironmentFailure(f"`{name}` took more than {timeout:.0f} s and was stopped (log: {log.path})")
+        raise EnvironmentFailure(
+            f"`{name}` took more than {timeout:.0f} s and was stopped (log: {log.path})"
+        )
     if execution.signal is not None or execution.exit_code == 137:
         raise EnvironmentFailure(f"`{name}` was killed by a signal (log: {log.path})")
     return execution

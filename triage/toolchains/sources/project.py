@@ -1,4 +1,6 @@
-"""The project file `triage.yaml`: where the compilers of a project come from. Its fields are the registry of sources."""
+"""The project file `triage.yaml`: where the compilers of a project come from. Its
+fields are the registry of sources.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,31 @@ _EMPTY = "a project has at least a name and a compiler"
 class Project(MappingFormat):
     """One compiler project: its repository and its sources."""
 
-    name: Text = Field(description="What the project is called.", examples=["my-compiler"])
+    name: Text = Field(
+        description="What the project is called.", examples=["my-compiler"]
+    )
     compiler: Text = Field(description="Compiler family.", examples=["my-compiler"])
-    repository: Url | None = Field(default=None, description="The repository's page on the web.")
-    distribution: Text | None = Field(default=None, description="Name of the wheels.", examples=["my-compiler"])
-    # The sources, usually the cheapest first. A new one needs its module and a line here.
+    repository: Url | None = Field(
+        default=None, description="The repository's page on the web."
+    )
+    distribution: Text | None = Field(
+        default=None, description="Name of the wheels.", examples=["my-compiler"]
+    )
+    # The sources, usually the cheapest first. A new one needs its module and a line
+    # here.
     releases: ReleasesSection | None = None
     nightlies: NightliesSection | None = None
     artifacts: ArtifactsSection | None = None
     command: ScriptSection | None = None
     build: BuildSection | None = None
-    llvm: Text | None = Field(default=None, description="Submodule, or file with a sha, that pins LLVM.")
+    llvm: Text | None = Field(
+        default=None, description="Submodule, or file with a sha, that pins LLVM."
+    )
     paths: Texts = Field(
         default=(),
-        description="Shell patterns of the files that can change what the compiler does, or with ! of those that cannot "
-        "(default: all can). A commit bisect leaves out commits that change no such file.",
+        description="Shell patterns of the files that can change what the compiler "
+        "does, or with ! of those that cannot (default: all can). A "
+        "commit bisect leaves out commits that change no such file.",
         examples=["!docs/*"],
     )
 
@@ -62,8 +74,16 @@ class Project(MappingFormat):
     @model_validator(mode="after")
     def _wheels_have_a_name(self) -> Self:
         for key, section in self.sections().items():
-            if section.of_wheels and not (self.distribution or getattr(section, "distribution", None)):
-                raise AtKey(key, f"{key} need the name of the wheels: add `distribution: …` to the project.")
+            if section.of_wheels and not (
+                self.distribution or getattr(section, "distribution", None)
+            ):
+                raise AtKey(
+                    key,
+                    (
+                        f"{key} need the name of the wheels: add `distribution: …` to "
+                        "the project."
+                    ),
+                )
         return self
 
 
@@ -74,29 +94,52 @@ def sources_of(
     folder: Path,
     packaging: Packaging = PLAIN_WHEEL,
 ) -> tuple[Source, ...]:
-    """Return the project's sources, usually the cheapest first. They are not asked yet. `folder`: see `SourceContext`.
+    """Return the project's sources, usually the cheapest first. They are not asked yet.
+    `folder`: see `SourceContext`.
     packaging: how releases are installed.
 
-    BadInput when neither the project nor the clone's remote names the repository of artifacts.
+    BadInput when neither the project nor the clone's remote names the repository of
+    artifacts.
     """
-    context = SourceContext(workspace, repository, folder, project.name, project.distribution, project.repository, packaging)
+    context = SourceContext(
+        workspace,
+        repository,
+        folder,
+        project.name,
+        project.distribution,
+        project.repository,
+        packaging,
+    )
     return tuple(section.open(context) for section in project.sections().values())
 
 
 def tagged_commit(project: Project, repository: Repository, version: str) -> str:
-    """Return the commit that the tags of a clone name for a version. BadInput without a tag, or when two tags disagree."""
-    patterns = [pattern for section in (project.releases, project.nightlies) if section for pattern in section.tags]
+    """Return the commit that the tags of a clone name for a version. BadInput without a
+    tag, or when two tags disagree.
+    """
+    patterns = [
+        pattern
+        for section in (project.releases, project.nightlies)
+        if section
+        for pattern in section.tags
+    ]
     tags = tags_for(version, dict.fromkeys(patterns), read_tags(repository))
     if len(set(tags.values())) == 1:
         return next(iter(tags.values()))
     if tags:
         names = " and ".join(f"{name} ({sha[:10]})" for name, sha in tags.items())
-        raise BadInput(f"the tags {names} of {version} in {repository.path} name different commits; name one with commit:SHA")
+        raise BadInput(
+            f"the tags {names} of {version} in {repository.path} name different "
+            "commits; name one with commit:SHA"
+        )
     names = " or ".join(pattern.format(version=version) for pattern in patterns)
-    looked = f", and {repository.path} has no tag {names}" if names else ""
+    if names:
+        looked = f", and {repository.path} has no tag {names}"
+    else:
+        looked = ""
     raise BadInput(
-        f"{version} does not report the commit that it was built from{looked}; fetch tags with `git fetch --tags`, or name a "
-        "commit instead"
+        f"{version} does not report the commit that it was built from{looked}; fetch "
+        "tags with `git fetch --tags`, or name a commit instead"
     )
 
 
@@ -106,17 +149,23 @@ def load_project(path: Path) -> Project:
 
 
 def parse_project(path: str, text: str) -> Project:
-    """Return the project of a file's text. BadFiles with all its problems, in which `path` names the file."""
+    """Return the project of a file's text. BadFiles with all its problems, in which
+    `path` names the file.
+    """
     return content_of(parse_document(path, text, _EMPTY), Project)
 
 
 def shipped_projects() -> dict[str, Path]:
     """Return the files of the projects that come with the program by their names."""
-    return {path.stem: path for path in sorted((Path(str(files("triage"))) / "projects").glob("*.yaml"))}
+    return {
+        path.stem: path
+        for path in sorted((Path(str(files("triage"))) / "projects").glob("*.yaml"))
+    }
 
 
 def find_project(family: str, *folders: Path) -> Project:
-    """Return the project for a compiler family: of the first folder with a `triage.yaml` for it, else the shipped one.
+    """Return the project for a compiler family: of the first folder with a
+    `triage.yaml` for it, else the shipped one.
 
     Raises:
         BadInput: there is none.
@@ -128,8 +177,14 @@ def find_project(family: str, *folders: Path) -> Project:
             if project.compiler == family:
                 return project
     paths = " or ".join(str(folder / FILE) for folder in folders) or FILE
-    raise BadInput(f"no project file says where {family} compilers come from: write {paths} with `compiler: {family}`")
+    raise BadInput(
+        f"no project file says where {family} compilers come from: write {paths} with "
+        f"`compiler: {family}`"
+    )
 
 
 def _matches(path: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/") for pattern in patterns)
+    return any(
+        fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/")
+        for pattern in patterns
+    )

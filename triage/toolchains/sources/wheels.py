@@ -23,8 +23,20 @@ from triage.model.revision import Revision
 from triage.recipes.mapping import Text
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import PLAIN_WHEEL, folder_of, install, install_companion, is_intact
-from triage.toolchains.sources.base import Build, SourceContext, SourceSection, Tags, Url
+from triage.toolchains.install import (
+    PLAIN_WHEEL,
+    folder_of,
+    install,
+    install_companion,
+    is_intact,
+)
+from triage.toolchains.sources.base import (
+    Build,
+    SourceContext,
+    SourceSection,
+    Tags,
+    Url,
+)
 from triage.toolchains.web import without_password
 
 _SECONDS = 15.0  # of a download and an install
@@ -35,36 +47,69 @@ class ReleasesSection(SourceSection):
     """Releases of the package index."""
 
     of_wheels = True
-    tags: Tags = Field(description="Which tags mark a release's commit.", examples=["v{version}"])
+    tags: Tags = Field(
+        description="Which tags mark a release's commit.", examples=["v{version}"]
+    )
 
     def open(self, context: SourceContext) -> Wheels:
         index = Index(context.workspace)
-        return Wheels(context.workspace, context.distribution or "", self.tags, index, context.packaging)
+        return Wheels(
+            context.workspace,
+            context.distribution or "",
+            self.tags,
+            index,
+            context.packaging,
+        )
 
 
 class NightliesSection(SourceSection):
     """Nightly wheels."""
 
     of_wheels = True
-    find_links: Url | None = Field(default=None, alias="find-links", description="A page of links to wheels.")
-    index: Url | None = Field(default=None, description="A simple index that holds the wheels.")
-    distribution: Text | None = Field(default=None, description="The wheels' name where it differs from the releases'.")
-    tags: Tags = Field(default=(), description="Which tags mark a nightly's commit.", examples=["v{version}"])
+    find_links: Url | None = Field(
+        default=None, alias="find-links", description="A page of links to wheels."
+    )
+    index: Url | None = Field(
+        default=None, description="A simple index that holds the wheels."
+    )
+    distribution: Text | None = Field(
+        default=None,
+        description="The wheels' name where it differs from the releases'.",
+    )
+    tags: Tags = Field(
+        default=(),
+        description="Which tags mark a nightly's commit.",
+        examples=["v{version}"],
+    )
 
     @model_validator(mode="after")
     def _one_page(self) -> Self:
         if (self.find_links is None) == (self.index is None):
-            raise ValueError("nightlies come from one page: give either find-links (a page of links) or index.")
+            raise ValueError(
+                "nightlies come from one page: give either find-links (a page of "
+                "links) or index."
+            )
         return self
 
     def open(self, context: SourceContext) -> Wheels:
-        packaging = context.packaging if isinstance(context.packaging, Environment) else PLAIN_WHEEL
-        return replace(self.of(context.workspace, context.distribution), packaging=packaging)
+        packaging: Packaging = PLAIN_WHEEL
+        if isinstance(context.packaging, Environment):
+            packaging = context.packaging
+        return replace(
+            self.of(context.workspace, context.distribution), packaging=packaging
+        )
 
     def of(self, workspace: Workspace, distribution: str | None) -> Wheels:
         """Return the source for a project whose wheels have this name."""
-        index = Index(workspace, self.index or self.find_links or "", is_page=self.index is None, nightly=True)
-        return Wheels(workspace, self.distribution or distribution or "", self.tags, index)
+        index = Index(
+            workspace,
+            self.index or self.find_links or "",
+            is_page=self.index is None,
+            nightly=True,
+        )
+        return Wheels(
+            workspace, self.distribution or distribution or "", self.tags, index
+        )
 
 
 @dataclass(frozen=True)
@@ -81,10 +126,13 @@ class Wheels:
 
     @property
     def name(self) -> str:
-        return "nightlies" if self.index.nightly else "releases"
+        if self.index.nightly:
+            return "nightlies"
+        return "releases"
 
     def listed(self) -> Mapping[str, Release]:
-        """Return the wheels for this platform by version, oldest first, of releases only the stable ones.
+        """Return the wheels for this platform by version, oldest first, of releases
+        only the stable ones.
 
         EnvironmentFailure when they cannot be listed and never were.
         """
@@ -92,7 +140,9 @@ class Wheels:
         return {one.version: one for one in every if one.nightly or one.is_stable}
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return the wheels whose commit is in the range. That of a branch is placed where the branch left the timeline."""
+        """Return the wheels whose commit is in the range. That of a branch is placed
+        where the branch left the timeline.
+        """
         builds = []
         for version, release in self.listed().items():
             position = self._position(version, timeline)
@@ -100,10 +150,20 @@ class Wheels:
                 continue
             commit = timeline.commits[position.index]
             day = day_in(version) or release.date or commit.date[:10]
-            revision = Revision(version, position.sha or None, day, commit.subject if position.exact else None)
-            seconds = 0.0 if is_intact(folder_of(self.workspace.toolchains, release, self.packaging)) else _SECONDS
+            revision = Revision(
+                version,
+                position.sha or None,
+                day,
+                commit.subject if position.exact else None,
+            )
+            if is_intact(folder_of(self.workspace.toolchains, release, self.packaging)):
+                seconds = 0.0
+            else:
+                seconds = _SECONDS
             builds.append(Build(self.name, revision, position, seconds, version))
-        return sorted(builds, key=lambda build: (build.position.index, Version(build.item)))
+        return sorted(
+            builds, key=lambda build: (build.position.index, Version(build.item))
+        )
 
     def obtain(self, build: Build, package: str | None = None) -> Path:
         if package is not None:
@@ -111,32 +171,45 @@ class Wheels:
         release = self.listed().get(build.item)
         if release is None:
             raise Unobtainable(
-                f"{without_password(self.index.url)} lists no {self.distribution} {build.item} for this platform"
+                f"{without_password(self.index.url)} lists no {self.distribution} "
+                f"{build.item} for this platform"
             )
         return install(self.workspace, release, self.index.url, self.packaging)
 
     def _position(self, version: str, timeline: Timeline) -> CommitPosition | None:
-        """Return where a version lies by its tag, by the time in it or, not exactly, by the day in it."""
+        """Return where a version lies by its tag, by the time in it or, not exactly, by
+        the day in it.
+        """
         tags = tags_for(version, self.tags, timeline.tags)
         if len(set(tags.values())) == 1:
             with suppress(BadInput):  # it shares no history with the timeline
                 return timeline.place(next(iter(tags.values())))
             return None
         stamp, day = _STAMP.search(version), day_in(version)
-        if stamp and (index := _indices_by_time(timeline).get(stamp.group(1))) is not None:
-            return CommitPosition(index, timeline.commits[index].sha)
+        if stamp:
+            index = _indices_by_time(timeline).get(stamp.group(1))
+            if index is not None:
+                return CommitPosition(index, timeline.commits[index].sha)
         if day is not None:
-            with suppress(BadInput):  # a nightly is built from the newest commit at the beginning of its day, or an older one
-                return CommitPosition(timeline.newest_at(f"{day}T00:00:00+00:00"), "", exact=False)
+            # a nightly is built from the newest commit at the beginning of its day, or
+            # an older one
+            with suppress(BadInput):
+                return CommitPosition(
+                    timeline.newest_at(f"{day}T00:00:00+00:00"), "", exact=False
+                )
         return None
 
 
 @lru_cache(maxsize=2)
 def _indices_by_time(timeline: Timeline) -> Mapping[str, int]:
-    """Return the commits by their time in UTC, such as 20240716052845, which some versions of nightlies contain.
+    """Return the commits by their time in UTC, such as 20240716052845, which some
+    versions of nightlies contain.
 
     A merge queue makes several commits in one second, of which a time names none.
     """
-    times = [datetime.fromisoformat(commit.date).astimezone(UTC).strftime("%Y%m%d%H%M%S") for commit in timeline.commits]
+    times = [
+        datetime.fromisoformat(commit.date).astimezone(UTC).strftime("%Y%m%d%H%M%S")
+        for commit in timeline.commits
+    ]
     counts = Counter(times)
     return {time: index for index, time in enumerate(times) if counts[time] == 1}

@@ -16,26 +16,45 @@ _LIMIT = "iree-stream-affinity-solver-max-iterations"
 _SOLVER = LintRule(
     "solver-iterations",
     Severity.ERROR,
-    "The affinity solver needs more iterations than its limit. With --toolchain, the smallest sufficient limit is measured.",
+    (
+        "The affinity solver needs more iterations than its limit. With --toolchain, "
+        "the smallest sufficient limit is measured."
+    ),
 )
 _COMPILE_FAILURE = LintRule(
     "compile-failure",
     Severity.ERROR,
-    "With --toolchain: the program does not compile up to the phase where the solver is done.",
+    (
+        "With --toolchain: the program does not compile up to the phase where the "
+        "solver is done."
+    ),
 )
 
 
 class IreeLinter:
     """Checks programs before they are compiled."""
 
-    rules: Sequence[LintRule] = (*list(rules.CHECKS)[:8], _SOLVER, _COMPILE_FAILURE, *list(rules.CHECKS)[8:])
+    rules: Sequence[LintRule] = (
+        *list(rules.CHECKS)[:8],
+        _SOLVER,
+        _COMPILE_FAILURE,
+        *list(rules.CHECKS)[8:],
+    )
     """All rules, in documentation order."""
     target_of = staticmethod(target_of)
 
-    def check(self, module: Module, options: Sequence[str], backend: str | None, chip: str | None) -> ProgramFindings:
+    def check(
+        self,
+        module: Module,
+        options: Sequence[str],
+        backend: str | None,
+        chip: str | None,
+    ) -> ProgramFindings:
         """Apply all rules to a module that is compiled with these options."""
         program = LintProgram(module, options, backend, chip)
-        return ProgramFindings(rules.findings(program), rules.devices_of(program), rules.flags_for(program))
+        return ProgramFindings(
+            rules.findings(program), rules.devices_of(program), rules.flags_for(program)
+        )
 
     def graph(self, module: Module, options: Sequence[str]) -> str:
         """Return a module's devices and transfers as a Mermaid flowchart."""
@@ -49,6 +68,8 @@ class IreeLinter:
             option=f"--{_LIMIT}=" if _LIMIT in toolchain.capabilities.flags else None,
             phase="stream",
             # Other solvers of this phase have fixed limits.
-            failure_classes=frozenset({"affinity-non-convergence", "clone-to-consumers-non-convergence"}),
+            failure_classes=frozenset(
+                {"affinity-non-convergence", "clone-to-consumers-non-convergence"}
+            ),
             guess=max(1, rules.longest_chain(LintProgram(module))[0]),
         )

@@ -1,4 +1,6 @@
-"""A program as the lint rules see it: its tree, its target, and the device of each value."""
+"""A program as the lint rules see it: its tree, its target, and the device of each
+value.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ from typing import TypeVar
 import yaml
 from pydantic import TypeAdapter
 
-from triage.compilers.iree.devices import DeclaredDevices, declared_by, declared_in, devices_in
+from triage.compilers.iree.devices import (
+    DeclaredDevices,
+    declared_by,
+    declared_in,
+    devices_in,
+)
 from triage.mlir import Module, Operation, SourcePosition, Value
 from triage.mlir.tree import Region, arguments_of, array_elements, entries, free_values
 
@@ -36,7 +43,9 @@ class MissingTypes:
 
 @dataclass(frozen=True, slots=True)
 class LintWords:
-    """The operations, attributes and types that lint rules know; words.yaml describes each."""
+    """The operations, attributes and types that lint rules know; words.yaml describes
+    each.
+    """
 
     affinity: str
     placed_by: tuple[str, ...]
@@ -75,7 +84,9 @@ class Port:
 
 @dataclass(frozen=True)
 class LintProgram:
-    """A module with the options it is compiled with, and its backend and chip, if they are known."""
+    """A module with the options it is compiled with, and its backend and chip, if they
+    are known.
+    """
 
     module: Module
     options: Sequence[str] = ()
@@ -105,16 +116,33 @@ class LintProgram:
         """Every device reference in an attribute or a result type, in source order."""
         found: list[tuple[str, SourcePosition | None]] = []
         for operation in self.module.walk():
-            arguments = zip(array_elements(operation.attribute("arg_attrs")), arguments_of(operation), strict=False)
-            texts = [(text, value.position or operation.position) for text, value in arguments]
+            arguments = zip(
+                array_elements(operation.attribute("arg_attrs")),
+                arguments_of(operation),
+                strict=False,
+            )
+            texts = [
+                (text, value.position or operation.position)
+                for text, value in arguments
+            ]
             named = {**operation.properties, **operation.attributes}
-            texts += [(text, operation.position) for name, text in named.items() if name != "arg_attrs"]
+            texts += [
+                (text, operation.position)
+                for name, text in named.items()
+                if name != "arg_attrs"
+            ]
             texts += [(value.type, operation.position) for value in operation.results]
-            found += [(device, position) for text, position in texts for device in self.devices_in(text)]
+            found += [
+                (device, position)
+                for text, position in texts
+                for device in self.devices_in(text)
+            ]
         return found
 
     def devices_in(self, text: str) -> Iterator[str]:
-        """Yield the devices in the text of an attribute or type, also behind aliases."""
+        """Yield the devices in the text of an attribute or type, also behind
+        aliases.
+        """
         yield from devices_in(text)
         for alias in _ALIAS.findall(text) if "#" in text else ():
             yield from self.devices_in(self.module.aliases.get(alias, ""))
@@ -126,22 +154,38 @@ class LintProgram:
     @cached_property
     def ports(self) -> Mapping[Operation, Sequence[Port]]:
         """The arguments and the results of each function."""
-        found: dict[Operation, list[Port]] = {function: [] for function in self.functions}
+        found: dict[Operation, list[Port]] = {
+            function: [] for function in self.functions
+        }
         for function in self.functions:
             end = _last(function.regions[0])
-            sides = (("argument", "arg_attrs", arguments_of(function)), ("result", "res_attrs", end.operands))
+            sides = (
+                ("argument", "arg_attrs", arguments_of(function)),
+                ("result", "res_attrs", end.operands),
+            )
             for kind, attribute, values in sides:
-                texts = [*array_elements(function.attribute(attribute)), *[""] * len(values)]
+                texts = [
+                    *array_elements(function.attribute(attribute)),
+                    *[""] * len(values),
+                ]
                 for index, (value, text) in enumerate(zip(values, texts, strict=False)):
-                    position = (value.position if kind == "argument" else end.position) or function.position
+                    position = (
+                        value.position if kind == "argument" else end.position
+                    ) or function.position
                     device = self.device(entries(text[1:-1]).get(self.words.affinity))
                     found[function].append(Port(kind, index, value, device, position))
         return found
 
     @cached_property
     def operations(self) -> Sequence[Operation]:
-        """The operations of functions and their control flow, but not those on single elements."""
-        steps = (step for function in self.functions for step in steps_of(function.regions[0]))
+        """The operations of functions and their control flow, but not those on single
+        elements.
+        """
+        steps = (
+            step
+            for function in self.functions
+            for step in steps_of(function.regions[0])
+        )
         return [operation for operation, _ in steps if operation is not None]
 
     def uses(self, operation: Operation) -> list[Value]:
@@ -149,37 +193,67 @@ class LintProgram:
         return [value for value in free_values(operation) if is_tensor(value)]
 
     def only_carries(self, operation: Operation) -> bool:
-        """Return whether an operation only passes values on, so that their devices do not matter."""
-        return operation.name in self.words.carried or operation.name.partition(".")[0] in self.words.carried
+        """Return whether an operation only passes values on, so that their devices do
+        not matter.
+        """
+        return (
+            operation.name in self.words.carried
+            or operation.name.partition(".")[0] in self.words.carried
+        )
 
     def placed_on(self, operation: Operation) -> str | None:
         """Return the device that an operation's own attributes name."""
-        devices = (self.device(operation.attribute(name)) for name in self.words.placed_by)
+        devices = (
+            self.device(operation.attribute(name)) for name in self.words.placed_by
+        )
         return next(filter(None, devices), None)
 
     @cached_property
     def placed(self) -> Mapping[Value, str]:
-        """The device of each value that the program places, or that is computed from values on a single device."""
+        """The device of each value that the program places, or that is computed from
+        values on a single device.
+        """
         words = self.words
         found: dict[Value, str] = {}
-        symbols = (operation for operation in self.module.body.operations if operation.symbol)
+        symbols = (
+            operation for operation in self.module.body.operations if operation.symbol
+        )
         places = {operation.symbol: self.placed_on(operation) for operation in symbols}
         for function in self.functions if self.references else ():
-            found |= {port.value: port.device for port in self.ports[function] if port.kind == "argument" and port.device}
+            found |= {
+                port.value: port.device
+                for port in self.ports[function]
+                if port.kind == "argument" and port.device
+            }
             passed_on: dict[Value, set[str | None]] = {}
             for operation, pairs in steps_of(function.regions[0]):
                 for source, target in pairs:
                     devices = passed_on.setdefault(target, set())
                     devices.add(found.get(source))
                     found.pop(target, None)
-                    found |= {target: device} if (device := _only(devices)) else {}
-                device = self.placed_on(operation) if operation else None
-                if operation is None or (operation.name in words.passes_on and device is None):
+                    device = _only(devices)
+                    if device:
+                        found |= {target: device}
+                if operation:
+                    device = self.placed_on(operation)
+                else:
+                    device = None
+                if operation is None or (
+                    operation.name in words.passes_on and device is None
+                ):
                     continue
                 if device is None and operation.name in words.loads:
-                    device = places.get((operation.attribute("global") or "").lstrip("@").strip('"'))
+                    device = places.get(
+                        (operation.attribute("global") or "").lstrip("@").strip('"')
+                    )
                 if device is None and not self.only_carries(operation):
-                    device = _only({found[value] for value in self.uses(operation) if value in found})
+                    device = _only(
+                        {
+                            found[value]
+                            for value in self.uses(operation)
+                            if value in found
+                        }
+                    )
                 found |= {value: device for value in operation.results if device}
         return found
 
@@ -190,7 +264,11 @@ class LintProgram:
         for operation in self.operations:
             if not self.only_carries(operation):
                 values = self.uses(operation)
-                devices = {self.placed[value] for value in (*values, *operation.results) if value in self.placed}
+                devices = {
+                    self.placed[value]
+                    for value in (*values, *operation.results)
+                    if value in self.placed
+                }
                 for value in values:
                     if value not in self.placed:
                         found.setdefault(value, set()).update(devices)
@@ -201,7 +279,9 @@ D = TypeVar("D", str, str | None)
 
 
 def _only(devices: set[D]) -> D | None:
-    return next(iter(devices)) if len(devices) == 1 else None
+    if len(devices) == 1:
+        return next(iter(devices))
+    return None
 
 
 def is_tensor(value: Value) -> bool:
@@ -214,20 +294,36 @@ def is_control_flow(operation: Operation) -> bool:
     return operation.name.startswith("scf.")
 
 
-def steps_of(body: Region) -> Iterator[tuple[Operation | None, list[tuple[Value, Value]]]]:
-    """Yield a function's operations in program order, those in control flow first, but not those on single elements.
+def steps_of(
+    body: Region,
+) -> Iterator[tuple[Operation | None, list[tuple[Value, Value]]]]:
+    """Yield a function's operations in program order, those in control flow first, but
+    not those on single elements.
 
-    With each come the tensors (source, target) that it passes on: those of a barrier, the values of each branch, a loop's
-    initial and final values. Before the body of a loop, the tensors that enter it come without an operation.
+    With each come the tensors (source, target) that it passes on: those of a barrier,
+    the values of each branch, a loop's initial and final values. Before the body of a
+    loop, the tensors that enter it come without an operation.
     """
-    for operation in (operation for block in body.blocks for operation in block.operations):
+    for operation in (
+        operation for block in body.blocks for operation in block.operations
+    ):
         # A loop that does not run returns what it got.
         is_same = operation.name == _FOR or operation.name in lint_words().passes_on
-        passed = _pairs(operation.operands, operation.results) if is_same else []
-        regions = [region for region in operation.regions if region.blocks] if is_control_flow(operation) else []
+        if is_same:
+            passed = _pairs(operation.operands, operation.results)
+        else:
+            passed = []
+        if is_control_flow(operation):
+            regions = [region for region in operation.regions if region.blocks]
+        else:
+            regions = []
         for index, region in enumerate(regions):
-            # The condition of a while loop hands its values to the body and to the results.
-            sources = operation.operands if index == 0 else _last(regions[0]).operands
+            # The condition of a while loop hands its values to the body and to the
+            # results.
+            if index == 0:
+                sources = operation.operands
+            else:
+                sources = _last(regions[0]).operands
             yield None, _pairs(sources, region.blocks[0].arguments)
             yield from steps_of(region)
             if index == 0 or operation.name != _WHILE:
@@ -239,7 +335,11 @@ def _last(body: Region) -> Operation:
     return body.blocks[-1].operations[-1]
 
 
-def _pairs(sources: Sequence[Value], targets: Sequence[Value]) -> list[tuple[Value, Value]]:
-    """Match values from the last on: bounds and conditions come before the values that control flow carries."""
+def _pairs(
+    sources: Sequence[Value], targets: Sequence[Value]
+) -> list[tuple[Value, Value]]:
+    """Match values from the last on: bounds and conditions come before the values that
+    control flow carries.
+    """
     pairs = zip(reversed(sources), reversed(targets), strict=False)
     return [(source, target) for source, target in pairs if is_tensor(source)]

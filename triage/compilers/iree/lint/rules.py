@@ -1,6 +1,8 @@
-"""The lint rules: devices, affinities, chains of in-place operations, shapes and element types.
+"""The lint rules: devices, affinities, chains of in-place operations, shapes and
+element types.
 
-The longer a chain, the more iterations the affinity solver needs. Only a compile shows how many.
+The longer a chain, the more iterations the affinity solver needs. Only a compile shows
+how many.
 """
 
 from __future__ import annotations
@@ -22,16 +24,25 @@ _NEAR = 4  # operations between two reshapes
 _COLLAPSE, _EXPAND = "tensor.collapse_shape", "tensor.expand_shape"
 _GENERIC = "linalg.generic"
 _VECTOR = re.compile(r"vector<(\d{1,18}(?:x\d{1,18})*)x[a-z]+\w*>")
-_ELEMENT = re.compile(r"(?:tensor|vector)<(?:[\d?x]*x)?(complex<\w+>|[a-z]\w*)|^(complex<\w+>|[a-z]\w*)$")
+_ELEMENT = re.compile(
+    r"(?:tensor|vector)<(?:[\d?x]*x)?(complex<\w+>|[a-z]\w*)|^(complex<\w+>|[a-z]\w*)$"
+)
 
-Found = Iterator[tuple[str, SourcePosition | None] | tuple[str, SourcePosition | None, Severity]]
+Found = Iterator[
+    tuple[str, SourcePosition | None] | tuple[str, SourcePosition | None, Severity]
+]
 """A message and its position, with a severity that differs from the rule's."""
 
 
 def findings(program: LintProgram) -> tuple[LintFinding, ...]:
     """Apply all rules to a program."""
     return tuple(
-        LintFinding(rule.name, severity[0] if severity else rule.severity, text, position=position)
+        LintFinding(
+            rule.name,
+            severity[0] if severity else rule.severity,
+            text,
+            position=position,
+        )
         for rule, check in CHECKS.items()
         for text, position, *severity in check(program)
     )
@@ -39,19 +50,35 @@ def findings(program: LintProgram) -> tuple[LintFinding, ...]:
 
 def devices_of(program: LintProgram) -> tuple[ProgramDevice, ...]:
     """Return all devices that are declared or referenced, declared ones first."""
-    declared = program.declared.devices if program.declared else {}
+    if program.declared:
+        declared = program.declared.devices
+    else:
+        declared = {}
     counts = Counter(name for name, _ in program.references)
     first = dict(reversed(program.references))
     names = dict.fromkeys([*declared, *sorted(counts, key=device_order)])
-    return tuple(ProgramDevice(name, declared.get(name), counts[name], position=first.get(name)) for name in names)
+    return tuple(
+        ProgramDevice(name, declared.get(name), counts[name], position=first.get(name))
+        for name in names
+    )
 
 
 def flags_for(program: LintProgram) -> tuple[str, ...]:
-    """Return the options that declare all devices; nothing if all are declared, or if the module declares any itself."""
+    """Return the options that declare all devices; nothing if all are declared, or if
+    the module declares any itself.
+    """
     devices = devices_of(program)
-    wanted = [device.name for device in devices if device.references or (device.declared or "").startswith("-")]
+    wanted = [
+        device.name
+        for device in devices
+        if device.references or (device.declared or "").startswith("-")
+    ]
     rejected = program.declared is not None and program.declared.problem is not None
-    if not wanted or program.declares or (all(device.declared for device in devices) and not rejected):
+    if (
+        not wanted
+        or program.declares
+        or (all(device.declared for device in devices) and not rejected)
+    ):
         return ()
     return declaring(sorted(wanted, key=device_order), program.backend, program.options)
 
@@ -60,44 +87,86 @@ def undeclared(program: LintProgram) -> Found:
     """A device that the program uses but nothing declares."""
     missing = [device for device in devices_of(program) if device.declared is None]
     flags = [flag for flag in flags_for(program) if flag not in program.options]
-    hint = f"; add `{' '.join(flags)}`" if 0 < len(flags) <= _MAX_FLAGS else ""
+    if 0 < len(flags) <= _MAX_FLAGS:
+        hint = f"; add `{' '.join(flags)}`"
+    else:
+        hint = ""
     if program.declared is None:
         if missing:
             names = ", ".join(f"@{device.name}" for device in missing)
-            yield f"the program uses {names}, but no flag declares devices{hint}", missing[0].position, Severity.WARNING
+            yield (
+                f"the program uses {names}, but no flag declares devices{hint}",
+                missing[0].position,
+                Severity.WARNING,
+            )
         return
     if program.declared.problem:
         return
     known = program.declared.devices
-    declared = f"declared: {', '.join(f'@{name}' for name in known)}" if known else "no device is declared"
+    if known:
+        declared = f"declared: {', '.join(f'@{name}' for name in known)}"
+    else:
+        declared = "no device is declared"
     for device in missing:
-        count = "once" if device.references == 1 else f"{device.references} times"
+        if device.references == 1:
+            count = "once"
+        else:
+            count = f"{device.references} times"
         text = f"@{device.name} is used {count} but not declared ({declared})"
         position = position_of(device.name)
-        if position is not None and any(f"[{position}]" in option for option in known.values()):
-            text += "; unnamed devices are numbered by position, not by the number in brackets"
+        if position is not None and any(
+            f"[{position}]" in option for option in known.values()
+        ):
+            text += (
+                "; unnamed devices are numbered by position, not by the number in "
+                "brackets"
+            )
         if program.declared.sole:
-            text += f"; remove `{program.declared.sole}`, which disables flags that declare devices"
+            text += (
+                f"; remove `{program.declared.sole}`, which disables flags that "
+                "declare devices"
+            )
         yield text + hint, device.position
 
 
 def unused(program: LintProgram) -> Found:
     """A device that is declared but never used."""
     devices = devices_of(program)
-    needed = range(1, max((position_of(device.name) or 0 for device in devices if device.references), default=0))
-    for device in devices[1:]:  # the first one is the default for values without an affinity
-        if device.declared and not device.references and position_of(device.name) not in needed:
-            yield f"@{device.name} is declared by `{device.declared}` but not used", None
+    needed = range(
+        1,
+        max(
+            (position_of(device.name) or 0 for device in devices if device.references),
+            default=0,
+        ),
+    )
+    # the first one is the default for values without an affinity
+    for device in devices[1:]:
+        if (
+            device.declared
+            and not device.references
+            and position_of(device.name) not in needed
+        ):
+            yield (
+                f"@{device.name} is declared by `{device.declared}` but not used",
+                None,
+            )
 
 
 def gaps(program: LintProgram) -> Found:
     """A numbered device below the highest one that is never used."""
-    first_uses = {position_of(name): source for name, source in reversed(program.references)}
+    first_uses = {
+        position_of(name): source for name, source in reversed(program.references)
+    }
     used = sorted(position for position in first_uses if position is not None)
-    holes = [position for position in range(1, max(used, default=0)) if position not in used]
+    holes = [
+        position for position in range(1, max(used, default=0)) if position not in used
+    ]
     if holes:
         listed = ", ".join(f"@__device_{position}" for position in holes)
-        text = f"the program uses @__device_{used[-1]} but not {listed}; flags count positions, so declare these devices too"
+        text = (
+            f"the program uses @__device_{used[-1]} but not {listed}; flags count "
+            "positions, so declare these devices too"
+        )
         yield text, first_uses[used[-1]]
 
 
@@ -110,17 +179,37 @@ def rejected(program: LintProgram) -> Found:
 def missing(program: LintProgram) -> Found:
     """An argument or result without an affinity in a function where others have one."""
     for function, ports in program.ports.items():
-        if function.attribute("sym_visibility") == '"private"' or not any(port.device for port in ports):
+        if function.attribute("sym_visibility") == '"private"' or not any(
+            port.device for port in ports
+        ):
             continue
-        for port in (each for each in ports if each.device is None and is_tensor(each.value)):
+        for port in (
+            each for each in ports if each.device is None and is_tensor(each.value)
+        ):
             if port.kind == "argument":
                 devices, verb = program.used_on.get(port.value, set()), "used"
             else:
-                devices, verb = {program.placed[port.value]} if port.value in program.placed else set(), "computed"
-            where = f"; it is {verb} on {_names(devices)}" if devices else ""
-            text = f"{port.kind} {port.index} of @{function.symbol} has no affinity but others have{where}"
+                if port.value in program.placed:
+                    devices = {program.placed[port.value]}
+                else:
+                    devices = set()
+                verb = "computed"
+            if devices:
+                where = f"; it is {verb} on {_names(devices)}"
+            else:
+                where = ""
+            text = (
+                f"{port.kind} {port.index} of @{function.symbol} has no affinity but "
+                f"others have{where}"
+            )
             # A value that belongs on the first device ends up there anyway.
-            yield text, port.position, Severity.WARNING if devices - {_first_device(program)} else Severity.ADVICE
+            yield (
+                text,
+                port.position,
+                Severity.WARNING
+                if devices - {_first_device(program)}
+                else Severity.ADVICE,
+            )
 
 
 def redundant(program: LintProgram) -> Found:
@@ -128,40 +217,76 @@ def redundant(program: LintProgram) -> Found:
     for operation in program.operations:
         if operation.name in program.words.transfers and operation.operands:
             device = program.placed.get(operation.operands[0])
-            if device is not None and device == program.placed.get(operation.results[0]):
-                yield f"this transfer has no effect: the value is already on @{device}", operation.position
+            if device is not None and device == program.placed.get(
+                operation.results[0]
+            ):
+                yield (
+                    f"this transfer has no effect: the value is already on @{device}",
+                    operation.position,
+                )
 
 
 def mixed(program: LintProgram) -> Found:
-    """Operands on different devices, or a result on the wrong device, without a transfer."""
+    """Operands on different devices, or a result on the wrong device, without a
+    transfer.
+    """
     for operation in program.operations:
-        devices = {program.placed[value] for value in program.uses(operation) if value in program.placed}
+        devices = {
+            program.placed[value]
+            for value in program.uses(operation)
+            if value in program.placed
+        }
         if len(devices) > 1 and not program.only_carries(operation):
-            text = f"{operation.name} reads values on {_names(devices)} without a transfer to one device"
+            text = (
+                f"{operation.name} reads values on {_names(devices)} without a "
+                "transfer to one device"
+            )
             yield text, operation.position
     for function, ports in program.ports.items():
         for port in ports:
             actual = program.placed.get(port.value)
-            if port.kind == "result" and port.device and actual and actual != port.device:
-                text = f"result {port.index} of @{function.symbol} belongs on @{port.device} but is on @{actual}"
+            if (
+                port.kind == "result"
+                and port.device
+                and actual
+                and actual != port.device
+            ):
+                text = (
+                    f"result {port.index} of @{function.symbol} belongs on "
+                    f"@{port.device} but is on @{actual}"
+                )
                 yield f"{text}, without a transfer", port.position
 
 
 def unplaced(program: LintProgram) -> Found:
     """A constant tensor without an affinity that is used beyond the first device."""
     words, module = program.words, program.module.body.operations
-    mutable = {f"@{operation.symbol}" for operation in module if operation.attribute("is_mutable") is not None}
+    mutable = {
+        f"@{operation.symbol}"
+        for operation in module
+        if operation.attribute("is_mutable") is not None
+    }
     for operation in program.operations if program.placed else ():
-        is_load = operation.name in words.loads and operation.attribute("global") not in mutable
-        for value in operation.results if is_load or operation.name in words.constants else ():
+        is_load = (
+            operation.name in words.loads
+            and operation.attribute("global") not in mutable
+        )
+        for value in (
+            operation.results if is_load or operation.name in words.constants else ()
+        ):
             devices = program.used_on.get(value, set())
             if value not in program.placed and devices - {_first_device(program)}:
-                text = f"a constant without an affinity is used on {_names(devices)}; each device needs a copy"
+                text = (
+                    f"a constant without an affinity is used on {_names(devices)}; "
+                    "each device needs a copy"
+                )
                 yield text, operation.position
 
 
 def _first_device(program: LintProgram) -> str:
-    return next(iter(program.declared.devices), "__device_0") if program.declared else "__device_0"
+    if program.declared:
+        return next(iter(program.declared.devices), "__device_0")
+    return "__device_0"
 
 
 def _names(devices: Collection[str]) -> str:
@@ -169,21 +294,42 @@ def _names(devices: Collection[str]) -> str:
 
 
 def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
-    """Return the length of the longest chain of in-place operations, and the position of the last of them."""
+    """Return the length of the longest chain of in-place operations, and the position
+    of the last of them.
+    """
     words, longest, end = program.words, 0, None
     growing = {*LOOPS, *words.passes_on, *words.stores, *words.updates}
     for function in program.functions:
         lengths: dict[Value | str, int] = {}
-        """Value -> the longest chain to it; a global is known by its name, and its chain ends with the function."""
+        """Value -> the longest chain to it; a global is known by its name, and its
+        chain ends with the function.
+        """
         for operation, passed in steps_of(function.regions[0]):
             pairs: list[tuple[Value | str, Value | str]] = [*passed]
-            if operation is not None and (name := operation.attribute("global")):
-                pairs += [(source, name) for source in operation.operands[:1] if operation.name in words.stores]
-                pairs += [(name, target) for target in operation.results[:1] if operation.name in words.loads]
-            if operation is not None and (index := words.updates.get(operation.name)) is not None:
-                pairs += [(operation.operands[index], target) for target in operation.results]
+            if operation is not None:
+                name = operation.attribute("global")
+                if name:
+                    pairs += [
+                        (source, name)
+                        for source in operation.operands[:1]
+                        if operation.name in words.stores
+                    ]
+                    pairs += [
+                        (name, target)
+                        for target in operation.results[:1]
+                        if operation.name in words.loads
+                    ]
+            if operation is not None:
+                index = words.updates.get(operation.name)
+                if index is not None:
+                    pairs += [
+                        (operation.operands[index], target)
+                        for target in operation.results
+                    ]
             for source, target in pairs:
-                length = lengths.get(source, 0) + (operation is not None and operation.name in growing)
+                length = lengths.get(source, 0) + (
+                    operation is not None and operation.name in growing
+                )
                 lengths[target] = max(lengths.get(target, 0), length)
                 if operation is not None and length > longest:
                     longest, end = length, operation.position
@@ -193,23 +339,55 @@ def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
 def long_chains(program: LintProgram) -> Found:
     """More than 32 in-place operations in a row."""
     length, end = longest_chain(program)
-    if length > _MAX_CHAIN:  # advice: the shape of a program does not determine the number of iterations
-        text = f"this is the last of {length} in-place operations in a row; the affinity solver walks the whole chain"
-        yield f"{text} and gives up after a number of iterations that differs between releases", end
+    # advice: the shape of a program does not determine the number of iterations
+    if length > _MAX_CHAIN:
+        text = (
+            f"this is the last of {length} in-place operations in a row; the affinity "
+            "solver walks the whole chain"
+        )
+        yield (
+            (
+                f"{text} and gives up after a number of iterations that differs "
+                "between releases"
+            ),
+            end,
+        )
 
 
 def undone(program: LintProgram) -> Found:
-    """A collapse_shape and an expand_shape that undo each other, with nothing but elementwise operations in between."""
-    producers = {value: operation for operation in program.operations for value in operation.results}
+    """A collapse_shape and an expand_shape that undo each other, with nothing but
+    elementwise operations in between.
+    """
+    producers = {
+        value: operation
+        for operation in program.operations
+        for value in operation.results
+    }
     for operation in program.operations:
-        first = _undone_by(program, operation, producers) if operation.name in (_COLLAPSE, _EXPAND) else None
+        if operation.name in (_COLLAPSE, _EXPAND):
+            first = _undone_by(program, operation, producers)
+        else:
+            first = None
         if first is not None:
-            text = f"this {operation.name} undoes the {first.name} of line {first.line}; releases differ in what they fuse"
-            yield f"{text} across such a pair. Compute on one of the two shapes if the model allows it", operation.position
+            text = (
+                f"this {operation.name} undoes the {first.name} of line {first.line}; "
+                "releases differ in what they fuse"
+            )
+            yield (
+                (
+                    f"{text} across such a pair. Compute on one of the two shapes if "
+                    "the model allows it"
+                ),
+                operation.position,
+            )
 
 
-def _undone_by(program: LintProgram, operation: Operation, producers: Mapping[Value, Operation]) -> Operation | None:
-    """Return the opposite reshape that this one undoes, with at most a few elementwise operations in between."""
+def _undone_by(
+    program: LintProgram, operation: Operation, producers: Mapping[Value, Operation]
+) -> Operation | None:
+    """Return the opposite reshape that this one undoes, with at most a few elementwise
+    operations in between.
+    """
     value = operation.operands[0]
     for _ in range(_NEAR + 1):
         if value not in producers:
@@ -217,12 +395,24 @@ def _undone_by(program: LintProgram, operation: Operation, producers: Mapping[Va
         source = producers[value]
         if source.name in (_COLLAPSE, _EXPAND) and source.name != operation.name:
             same_type = source.operands[0].type == operation.results[0].type
-            return source if same_type and source.attribute("reassociation") == operation.attribute("reassociation") else None
-        is_elementwise = source.name.startswith(("arith.", "math.", "linalg.elementwise"))
+            if same_type and source.attribute("reassociation") == operation.attribute(
+                "reassociation"
+            ):
+                return source
+            return None
+        is_elementwise = source.name.startswith(
+            ("arith.", "math.", "linalg.elementwise")
+        )
         if not is_elementwise and (source.name != _GENERIC or _has_reduction(source)):
             return None
-        used = [each for each in program.uses(source) if each.type == value.type and each in producers]
-        value = next((each for each in used if producers[each].name != "tensor.empty"), value)
+        used = [
+            each
+            for each in program.uses(source)
+            if each.type == value.type and each in producers
+        ]
+        value = next(
+            (each for each in used if producers[each].name != "tensor.empty"), value
+        )
     return None
 
 
@@ -231,38 +421,69 @@ def _has_reduction(operation: Operation) -> bool:
 
 
 def dynamic(program: LintProgram) -> Found:
-    """An attention, contraction, convolution or padding with an unknown dimension, on a GPU."""
+    """An attention, contraction, convolution or padding with an unknown dimension, on a
+    GPU.
+    """
     for operation in program.module.walk() if is_gpu(program.backend) else ():
-        is_contraction = operation.name == _GENERIC and _has_reduction(operation) and len(program.uses(operation)) > 2
+        is_contraction = (
+            operation.name == _GENERIC
+            and _has_reduction(operation)
+            and len(program.uses(operation)) > 2
+        )
         if is_contraction or operation.name in program.words.tiled:
             types = [value.type for value in (*operation.operands, *operation.results)]
             # Also of batches and rows: all affect padding and tile sizes.
-            if unknown := [type_ for type_ in types if type_.startswith("tensor<") and "?" in type_]:
-                text = f"{operation.name} uses {unknown[0]}, which has an unknown dimension; tile sizes and padding are chosen"
-                advice = "Compile the model with static shapes to see whether that matters"
+            unknown = [
+                type_ for type_ in types if type_.startswith("tensor<") and "?" in type_
+            ]
+            if unknown:
+                text = (
+                    f"{operation.name} uses {unknown[0]}, which has an unknown "
+                    "dimension; tile sizes and padding are chosen"
+                )
+                advice = (
+                    "Compile the model with static shapes to see whether that matters"
+                )
                 yield f"{text} without it. {advice}", operation.position
 
 
 def large(program: LintProgram) -> Found:
     """A vector of more than 2048 elements in the program."""
-    first = {value.type: operation for operation in reversed([*program.module.walk()]) for value in operation.results}
+    first = {
+        value.type: operation
+        for operation in reversed([*program.module.walk()])
+        for value in operation.results
+    }
     for type_, operation in first.items():
         matched = _VECTOR.match(type_)
-        count = prod(map(int, matched[1].split("x"))) if matched else 0
+        if matched:
+            count = prod(map(int, matched[1].split("x")))
+        else:
+            count = 0
         if count > _MAX_ELEMENTS:
-            text = f"{type_} has {count} elements; code generators unroll vectors and reject or spill large ones"
+            text = (
+                f"{type_} has {count} elements; code generators unroll vectors and "
+                "reject or spill large ones"
+            )
             yield text, operation.position
 
 
 def missing_types(program: LintProgram) -> Found:
     """An element type that the backend or the chip is known to lack."""
     for missing in program.words.missing_types:
-        if program.backend not in missing.backends or (missing.unless and missing.unless not in program.options):
+        if program.backend not in missing.backends or (
+            missing.unless and missing.unless not in program.options
+        ):
             continue
-        if missing.chips and (program.chip is None or not missing.chips.fullmatch(program.chip)):
+        if missing.chips and (
+            program.chip is None or not missing.chips.fullmatch(program.chip)
+        ):
             continue
         used = _element_types(program, interface=missing.interface)
-        target = f"{program.backend} {program.chip}" if missing.chips else program.backend
+        if missing.chips:
+            target = f"{program.backend} {program.chip}"
+        else:
+            target = program.backend
         for name in sorted(missing.types & used.keys()):
             yield f"{name} on {target}: {missing.why}", used[name]
 
@@ -272,19 +493,42 @@ def demoted(program: LintProgram) -> Found:
     used = _element_types(program, interface=False)
     for name, option in program.words.demoted.items():
         if name in used and option not in program.options:
-            yield f"{name} is computed in a narrower type, which changes results; pass `{option}` to keep it", used[name]
+            yield (
+                (
+                    f"{name} is computed in a narrower type, which changes results; "
+                    f"pass `{option}` to keep it"
+                ),
+                used[name],
+            )
 
 
-def _element_types(program: LintProgram, *, interface: bool) -> dict[str, SourcePosition | None]:
-    """Map each element type to its first use, in arguments and results of functions or also of operations."""
-    ports = [port for function in program.functions for port in program.ports.get(function, ())]
-    types = [(port.value.type, port.position) for port in ports if interface or port.kind == "argument"]
+def _element_types(
+    program: LintProgram, *, interface: bool
+) -> dict[str, SourcePosition | None]:
+    """Map each element type to its first use, in arguments and results of functions or
+    also of operations.
+    """
+    ports = [
+        port
+        for function in program.functions
+        for port in program.ports.get(function, ())
+    ]
+    types = [
+        (port.value.type, port.position)
+        for port in ports
+        if interface or port.kind == "argument"
+    ]
     if not interface:
-        types += [(value.type, operation.position) for operation in program.module.walk() for value in operation.results]
+        types += [
+            (value.type, operation.position)
+            for operation in program.module.walk()
+            for value in operation.results
+        ]
     first = dict(reversed(types))
     found: dict[str, SourcePosition | None] = {}
     for text in dict.fromkeys(text for text, _ in types):
-        if matched := _ELEMENT.match(text):
+        matched = _ELEMENT.match(text)
+        if matched:
             found.setdefault(matched[1] or matched[2], first[text])
     return found
 

@@ -1,1 +1,3 @@
-"""Run as a program by the Python that a Triton wheel is for, with the standard library and nothing else of triage."""
+"""Run as a program by the Python that a Triton wheel is for, with the standard library
+and nothing else of triage.
+"""

@@ -1,11 +1,13 @@
-"""Compiles one kernel ahead of time with the Triton that the folder TRIAGE_TRITON holds.
+"""Compiles one kernel ahead of time with the Triton that the folder TRIAGE_TRITON
+holds.
 
 worker --spec JSON [--phase STAGE] SOURCE -o OUTPUT
 
-SOURCE is a file with a kernel, or IR that this release wrote (.ttir, .ttgir). Lines on stdout that begin with `triage: `
-are JSON: {"stage": name} as each stage begins, {"metrics": {...}} at the end, {"refused": {...}} with the line of the kernel
-and the names in it that the language refuses. Exit 0: compiled, and OUTPUT holds what the
-last stage made. Otherwise what Triton printed, or one line, is on stderr.
+SOURCE is a file with a kernel, or IR that this release wrote (.ttir, .ttgir). Lines on
+stdout that begin with `triage: ` are JSON: {"stage": name} as each stage begins,
+{"metrics": {...}} at the end, {"refused": {...}} with the line of the kernel and the
+names in it that the language refuses. Exit 0: compiled, and OUTPUT holds what the last
+stage made. Otherwise what Triton printed, or one line, is on stderr.
 """
 
 from __future__ import annotations
@@ -52,27 +54,40 @@ def main() -> int:
 
 
 def _explain(error: BaseException) -> None:
-    """Print an error of the compiler with its traceback, and an error of the kernel's language as the message of the
-    innermost call that failed.
+    """Print an error of the compiler with its traceback, and an error of the kernel's
+    language as the message of the innermost call that failed.
     """
     from triton.compiler.errors import CompilationError
 
-    if isinstance(error, AttributeError) and "module 'triton" in str(error):  # found missing before the kernel is read
+    # found missing before the kernel is read
+    if isinstance(error, AttributeError) and "module 'triton" in str(error):
         message = repr(error)
     elif not isinstance(error, CompilationError):
         traceback.print_exception(type(error), error, error.__traceback__)
         return
     else:
         if error.node is not None:
-            place = error.node.iter if isinstance(error.node, ast.For) else error.node
-            names = sorted({node.id for node in ast.walk(place) if isinstance(node, ast.Name)})
-            print_report({"refused": {"line": getattr(error.node, "lineno", 0), "names": names}})
+            if isinstance(error.node, ast.For):
+                place = error.node.iter
+            else:
+                place = error.node
+            names = sorted(
+                {node.id for node in ast.walk(place) if isinstance(node, ast.Name)}
+            )
+            print_report(
+                {"refused": {"line": getattr(error.node, "lineno", 0), "names": names}}
+            )
         while isinstance(error.__cause__, CompilationError):
             error = error.__cause__
         print(error, file=sys.stderr)
         lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
         # Some releases put what went wrong into the text, others leave it to the cause.
-        message = repr(error.__cause__) if error.__cause__ is not None else lines[-1] if lines else type(error).__name__
+        if error.__cause__ is not None:
+            message = repr(error.__cause__)
+        elif lines:
+            message = lines[-1]
+        else:
+            message = type(error).__name__
     print(f"error: the kernel's language refuses it: {message}", file=sys.stderr)
 
 

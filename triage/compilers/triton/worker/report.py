@@ -1,4 +1,6 @@
-"""The report of a compile: each stage as it begins, the product of the last one, and metrics."""
+"""The report of a compile: each stage as it begins, the product of the last one, and
+metrics.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 Stage = Callable[..., Any]
-# Older wheels lack the linker for this stage, so releases are compared by the product of the stage before it.
+# Older wheels lack the linker for this stage, so releases are compared by the product
+# of the stage before it.
 _LINKED = "hsaco"
 
 
@@ -23,7 +26,9 @@ class Unsupported(Exception):
 
 
 class Mistaken(Exception):
-    """The recipe does not fit its kernel on any release; the message names the mismatch."""
+    """The recipe does not fit its kernel on any release; the message names the
+    mismatch.
+    """
 
 
 class KernelReport:
@@ -36,13 +41,17 @@ class KernelReport:
         self._metrics: dict[str, float] = {}
 
     def watch(self, stages: dict[str, Stage], last: str | None = None) -> None:
-        """Announce every stage, and end the compile after the phase, or after `last` when there is no phase."""
+        """Announce every stage, and end the compile after the phase, or after `last`
+        when there is no phase.
+        """
         names = list(stages)
         if self._phase is not None and self._phase not in names:
             raise Unsupported(f"stage {self._phase}; there is: {', '.join(names)}")
         end = self._phase or last or names[-1]
         if last in names and names.index(end) > names.index(last):
-            raise Unsupported(f"linker for the stage {end}: the wheel does not bring it")
+            raise Unsupported(
+                f"linker for the stage {end}: the wheel does not bring it"
+            )
         for name in names:
             stages[name] = self._watched(name, stages[name], ends=name == end)
 
@@ -54,17 +63,26 @@ class KernelReport:
     def write(self, output: Path) -> None:
         """Write the product to a file and print the metrics."""
         product = self._product
-        output.write_bytes(product if isinstance(product, bytes) else str(product).encode())
+        output.write_bytes(
+            product if isinstance(product, bytes) else str(product).encode()
+        )
         print_report({"metrics": self._metrics})
 
     def within(self, shared_limit: int | None) -> int:
-        """Return the exit status: 1 when the kernel needs more shared memory than the chip has, so that a launch would fail."""
+        """Return the exit status: 1 when the kernel needs more shared memory than the
+        chip has, so that a launch would fail.
+        """
         used = self._metrics.get("shared_bytes")
         if used is None or shared_limit is None or used <= shared_limit:
             return 0
         print_report({"stage": "llir"})  # the stage that allocates shared memory
-        message = f"out of resource: shared memory, Required: {used:.0f}, Hardware limit: {shared_limit}."
-        print(f"{message} Reducing block sizes or `num_stages` may help.", file=sys.stderr)
+        message = (
+            f"out of resource: shared memory, Required: {used:.0f}, Hardware limit: "
+            f"{shared_limit}."
+        )
+        print(
+            f"{message} Reducing block sizes or `num_stages` may help.", file=sys.stderr
+        )
         return 1
 
     def _watched(self, name: str, make: Stage, *, ends: bool) -> Stage:
@@ -72,14 +90,19 @@ class KernelReport:
             print_report({"stage": name})
             product = make(source, *metadata)
             if name == "llir":
-                shared = metadata[0].get("shared") if metadata else _shared_of(source)
+                if metadata:
+                    shared = metadata[0].get("shared")
+                else:
+                    shared = _shared_of(source)
                 if shared is not None:
                     self._metrics["shared_bytes"] = int(shared)
             elif name in ("cubin", _LINKED):
                 self._metrics["binary_bytes"] = len(product)
             elif name == "amdgcn":
                 self._find(str(product), "registers", r"\.vgpr_count:\s+(\d+)")
-                self._find(str(product), "spill_bytes", r"\.vgpr_spill_count:\s+(\d+)", unit=4)
+                self._find(
+                    str(product), "spill_bytes", r"\.vgpr_spill_count:\s+(\d+)", unit=4
+                )
             if name != _LINKED or self._phase == name:
                 self._product = product
             if ends:
@@ -100,7 +123,9 @@ def print_report(report: dict[str, Any]) -> None:
 
 
 def _shared_of(module: Any) -> int | None:
-    """Return the shared memory of a module of 2.1 and 2.2, which store it nowhere else while stages run."""
+    """Return the shared memory of a module of 2.1 and 2.2, which store it nowhere else
+    while stages run.
+    """
     from triton._C.libtriton.triton import get_shared_memory_size
 
     return int(get_shared_memory_size(module))
