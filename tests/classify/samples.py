@@ -2,8 +2,6 @@
 folder.
 """
 
-
-
 from triage.classify import RuleSet, packaged_rules, scan
 from triage.model.outcome import Failure
 

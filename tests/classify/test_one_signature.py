@@ -2,8 +2,6 @@
 from a release and a debug build.
 """
 
-
-
 import re
 
 import pytest

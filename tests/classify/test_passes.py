@@ -1,7 +1,5 @@
 """Which pass failed, and the phase it belongs to."""
 
-
-
 import pytest
 
 from triage.classify import FailingPass

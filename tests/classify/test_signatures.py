@@ -1,7 +1,5 @@
 """Which parts of a message and of a stack a signature depends on."""
 
-
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

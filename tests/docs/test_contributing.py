@@ -175,12 +175,12 @@ def test_a_reduction_pass_is_a_module_and_one_line(
     (frontends / "last_line.py").write_text(PASS.lstrip())
     add_line(
         frontends / "text.py",
-        "        drop_lines,",
-        "        drop_last_line,",
+        "            drop_lines,",
+        "            drop_last_line,",
     )
     add_line(
         frontends / "text.py",
-        "from triage.reduce.engine import Frontend",
+        "from triage.model.case import InputKind",
         "from triage.reduce.frontends.last_line import drop_last_line",
     )
     code = (
