@@ -16,13 +16,8 @@ from pathlib import Path
 import pytest
 
 from triage.classify import FailingPass
-from triage.execution.cache import (
-    SCHEMA_VERSION,
-    Record,
-    ResultCache,
-    record_json,
-    set_aside_files,
-)
+from triage.execution.cache import SCHEMA_VERSION, ResultCache, set_aside_files
+from triage.execution.record import Record, record_json
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Captured, Ending, Execution
 

@@ -23,7 +23,8 @@ from triage.bisect.candidates import release_range
 from triage.bisect.result import Answer
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.cli.app import app
-from triage.execution.cache import Record, ResultCache
+from triage.execution.cache import ResultCache
+from triage.execution.record import Record
 from triage.execution.shared_cache import SharedCache, is_portable, packed
 from triage.execution.task import ProbeJob
 from triage.model.execution import Ending

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.git_history.history import ENV, History
-from triage.execution.process import Log
 from triage.git_history.checkout import Checkout, GitFailed
 from triage.git_history.repository import Repository
+from triage.processes.process import Log
 
 Place = Callable[..., Path]
 

@@ -14,7 +14,8 @@ from tests.nights.documents import FAILURES, case_result, night, nights
 from tests.nights.test_store import HISTORIES
 from tests.programs import write_program
 from triage.cli.nights import open_nights
-from triage.execution.cache import Record, ResultCache
+from triage.execution.cache import ResultCache
+from triage.execution.record import Record
 from triage.model.execution import Captured, Ending, Execution, Stage
 
 

@@ -371,7 +371,7 @@ def _handle_signals() -> None:
     """End on Ctrl-C and on SIGTERM, which a cancelled CI job sends, with no compiler
     left running.
 
-    A second signal ends the program at once; the watchdog of `execution.containment`
+    A second signal ends the program at once; the watchdog of `processes.containment`
     then ends the compilers. Programs such as
     `timeout` send each signal twice, so that one which follows immediately does not
     count.
@@ -388,7 +388,7 @@ def _handle_signals() -> None:
         handled.set()
         if not first:
             first.append(time.monotonic())
-            if (processes := sys.modules.get("triage.execution.process")) is not None:
+            if (processes := sys.modules.get("triage.processes.process")) is not None:
                 # other threads may wait for them, and this one for the threads
                 processes.interrupt_all()
             raise KeyboardInterrupt

@@ -10,8 +10,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from triage.execution.containment import Purpose
-from triage.execution.process import capture
+from triage.processes.containment import Purpose
+from triage.processes.process import capture
 
 Version = tuple[int, int]
 

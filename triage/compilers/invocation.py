@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from triage.execution.process import capture
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending, Execution, is_number, utf8
+from triage.processes.process import capture
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _PATIENCE = 60.0  # seconds; an answer takes 0.1

@@ -33,9 +33,8 @@ from distributed import (
     get_worker,
 )
 
-from triage.execution.cache import Record, parse_record, record_json
 from triage.execution.engine import Engine, open_engine
-from triage.execution.process import StopSignal
+from triage.execution.record import Record, parse_record, record_json
 from triage.execution.run_task import RunTask
 from triage.execution.task import Task
 from triage.model.case import Case, Input, InputKind
@@ -43,6 +42,7 @@ from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
 from triage.model.execution import utf8
 from triage.model.outcome import OF_MACHINE, Cause, Probe, Untestable
+from triage.processes.process import StopSignal
 from triage.toolchains.home import disk_errors, write_whole
 
 _ATTEMPTS = 3  # of one job, each on another worker where there is one

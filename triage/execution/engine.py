@@ -31,7 +31,6 @@ from triage.execution.files import KEPT_LOCK, Scratch
 from triage.execution.inputs import Inputs, OnnxImporters
 from triage.execution.judge import MetricThreshold
 from triage.execution.plan import Planner, without_task
-from triage.execution.process import StopSignal
 from triage.execution.task import (
     Capacity,
     Maker,
@@ -47,6 +46,7 @@ from triage.model.execution import Execution
 from triage.model.outcome import Cause, Compiled, Failed, Measured, Probe, Untestable
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
+from triage.processes.process import StopSignal
 from triage.toolchains.home import Workspace, lock_file, open_home
 from triage.toolchains.install import provide_onnx
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry

@@ -19,18 +19,19 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from triage.compilers.base import ModelImporter
-from triage.execution.cache import Record, ResultCache
-from triage.execution.containment import settings
+from triage.execution.cache import ResultCache
 from triage.execution.files import KeptFiles, Prepared, note_use
 from triage.execution.judge import judge_import, machine_problem, rules_of
 from triage.execution.mlir_tools import AnsweringProcess, toolchain_python
-from triage.execution.process import run
+from triage.execution.record import Record
 from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Cause, Failed, Untestable
 from triage.model.revision import Toolchain
+from triage.processes.containment import settings
+from triage.processes.process import run
 
 # a URL and the file to write; EnvironmentFailure when it cannot be downloaded
 Download = Callable[[str, Path], None]

@@ -15,11 +15,11 @@ from uv import find_uv_bin
 
 from triage.compilers.base import Compiler
 from triage.execution.cache import ResultCache, set_aside_files
-from triage.execution.containment import Purpose, missing_containment
 from triage.execution.files import LEFT
-from triage.execution.process import capture, memory, run
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Limits
+from triage.processes.containment import Purpose, missing_containment
+from triage.processes.process import capture, memory, run
 from triage.toolchains.home import home_path, open_home, temporary_folder
 from triage.toolchains.install import stored
 from triage.toolchains.registry import ToolchainRegistry

@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from triage.compilers.invocation import MlirTools
-from triage.execution.containment import NULL, PIPE, Contained, Purpose, environment
-from triage.execution.process import StopSignal, run, within
 from triage.model.execution import Execution, Limits
+from triage.processes.containment import NULL, PIPE, Contained, Purpose, environment
+from triage.processes.process import StopSignal, run, within
 from triage.toolchains.home import temporary_folder
 
 WORKER = Path(__file__).with_name("python_worker.py")

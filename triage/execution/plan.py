@@ -15,7 +15,6 @@ from triage.compilers.values import file_value, identity_of, read_value
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.inputs import Inputs, NoTask, no_recipe, version_of
 from triage.execution.mlir_tools import WORKER
-from triage.execution.process import StopSignal, run
 from triage.execution.run_task import RunTask, differences, plan_run
 from triage.execution.task import AnyOf, Maker, Naming, Task, unmade
 from triage.model.case import OWN, Case, Flag, InputKind, Library, Reference
@@ -32,6 +31,7 @@ from triage.model.outcome import (
     Untestable,
 )
 from triage.model.revision import Toolchain
+from triage.processes.process import StopSignal, run
 from triage.toolchains.registry import ToolchainRegistry
 
 _PROBLEM = "problem"  # the file that says why there are no results

@@ -23,13 +23,13 @@ from triage.compilers.values import (
 from triage.execution.files import KeptFiles, digest_of
 from triage.execution.inputs import NoTask, no_recipe
 from triage.execution.judge import RUN_MS
-from triage.execution.process import StopSignal, run
 from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Execution, Limits
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Toolchain
+from triage.processes.process import StopSignal, run
 
 if TYPE_CHECKING:
     from triage.compilers.base import Runner

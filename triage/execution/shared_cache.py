@@ -15,11 +15,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from triage.execution.cache import Record, record_json, verified
 from triage.execution.judge import RUN_MS
-from triage.execution.process import within
+from triage.execution.record import Record, record_json, verified
 from triage.model.errors import BadInput, Interrupted
 from triage.model.execution import Ending
+from triage.processes.process import within
 from triage.toolchains.home import write_whole
 
 if TYPE_CHECKING:

@@ -23,9 +23,7 @@ from pathlib import Path
 from triage.classify import NO_PASS, FailingPass, PassScanner
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
-from triage.execution.cache import Record, ResultCache
-from triage.execution.containment import settings
-from triage.execution.crash_stack import with_named_stack
+from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared, Scratch
 from triage.execution.judge import (
     DISPATCHES,
@@ -36,7 +34,7 @@ from triage.execution.judge import (
     rules_of,
     with_operator,
 )
-from triage.execution.process import StopSignal, memory, run
+from triage.execution.record import Record
 from triage.execution.run_task import RunTask, agreeing_runs, limits_key
 from triage.mlir.result_operator import operator_in
 from triage.model.case import Case, RunSpec
@@ -51,6 +49,9 @@ from triage.model.outcome import (
     Untestable,
 )
 from triage.model.revision import Toolchain
+from triage.processes.containment import settings
+from triage.processes.crash_stack import with_named_stack
+from triage.processes.process import StopSignal, memory, run
 from triage.toolchains.home import lock_file
 from triage.toolchains.registry import ToolchainRef
 

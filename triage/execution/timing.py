@@ -24,13 +24,13 @@ from triage.execution.files import Prepared
 from triage.execution.inputs import NoTask
 from triage.execution.judge import DISPATCHES
 from triage.execution.mlir_tools import Reader
-from triage.execution.process import run
 from triage.execution.run_task import no_program, readable
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Limits
 from triage.model.outcome import Compiled, Untestable
+from triage.processes.process import run
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from triage.execution.containment import Purpose
-from triage.execution.process import Log, StopSignal, run, unlimited
 from triage.git_history.repository import GitRefused, Repository
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending
+from triage.processes.containment import Purpose
+from triage.processes.process import Log, StopSignal, run, unlimited
 
 _TIMEOUT = 3600.0  # seconds; the first fetch of large submodules is slow
 _SETTINGS = (

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryFile
 
 from triage.model.errors import BadInput, EnvironmentFailure
+from triage.processes.containment import Purpose, ask
 
 _SHA = re.compile(r"[0-9a-f]{4,64}")
 
@@ -58,46 +58,36 @@ class Repository:
         # Without optional locks git does not refresh the index. GIT_DIR is set because
         # a variable inherited from a git hook would lead every command to another
         # repository.
-        self._repo.git.update_environment(
-            GIT_DIR=str(self.git_dir.resolve()),
-            GIT_OPTIONAL_LOCKS="0",
-            GIT_TERMINAL_PROMPT="0",
-            GIT_NO_LAZY_FETCH="1",
-            GIT_NO_REPLACE_OBJECTS="1",
-        )
+        self._env = {
+            "GIT_DIR": str(self.git_dir.resolve()),
+            "GIT_OPTIONAL_LOCKS": "0",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_NO_LAZY_FETCH": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "LC_ALL": "C",
+        }
 
     def ask(self, *words: str, lines: Sequence[str] = ()) -> bytes:
         """Return the output of `git WORDS` with `lines` as its standard input.
         GitRefused when it fails.
         """
-        from git.exc import GitCommandError, GitCommandNotFound
-
-        command = [
-            "git",
-            *(part for setting in _SETTINGS for part in ("-c", setting)),
-            *words,
-        ]
-        with TemporaryFile() as source:
-            source.write("".join(f"{line}\n" for line in lines).encode())
-            source.seek(0)
-            try:
-                answer = self._repo.git.execute(
-                    command,
-                    istream=source,
-                    stdout_as_string=False,
-                    strip_newline_in_stdout=False,
-                )
-            except GitCommandNotFound as error:
-                raise EnvironmentFailure(
-                    "there is no git program on the PATH"
-                ) from error
-            except GitCommandError as error:
-                reason = " ".join(error.stderr.split())[:400] or "git gave no reason"
-                raise GitRefused(
-                    f"git {words[0]} failed in {self.path}: {reason}"
-                ) from error
-        assert isinstance(answer, bytes)
-        return answer
+        settings = (part for setting in _SETTINGS for part in ("-c", setting))
+        data = "".join(f"{line}\n" for line in lines).encode()
+        try:
+            done = ask(
+                ["git", *settings, *words],
+                data,
+                cwd=Path(self._repo.working_dir),
+                purpose=Purpose.GIT,
+                env=self._env,
+            )
+        except FileNotFoundError as error:
+            raise EnvironmentFailure("there is no git program on the PATH") from error
+        if done.returncode:
+            printed = done.stderr.decode("utf-8", "replace")
+            reason = " ".join(printed.split())[:400] or "git gave no reason"
+            raise GitRefused(f"git {words[0]} failed in {self.path}: {reason}")
+        return done.stdout
 
     def text(self, *words: str, lines: Sequence[str] = ()) -> str:
         return self.ask(*words, lines=lines).decode("utf-8", "replace")

@@ -12,8 +12,9 @@ from pathlib import Path
 from packaging.version import Version
 
 from triage.classify import packaged_rules
-from triage.execution.cache import Record, ResultCache
+from triage.execution.cache import ResultCache
 from triage.execution.judge import judge
+from triage.execution.record import Record
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Outcome, Status
 from triage.model.revision import Revision

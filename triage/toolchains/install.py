@@ -27,10 +27,10 @@ from packaging.version import Version
 
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, uv_program, version_of
-from triage.execution.containment import Purpose
-from triage.execution.process import Log, run, unlimited
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
+from triage.processes.containment import Purpose
+from triage.processes.process import Log, run, unlimited
 from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree
 from triage.toolchains.index import Index, Release, index_url
 from triage.toolchains.web import host_of, network_seconds, without_password

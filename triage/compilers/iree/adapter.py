@@ -17,11 +17,11 @@ from triage.compilers.invocation import Invocation, answer_of, flag_name
 from triage.compilers.iree.devices import IREE, target_flags
 from triage.compilers.iree.runner import is_script
 from triage.compilers.parts import ReproScript
-from triage.execution.crash_stack import PRINT_ADDRESSES
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
+from triage.processes.crash_stack import PRINT_ADDRESSES
 from triage.recipes.expectations import flag_applies
 
 if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML

@@ -25,11 +25,11 @@ from triage.compilers.base import (
 from triage.compilers.interpreters import interpreter, version_of
 from triage.compilers.invocation import Invocation
 from triage.compilers.triton.standalone import TritonScript, chip_of
-from triage.execution.crash_stack import stack_printer
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, Untestable
 from triage.model.revision import Capabilities, Toolchain
+from triage.processes.crash_stack import stack_printer
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:

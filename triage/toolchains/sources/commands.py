@@ -18,13 +18,13 @@ from pathlib import Path
 
 from pydantic import Field
 
-from triage.execution.containment import Purpose
-from triage.execution.process import Log, run, unlimited
 from triage.git_history.checkout import Checkout
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending, Execution
+from triage.processes.containment import Purpose
+from triage.processes.process import Log, run, unlimited
 from triage.recipes.mapping import Duration, Text, Texts, Variables
 from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree, stamp
 from triage.toolchains.install import USE, fill_folder, is_intact

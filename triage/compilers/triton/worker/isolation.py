@@ -63,7 +63,7 @@ def _print_stack_of_crash(address: int, library: str) -> None:
     """Call the library's function at an address of its symbols, which makes a crash
     print the addresses on its stack.
     """
-    # As in `PRINT_ADDRESSES` of execution/crash_stack.py, which this interpreter cannot
+    # As in `PRINT_ADDRESSES` of processes/crash_stack.py, which this interpreter cannot
     # import.
     os.environ.update(LLVM_DISABLE_SYMBOLIZATION="1", LLVM_ENABLE_SYMBOLIZER_MARKUP="1")
     entry = ctypes.CDLL(library)._handle  # noqa: SLF001 - the loader's entry for the library, which begins with its address

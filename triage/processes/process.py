@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, NamedTuple, Protocol, TypeVar
 
-from triage.execution.containment import (
+from triage.model.errors import Interrupted
+from triage.model.execution import UNLIMITED, Captured, Ending, Execution, Limits
+from triage.processes.containment import (
     NULL,
     PIPE,
     Contained,
@@ -26,8 +28,6 @@ from triage.execution.containment import (
     environment,
     fix_addresses,
 )
-from triage.model.errors import Interrupted
-from triage.model.execution import UNLIMITED, Captured, Ending, Execution, Limits
 
 _TICK = 0.05  # seconds between checks of memory and time
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL

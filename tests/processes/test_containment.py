@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.execution.test_process import ECHO, processes_with, wait_until
-from triage.execution.containment import Purpose
+from tests.processes.test_process import ECHO, processes_with, wait_until
 from triage.execution.mlir_tools import AnsweringProcess
-from triage.execution.process import Log, run, unlimited
 from triage.model.execution import Ending, Limits
+from triage.processes.containment import Purpose
+from triage.processes.process import Log, run, unlimited
 
 # Starts a process as a daemon does: in a session of its own, without its parent, and
 # here with an empty environment. The starter waits until the daemon runs.
@@ -129,7 +129,7 @@ def test_kill_9_of_this_program_ends_a_run_without_a_mark(
     code = f"""
 import threading, time
 from pathlib import Path
-from triage.execution.process import run
+from triage.processes.process import run
 from triage.model.execution import Limits
 for _ in range(3):
     run(["true"], Limits(), Path())
@@ -148,7 +148,7 @@ time.sleep(300)
 def test_kill_9_of_this_program_ends_daemons(tmp_path: Path, mark: str) -> None:
     code = f"""
 from pathlib import Path
-from triage.execution.process import run
+from triage.processes.process import run
 from triage.model.execution import Limits
 run({starting(STAYS, mark, "import time; time.sleep(300)")!r}, Limits(), Path({str(tmp_path)!r}))
 """

@@ -198,6 +198,24 @@ def _allowed(purpose: Purpose) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, purpose.value)))
 
 
+def ask(
+    argv: Sequence[str],
+    data: bytes,
+    *,
+    cwd: Path,
+    purpose: Purpose,
+    env: Mapping[str, str | None],
+) -> subprocess.CompletedProcess[bytes]:
+    """Return what a program prints that only reads and is trusted to end, such as git.
+
+    data: its standard input. Raises OSError if it cannot be started.
+    """
+    environ = environment(purpose, env)
+    return subprocess.run(
+        argv, cwd=cwd, input=data, capture_output=True, env=environ, check=False
+    )
+
+
 class Contained:
     """The processes of one run: its leader, and all that the leader and its descendants
     start.

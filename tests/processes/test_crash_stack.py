@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from triage.execution.crash_stack import stack_printer, with_named_stack
 from triage.model.execution import Captured, Ending, Execution
+from triage.processes.crash_stack import stack_printer, with_named_stack
 
 START = 0x7FFF_EA20_0000
 FUNCTION = "_ZNSt6locale7classicEv"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from triage.execution.containment import Purpose, environment
-from triage.execution.process import capture, run
 from triage.model.execution import Limits
+from triage.processes.containment import Purpose, environment
+from triage.processes.process import capture, run
 
 SECRETS = (
     "GITHUB_TOKEN",
@@ -59,7 +59,7 @@ def test_a_compiler_cannot_read_the_environment_of_the_program(tmp_path: Path) -
     script = """
 import os, sys
 from pathlib import Path
-from triage.execution.process import run
+from triage.processes.process import run
 from triage.model.execution import Limits
 os.chdir(sys.argv[1])
 words = ["sh", "-c", "for pid in $PPID $(cat /proc/$PPID/task/*/children); do tr '\\\\0' '\\\\n' < /proc/$pid/environ; done"]

@@ -11,9 +11,9 @@ import pytest
 
 from triage.classify import packaged_rules
 from triage.execution.judge import judge
-from triage.execution.process import run
 from triage.model.execution import Ending, Execution, Limits
 from triage.model.outcome import Cause, Failed, Untestable
+from triage.processes.process import run
 
 MIB = 1 << 20
 

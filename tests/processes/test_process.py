@@ -17,13 +17,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.classify import packaged_rules
-from triage.execution.containment import Purpose
 from triage.execution.judge import judge
 from triage.execution.mlir_tools import AnsweringProcess
-from triage.execution.process import Capture, Log, run, unlimited
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
 from triage.model.outcome import Cause, Failed, Untestable
+from triage.processes.containment import Purpose
+from triage.processes.process import Capture, Log, run, unlimited
 
 
 def python(code: str, tmp_path: Path, **options: object):
@@ -59,7 +59,7 @@ def test_waiting_for_a_core_is_no_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # no load of this machine reaches it
-    monkeypatch.setattr("triage.execution.process._MAX_STRETCH", 200.0)
+    monkeypatch.setattr("triage.processes.process._MAX_STRETCH", 200.0)
     core = min(os.sched_getaffinity(0))
     spin = f"import os; os.sched_setaffinity(0, {{{core}}}); os.write(1, b'x')\nwhile True: pass"
     with subprocess.Popen(

@@ -1,0 +1,1 @@
+"""Run other programs: start, limit, read and end them with all their children."""
