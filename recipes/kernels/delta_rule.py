@@ -5,7 +5,9 @@ import triton.language as tl
 
 
 @triton.jit
-def delta_rule(k_ptr, v_ptr, state_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+def delta_rule(
+    k_ptr, v_ptr, state_ptr, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr
+):
     rows = tl.arange(0, M)
     cols = tl.arange(0, N)
     inner = tl.arange(0, K)

@@ -5,7 +5,20 @@ import triton.language as tl
 
 
 @triton.jit
-def matmul(a_ptr, b_ptr, c_ptr, m, n, k, a_stride, b_stride, c_stride, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+def matmul(
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    m,
+    n,
+    k,
+    a_stride,
+    b_stride,
+    c_stride,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    K: tl.constexpr,
+):
     rows = tl.program_id(0) * M + tl.arange(0, M)
     cols = tl.program_id(1) * N + tl.arange(0, N)
     inner = tl.arange(0, K)
@@ -19,4 +32,8 @@ def matmul(a_ptr, b_ptr, c_ptr, m, n, k, a_stride, b_stride, c_stride, M: tl.con
         a_tile += K
         b_tile += K * b_stride
     inside = (rows[:, None] < m) & (cols[None, :] < n)
-    tl.store(c_ptr + rows[:, None] * c_stride + cols[None, :], acc.to(tl.float16), mask=inside)
+    tl.store(
+        c_ptr + rows[:, None] * c_stride + cols[None, :],
+        acc.to(tl.float16),
+        mask=inside,
+    )

@@ -31,8 +31,12 @@ def main():
     parser.add_argument("--batch", type=int, default=20, help="batch times heads")
     parser.add_argument("--queries", type=int, default=128)
     parser.add_argument("--keys", type=int, default=128)
-    parser.add_argument("--head", type=int, default=64, help="size of a head of query and key")
-    parser.add_argument("--value-head", type=int, help="size of a head of the value (default: the same)")
+    parser.add_argument(
+        "--head", type=int, default=64, help="size of a head of query and key"
+    )
+    parser.add_argument(
+        "--value-head", type=int, help="size of a head of the value (default: the same)"
+    )
     parser.add_argument("--dtype", default="f16")
     args = parser.parse_args()
     value_head = args.value_head or args.head

@@ -28,7 +28,11 @@ func.func @matmul(%left: tensor<196x${k}x4xf32>, %right: tensor<${k}x16x4xf32>) 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--length", default="?", help="size of the unknown dimension; ? leaves it unknown")
+    parser.add_argument(
+        "--length",
+        default="?",
+        help="size of the unknown dimension; ? leaves it unknown",
+    )
     print(PROGRAM.substitute(k=parser.parse_args().length), end="")
 
 

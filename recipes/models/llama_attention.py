@@ -20,11 +20,17 @@ PAGED = {
     "key": f"{BATCH}x?x{PAGE}x{KV_HEADS}x{HEAD}",
     "value": f"{BATCH}x?x{PAGE}x{KV_HEADS}x{HEAD}",
 }
-FLAT = {"query": f"{BATCH}x?x{KV_HEADS}x{GROUP}x{HEAD}", "key": f"{BATCH}x?x{KV_HEADS}x{HEAD}"}
+FLAT = {
+    "query": f"{BATCH}x?x{KV_HEADS}x{GROUP}x{HEAD}",
+    "key": f"{BATCH}x?x{KV_HEADS}x{HEAD}",
+}
 BY_HEAD = f"{BATCH}x{KV_HEADS}x{GROUP}x?x{PAGE}x{HEAD}"
 # What a mask is indexed by, and its shape.
 MASKS = {
-    "per-head": ("b, h, g, s0, s1, t0, t1", f"{BATCH}x{KV_HEADS}x{GROUP}x?x{PAGE}x?x{PAGE}"),
+    "per-head": (
+        "b, h, g, s0, s1, t0, t1",
+        f"{BATCH}x{KV_HEADS}x{GROUP}x?x{PAGE}x?x{PAGE}",
+    ),
     "shared": ("s0, s1, t0, t1", f"?x{PAGE}x?x{PAGE}"),
 }
 
@@ -142,12 +148,16 @@ def parallel(rank):
 
 def indices(dims, wanted):
     """One linalg.index for each wanted dimension of a linalg.generic over dims."""
-    return "\n".join(f"    %{dim} = linalg.index {dims.index(dim)} : index" for dim in wanted)
+    return "\n".join(
+        f"    %{dim} = linalg.index {dims.index(dim)} : index" for dim in wanted
+    )
 
 
 def rope(name, dims):
     """The rotary embedding of `name`, whose flat form has the dimensions `dims` (s: sequence, d: head)."""
-    pages = "[[0], [1, 2], " + ", ".join(f"[{i}]" for i in range(3, len(dims) + 1)) + "]"
+    pages = (
+        "[[0], [1, 2], " + ", ".join(f"[{i}]" for i in range(3, len(dims) + 1)) + "]"
+    )
     return ROPE.substitute(
         name=name,
         paged=PAGED[name],
@@ -165,31 +175,53 @@ def rope(name, dims):
 def rounding(rounded, name, shape):
     rank = shape.count("x") + 1
     return ROUND.substitute(
-        rounded=rounded, name=name, shape=shape, dims=", ".join(f"d{i}" for i in range(rank)), iterators=parallel(rank)
+        rounded=rounded,
+        name=name,
+        shape=shape,
+        dims=", ".join(f"d{i}" for i in range(rank)),
+        iterators=parallel(rank),
     )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--dtype", choices=["f16", "f8"], default="f16", help="type the attention reads")
-    parser.add_argument("--mask", choices=sorted(MASKS), help="default: shared for f8, per-head for f16")
+    parser.add_argument(
+        "--dtype", choices=["f16", "f8"], default="f16", help="type the attention reads"
+    )
+    parser.add_argument(
+        "--mask", choices=sorted(MASKS), help="default: shared for f8, per-head for f16"
+    )
     args = parser.parse_args()
-    mask_dims, mask = MASKS[args.mask or ("shared" if args.dtype == "f8" else "per-head")]
-    operands = {"query": ("query_by_head", BY_HEAD), "key": ("key_rope", PAGED["key"]), "value": ("value", PAGED["value"])}
-    names = {operand: f"{operand}_f8" if args.dtype == "f8" else name for operand, (name, _) in operands.items()}
+    mask_dims, mask = MASKS[
+        args.mask or ("shared" if args.dtype == "f8" else "per-head")
+    ]
+    operands = {
+        "query": ("query_by_head", BY_HEAD),
+        "key": ("key_rope", PAGED["key"]),
+        "value": ("value", PAGED["value"]),
+    }
+    names = {
+        operand: f"{operand}_f8" if args.dtype == "f8" else name
+        for operand, (name, _) in operands.items()
+    }
     program = PROGRAM.substitute(
         **PAGED,
         by_head=BY_HEAD,
         head=HEAD,
         page=PAGE,
         dtype="f8E4M3FNUZ" if args.dtype == "f8" else "f16",
-        rope=rope("query", ["b", "s", "h", "g", "d"]) + rope("key", ["b", "s", "h", "d"]),
+        rope=rope("query", ["b", "s", "h", "g", "d"])
+        + rope("key", ["b", "s", "h", "d"]),
         mask=mask,
         mask_dims=mask_dims,
         mask_iterators=parallel(mask.count("x") + 1),
         mask_indices=indices(mask_dims.split(", "), ["s0", "s1", "t0", "t1"]),
-        rounding="".join(rounding(f"{o}_f8", *of) for o, of in operands.items()) if args.dtype == "f8" else "",
-        operands=", ".join(f"%{names[operand]}" for operand in ("query", "key", "value")),
+        rounding="".join(rounding(f"{o}_f8", *of) for o, of in operands.items())
+        if args.dtype == "f8"
+        else "",
+        operands=", ".join(
+            f"%{names[operand]}" for operand in ("query", "key", "value")
+        ),
     )
     print(program, end="")
 

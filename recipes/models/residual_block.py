@@ -37,13 +37,20 @@ class Block:
         return f"%{name}"
 
     def elementwise(self, name, operands, arguments, body, result):
-        maps = ", ".join("#image" if kind == self.image else "#channel" for _, kind in operands)
-        values, kinds = ", ".join(value for value, _ in operands), ", ".join(kind for _, kind in operands)
+        maps = ", ".join(
+            "#image" if kind == self.image else "#channel" for _, kind in operands
+        )
+        values, kinds = (
+            ", ".join(value for value, _ in operands),
+            ", ".join(kind for _, kind in operands),
+        )
         self.lines += [
             f"%{name} = linalg.generic {{indexing_maps = [{maps}, #image],",
             '    iterator_types = ["parallel", "parallel", "parallel", "parallel"]}',
             f"    ins({values} : {kinds}) outs(%empty : {self.image}) {{",
-            "^bb0(" + ", ".join(f"%{argument}: f32" for argument in [*arguments, "unused"]) + "):",
+            "^bb0("
+            + ", ".join(f"%{argument}: f32" for argument in [*arguments, "unused"])
+            + "):",
             *(f"  {line}" for line in body),
             f"  linalg.yield %{result} : f32",
             f"}} -> {self.image}",
@@ -53,19 +60,33 @@ class Block:
     def batch_norm(self, name, x, *, relu):
         scale = self.argument(f"{name}_scale", self.channel)
         shift = self.argument(f"{name}_shift", self.channel)
-        body = ["%scaled = arith.mulf %a, %s : f32", "%shifted = arith.addf %scaled, %t : f32"]
+        body = [
+            "%scaled = arith.mulf %a, %s : f32",
+            "%shifted = arith.addf %scaled, %t : f32",
+        ]
         if relu:
             body.append("%positive = arith.maximumf %shifted, %zero : f32")
         operands = [(x, self.image), (scale, self.channel), (shift, self.channel)]
-        return self.elementwise(name, operands, ["a", "s", "t"], body, "positive" if relu else "shifted")
+        return self.elementwise(
+            name, operands, ["a", "s", "t"], body, "positive" if relu else "shifted"
+        )
 
     def add_and_relu(self, name, x, y):
-        body = ["%sum = arith.addf %a, %b : f32", "%positive = arith.maximumf %sum, %zero : f32"]
-        return self.elementwise(name, [(x, self.image), (y, self.image)], ["a", "b"], body, "positive")
+        body = [
+            "%sum = arith.addf %a, %b : f32",
+            "%positive = arith.maximumf %sum, %zero : f32",
+        ]
+        return self.elementwise(
+            name, [(x, self.image), (y, self.image)], ["a", "b"], body, "positive"
+        )
 
     def residual(self, number, x):
-        first = self.batch_norm(f"norm{number}_0", self.convolution(f"conv{number}_0", x), relu=True)
-        second = self.batch_norm(f"norm{number}_1", self.convolution(f"conv{number}_1", first), relu=False)
+        first = self.batch_norm(
+            f"norm{number}_0", self.convolution(f"conv{number}_0", x), relu=True
+        )
+        second = self.batch_norm(
+            f"norm{number}_1", self.convolution(f"conv{number}_1", first), relu=False
+        )
         return self.add_and_relu(f"block{number}", second, x)
 
     def program(self, result):
@@ -73,7 +94,9 @@ class Block:
             [
                 "#image = affine_map<(b, h, w, c) -> (b, h, w, c)>",
                 "#channel = affine_map<(b, h, w, c) -> (c)>",
-                "func.func @residual_blocks(\n    " + ",\n    ".join(self.arguments) + f") -> {self.image} {{",
+                "func.func @residual_blocks(\n    "
+                + ",\n    ".join(self.arguments)
+                + f") -> {self.image} {{",
                 "  %zero = arith.constant 0.0 : f32",
                 f"  %empty = tensor.empty() : {self.image}",
                 *(f"  {line}" for line in self.lines),
@@ -86,7 +109,9 @@ class Block:
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--blocks", type=int, default=2)
-    parser.add_argument("--size", type=int, default=28, help="height and width of the image")
+    parser.add_argument(
+        "--size", type=int, default=28, help="height and width of the image"
+    )
     parser.add_argument("--channels", type=int, default=64)
     args = parser.parse_args()
     block, x = Block(args.size, args.channels), "%x"

@@ -18,7 +18,16 @@ device affinity have to walk from end to end:
 
 import argparse
 
-CHAINS = ["none", "updates", "for", "while", "globals", "kv-cache", "barriers", "opaque"]
+CHAINS = [
+    "none",
+    "updates",
+    "for",
+    "while",
+    "globals",
+    "kv-cache",
+    "barriers",
+    "opaque",
+]
 HIDDEN, INNER, TOKENS = 64, 128, 16
 ROW = f"tensor<1x{HIDDEN}xf32>"
 CACHE = f"tensor<{TOKENS}x{HIDDEN}xf32>"
@@ -37,19 +46,25 @@ class Function:
     def argument(self, name, kind, *attributes, device=None, first=False):
         if device is not None:
             attributes = (f"iree.abi.affinity = {self.device(device)}", *attributes)
-        text = f"%{name}: {kind}" + (f" {{{', '.join(attributes)}}}" if attributes else "")
+        text = f"%{name}: {kind}" + (
+            f" {{{', '.join(attributes)}}}" if attributes else ""
+        )
         self.arguments.insert(0 if first else len(self.arguments), text)
         return f"%{name}"
 
     def result(self, value, kind, device=None):
-        attribute = "" if device is None else f" {{iree.abi.affinity = {self.device(device)}}}"
+        attribute = (
+            "" if device is None else f" {{iree.abi.affinity = {self.device(device)}}}"
+        )
         self.results.append((value, kind, attribute))
 
     def emit(self, *lines):
         self.body.extend("  " + line for line in lines)
 
     def transfer(self, name, value, kind, device):
-        self.emit(f"%{name} = flow.tensor.transfer {value} : {kind} to {self.device(device)}")
+        self.emit(
+            f"%{name} = flow.tensor.transfer {value} : {kind} to {self.device(device)}"
+        )
         return f"%{name}"
 
     def matmul(self, name, left, right, rows, inner, columns):
@@ -68,9 +83,14 @@ class Function:
 
     def __str__(self):
         results = ", ".join(kind + attribute for _, kind, attribute in self.results)
-        values, kinds = ", ".join(v for v, _, _ in self.results), ", ".join(k for _, k, _ in self.results)
+        values, kinds = (
+            ", ".join(v for v, _, _ in self.results),
+            ", ".join(k for _, k, _ in self.results),
+        )
         head = f"func.func @decode(\n    {(',' + chr(10) + '    ').join(self.arguments)}) -> ({results}) {{"
-        return "\n".join([*self.globals, head, *self.body, f"  return {values} : {kinds}", "}", ""])
+        return "\n".join(
+            [*self.globals, head, *self.body, f"  return {values} : {kinds}", "}", ""]
+        )
 
 
 def layer(f, number, row, devices):
@@ -143,12 +163,16 @@ def chain_in_sequence(f, length, row, devices, link, pinned):
 
 
 def chain_of_globals(f, length, row, devices):
-    f.globals = [f"util.global private mutable @cache_{k} : {CACHE}" for k in range(length)]
+    f.globals = [
+        f"util.global private mutable @cache_{k} : {CACHE}" for k in range(length)
+    ]
     for k in range(length):
         f.emit(f"%cache_{k} = util.global.load @cache_{k} : {CACHE}")
         new = for_loop(f, f"new_{k}", row, f"%cache_{k}")
         f.emit(f"util.global.store {new}, @cache_{(k + 1) % length} : {CACHE}")
-        f.emit(f"%seen_{k} = tensor.extract_slice {new}[0, 0] [1, {HIDDEN}] [1, 1] : {CACHE} to {ROW}")
+        f.emit(
+            f"%seen_{k} = tensor.extract_slice {new}[0, 0] [1, {HIDDEN}] [1, 1] : {CACHE} to {ROW}"
+        )
         row = f"%seen_{k}"
     f.result(f.transfer("moved", row, ROW, 1) if devices > 1 else row, ROW)
 
@@ -159,7 +183,12 @@ def chain_of_caches(f, length, row, devices):
         for d in range(devices):
             at = f"{k}_{d}"
             # iree.abi.output: the result is written into the very buffer that came in.
-            cache = f.argument(f"cache_{at}", CACHE, f"iree.abi.output = {k * devices + d} : index", device=d)
+            cache = f.argument(
+                f"cache_{at}",
+                CACHE,
+                f"iree.abi.output = {k * devices + d} : index",
+                device=d,
+            )
             new = update(f, f"updated_{at}", rows[d], cache)
             f.result(new, CACHE, device=d)
         gathered = []
@@ -167,8 +196,14 @@ def chain_of_caches(f, length, row, devices):
             total = None
             for e in range(devices):
                 at = f"{k}_{d}_{e}"
-                f.emit(f"%seen_{at} = tensor.extract_slice %updated_{k}_{e}[0, 0] [1, {HIDDEN}] [1, 1] : {CACHE} to {ROW}")
-                sent = f.transfer(f"sent_{at}", f"%seen_{at}", ROW, d) if e != d else f"%seen_{at}"
+                f.emit(
+                    f"%seen_{at} = tensor.extract_slice %updated_{k}_{e}[0, 0] [1, {HIDDEN}] [1, 1] : {CACHE} to {ROW}"
+                )
+                sent = (
+                    f.transfer(f"sent_{at}", f"%seen_{at}", ROW, d)
+                    if e != d
+                    else f"%seen_{at}"
+                )
                 total = sent if total is None else f.add(f"total_{at}", total, sent)
             gathered.append(total)
         rows = gathered
@@ -176,8 +211,12 @@ def chain_of_caches(f, length, row, devices):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--devices", type=int, default=2, help="devices the program uses")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--devices", type=int, default=2, help="devices the program uses"
+    )
     parser.add_argument("--layers", type=int, default=1)
     parser.add_argument("--chain", choices=CHAINS, default="none")
     parser.add_argument("--length", type=int, default=1, help="links of the chain")
@@ -192,7 +231,11 @@ def main():
     f = Function(args.reference)
     row = f.argument("row", ROW)
     f.argument("position", "index")
-    f.emit("%zero = arith.constant 0.0 : f32", "%c0 = arith.constant 0 : index", "%c1 = arith.constant 1 : index")
+    f.emit(
+        "%zero = arith.constant 0.0 : f32",
+        "%c0 = arith.constant 0 : index",
+        "%c1 = arith.constant 1 : index",
+    )
     for number in range(args.layers):
         row = layer(f, number, row, args.devices)
     match args.chain:
@@ -203,7 +246,9 @@ def main():
         case "for":
             chain_in_sequence(f, args.length, row, args.devices, for_loop, pinned=False)
         case "while":
-            chain_in_sequence(f, args.length, row, args.devices, while_loop, pinned=False)
+            chain_in_sequence(
+                f, args.length, row, args.devices, while_loop, pinned=False
+            )
         case "barriers":
             chain_in_sequence(f, args.length, row, args.devices, barrier, pinned=False)
         case "opaque":

@@ -12,7 +12,9 @@ def main():
     kind = f"tensor<{args.shape}x{args.dtype}>"
     print(f"func.func @softmax(%x: {kind}) -> {kind} {{")
     print(f"  %empty = tensor.empty() : {kind}")
-    print(f"  %y = linalg.softmax dimension({args.dimension}) ins(%x : {kind}) outs(%empty : {kind}) -> {kind}")
+    print(
+        f"  %y = linalg.softmax dimension({args.dimension}) ins(%x : {kind}) outs(%empty : {kind}) -> {kind}"
+    )
     print(f"  return %y : {kind}")
     print("}")
 

@@ -186,7 +186,10 @@ def main():
         "by_head": f"tensor<{heads}x{seq}x{head}x{dtype}>",
     }
     weights = dict.fromkeys(["gamma0", "beta0", "gamma1", "beta1"], "feature")
-    weights |= dict.fromkeys(["wq", "wk", "wv", "wo"], "square") | {"up": "up", "down": "down"}
+    weights |= dict.fromkeys(["wq", "wk", "wv", "wo"], "square") | {
+        "up": "up",
+        "down": "down",
+    }
     arguments, blocks, x = [], [], "%x"
     for i in range(args.blocks):
         arguments += [f"%n{i}_{name}: {kinds[kind]}" for name, kind in weights.items()]

@@ -1,4 +1,4 @@
-"""Ranges and probe runners whose compilers are a string of letters: P passes, F and G
+"""Ranges and engines whose compilers are a string of letters: P passes, F and G
 fail in two ways, U is untestable.
 """
 
@@ -110,7 +110,7 @@ class LetterRegistry:
         return SimpleNamespace(identity=ref.revision.name)
 
 
-class HistoryRunner:
+class HistoryEngine:
     """Stands where an Engine stands. `asked` lists (case, index, fresh)."""
 
     progress = Progress()
@@ -187,7 +187,7 @@ def plain_range(size: int) -> LetterRange:
 
 
 @dataclass
-class LetterRunner:
+class LetterEngine:
     """A failing candidate passes as often as `false_good` says.
 
     The first probe of an end never is, because it would end the bisect before it

@@ -1,4 +1,4 @@
-"""Commit bisects over a real git repository, with a probe runner whose compiler is a
+"""Commit bisects over a real git repository, with an engine whose compiler is a
 string of letters.
 """
 
@@ -54,13 +54,13 @@ def range_of(
 def bisect(
     timeline: Timeline, letters: str, **more: object
 ) -> tuple[Bisection, Compilers]:
-    runner = compilers_of(timeline, letters)
+    engine = compilers_of(timeline, letters)
     last = len(letters) - 1
     source = EverySource(seconds=30.0)
-    request = BisectRequest(runner, case_named("case"), attribute=False)
+    request = BisectRequest(engine, case_named("case"), attribute=False)
     return run_search(
         BisectSearch(request, range_of(timeline, last, source), **more)
-    ), runner
+    ), engine
 
 
 def names(timeline: Timeline, found: Bisection) -> list[int]:
@@ -69,7 +69,7 @@ def names(timeline: Timeline, found: Bisection) -> list[int]:
 
 
 def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
-    found, runner = bisect(timeline, "P" * 17 + "F" * 23)
+    found, engine = bisect(timeline, "P" * 17 + "F" * 23)
     assert found.status is Answer.CULPRIT
     assert found.confirmed
     assert names(timeline, found) == [17]
@@ -79,29 +79,29 @@ def test_the_culprit_is_confirmed_and_described(timeline: Timeline) -> None:
         "https://github.com/owner/project/pull/117",
     )
     assert note.files == ("compiler/part2.cpp",)
-    assert len(set(runner.asked)) <= 9  # both ends, and log2(39) + 1 others
+    assert len(set(engine.asked)) <= 9  # both ends, and log2(39) + 1 others
 
 
 def test_commits_shortly_before_a_failure_was_noticed_are_likelier(
     timeline: Timeline,
 ) -> None:
-    _, runner = bisect(timeline, "P" * 17 + "F" * 23)
+    _, engine = bisect(timeline, "P" * 17 + "F" * 23)
     places = {commit.sha[:10]: index for index, commit in enumerate(timeline.commits)}
-    assert places[runner.asked[2]] > 22  # the first after both ends; the middle is 20
+    assert places[engine.asked[2]] > 22  # the first after both ends; the middle is 20
 
 
 def test_commits_that_cannot_change_the_compiler_are_no_candidates(
     timeline: Timeline,
 ) -> None:
-    runner = compilers_of(timeline, "P" * 17 + "F" * 23)
+    engine = compilers_of(timeline, "P" * 17 + "F" * 23)
     line = range_of(timeline, 39, EverySource([17]), ("!notes.txt",))
     found = run_search(
-        BisectSearch(BisectRequest(runner, case_named("case"), attribute=False), line)
+        BisectSearch(BisectRequest(engine, case_named("case"), attribute=False), line)
     )
     # the package of 18, which is the same, is taken
     assert (found.status, names(timeline, found)) == (Answer.CULPRIT, [17])
     inert = {timeline.commits[index].sha[:10] for index in range(3, COUNT, 3)}
-    assert not inert & set(runner.asked)
+    assert not inert & set(engine.asked)
     assert line.candidates[12].shas == (
         timeline.commits[17].sha,
         timeline.commits[18].sha,

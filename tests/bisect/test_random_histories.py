@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.bisect.letters import (
+    LetterEngine,
     LetterRange,
-    LetterRunner,
     case_named,
     letter_range,
     outcome,
@@ -95,10 +95,10 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 def holds(world: World) -> None:
-    runner = LetterRunner(world.letters, world.jobs)
+    engine = LetterEngine(world.letters, world.jobs)
     found = run_search(
         BisectSearch(
-            BisectRequest(runner, case_named("case"), kind=world.kind), world.range
+            BisectRequest(engine, case_named("case"), kind=world.kind), world.range
         )
     )
     named = suspects_of(found)
@@ -107,11 +107,11 @@ def holds(world: World) -> None:
     assert (found.status is Answer.CULPRIT) == (len(named) == 1)
     assert found.confirmed
     assert abs(sum(one.probability for one in found.suspects) - 1) < 0.01
-    assert not set(runner.asked) & set(world.range.closed)
+    assert not set(engine.asked) & set(world.range.closed)
     again = confirmations(0.995)
     assert all(
-        runner.asked.count(index) in (1, 1 + again, 1 + 2 * again)
-        for index in runner.asked
+        engine.asked.count(index) in (1, 1 + again, 1 + 2 * again)
+        for index in engine.asked
     )
 
 
@@ -140,11 +140,11 @@ def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_late
         randomly = random.Random(seed)
         places = randomly.choice((16, 64, 200))
         culprit = randomly.randrange(1, places)
-        runner = LetterRunner(
+        engine = LetterEngine(
             "P" * culprit + "F" * (places - culprit), 1, 1 - fails, seed
         )
         found = run_search(
-            BisectSearch(BisectRequest(runner, case_named("case")), plain_range(places))
+            BisectSearch(BisectRequest(engine, case_named("case")), plain_range(places))
         )
         confirmed += found.confirmed
         wrong += found.confirmed and culprit not in suspects_of(found)
@@ -153,7 +153,7 @@ def test_a_failure_that_comes_and_goes_since_its_culprit_is_not_blamed_on_a_late
 
 
 @dataclass
-class OftenRunner(LetterRunner):
+class OftenEngine(LetterEngine):
     """Candidate i fails with the chance `chances[i]`. The first probes of the ends are
     right.
     """
@@ -191,9 +191,9 @@ def test_a_change_that_only_made_a_failure_worse_is_not_confirmed_if_that_was_se
         chances = (0.0,) * first + (rate,) * (worse - first) + (1.0,) * (places - worse)
         if kind is BisectKind.FIX:
             chances, first, worse = chances[::-1], places - first, places - worse
-        runner = OftenRunner("", 1, seed=seed, chances=chances)
+        engine = OftenEngine("", 1, seed=seed, chances=chances)
         search = BisectSearch(
-            BisectRequest(runner, case_named("case"), kind=kind), plain_range(places)
+            BisectRequest(engine, case_named("case"), kind=kind), plain_range(places)
         )
         found = run_search(search)
         confirmed += found.confirmed

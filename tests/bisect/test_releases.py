@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.bisect.letters import HistoryRunner, case_named, release_refs
+from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from triage.bisect.history import histories
 from triage.bisect.plan import bisect_between
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
@@ -23,19 +23,19 @@ def bisect(
     before: int | None = None,
     after: int | None = None,
     **options: object,
-) -> tuple[Bisection, HistoryRunner]:
-    runner = HistoryRunner({"case": history}, jobs)
-    return run(runner, before, after, **options), runner
+) -> tuple[Bisection, HistoryEngine]:
+    engine = HistoryEngine({"case": history}, jobs)
+    return run(engine, before, after, **options), engine
 
 
 def run(
-    runner: HistoryRunner,
+    engine: HistoryEngine,
     before: int | None = None,
     after: int | None = None,
     **options: object,
 ) -> Bisection:
     ends = [None if index is None else f"1.{index}.0" for index in (before, after)]
-    return bisect_between(BisectRequest(runner, case_named("case"), **options), *ends)
+    return bisect_between(BisectRequest(engine, case_named("case"), **options), *ends)
 
 
 def pair(found: Bisection | Transition) -> tuple[int, int]:
@@ -79,9 +79,9 @@ def test_an_end_that_cannot_be_obtained_is_the_cause(
 def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
     letter: str, before: int | None, after: int | None, most: int
 ) -> None:
-    runner = HistoryRunner({"case": 60 * letter})
-    runner.registry.installed = {0, 59}
-    found = run(runner, before, after)
+    engine = HistoryEngine({"case": 60 * letter})
+    engine.registry.installed = {0, 59}
+    found = run(engine, before, after)
     ends = f"both ends, 1.{before or 0}.0 and 1.{59 if after is None else after}.0"
     says = (
         f"it fails at {ends}: it failed" if letter == "F" else f"it compiles at {ends}"
@@ -90,7 +90,7 @@ def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
         says = "expected 1.20.0 to fail, but it compiles"
     assert (found.status, found.cause) == (Answer.INCONCLUSIVE, None)
     assert (found.reason or "").startswith(says)
-    probed = {index for _, index, _ in runner.asked}
+    probed = {index for _, index, _ in engine.asked}
     assert probed <= set(range(before or 0, 60 if after is None else after + 1))
     assert len(probed) <= most
 
@@ -103,11 +103,11 @@ def test_a_case_that_ends_alike_everywhere_is_probed_at_few_releases(
 def test_a_short_window_is_found_among_known_and_installed_releases(
     history: str, look: str, kind: BisectKind
 ) -> None:
-    runner = HistoryRunner({"case": history})
+    engine = HistoryEngine({"case": history})
     if look == "known":
-        runner.registry.installed = set()
-        runner.known = {("case", index) for index in range(16)}
-    found = run(runner, kind=kind)
+        engine.registry.installed = set()
+        engine.known = {("case", index) for index in range(16)}
+    found = run(engine, kind=kind)
     fix = found if kind is BisectKind.FIX else found.fixed
     assert fix is not None
     assert pair(fix) == (history.rindex("F"), history.rindex("F") + 1)
@@ -116,13 +116,13 @@ def test_a_short_window_is_found_among_known_and_installed_releases(
 
 
 def test_a_failure_that_replaced_another_long_one_is_found_with_few_probes() -> None:
-    runner = HistoryRunner({"case": "P" * 20 + "G" * 100 + "F" * 20})
-    runner.registry.installed = set()
-    found = run(runner)
+    engine = HistoryEngine({"case": "P" * 20 + "G" * 100 + "F" * 20})
+    engine.registry.installed = set()
+    found = run(engine)
     assert (found.status, pair(found)) == (Answer.CULPRIT, (119, 120))
     assert found.broke
     assert pair(found.broke) == (19, 20)
-    assert len({index for _, index, _ in runner.asked}) <= 30
+    assert len({index for _, index, _ in engine.asked}) <= 30
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_a_release_that_compiles_is_found_between_two_that_differ(history: str) 
 # the part before the fix is searched after the fix was
 @example("PFFFFUUPPPP", 1, BisectKind.REGRESSION)
 def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> None:
-    found, runner = bisect(history, jobs, kind=kind)
-    assert len({index for _, index, fresh in runner.asked if not fresh}) <= len(history)
+    found, engine = bisect(history, jobs, kind=kind)
+    assert len({index for _, index, fresh in engine.asked if not fresh}) <= len(history)
     if found.status is Answer.INCONCLUSIVE:
         assert found.reason
         assert not found.suspects
@@ -223,7 +223,7 @@ def test_every_reported_change_is_true_and_known_results_are_used(
     rows: list[str], share: float, known: set[int]
 ) -> None:
     patterns = {f"case-{number}": row for number, row in enumerate(rows)}
-    bench = HistoryRunner(patterns)
+    bench = HistoryEngine(patterns)
     bench.known = {("case-0", index) for index in known}
     for one in histories(
         bench, [case_named(name) for name in patterns], release_refs(9), share=share

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.bisect.letters import HistoryRunner, case_named
+from tests.bisect.letters import HistoryEngine, case_named
 from tests.execution.damage import DAMAGE, each_damage
 from triage.bisect.plan import plan
 from triage.bisect.result import Answer, Bisection, BisectKind
@@ -24,17 +24,17 @@ def session_on(
     home: Path | None = None,
     kind: BisectKind = BisectKind.REGRESSION,
 ) -> Session:
-    runner = HistoryRunner({"case": letters})
+    engine = HistoryEngine({"case": letters})
     if home:
-        runner.registry.home = home
+        engine.registry.home = home
     search = plan(
-        BisectRequest(runner, case_named("case"), kind=kind),
+        BisectRequest(engine, case_named("case"), kind=kind),
         "1.0.0",
         f"1.{len(letters) - 1}.0",
     )
     assert not isinstance(search, Bisection)
     assert search.begin()
-    return Session(search, runner.registry.home, Console(file=io.StringIO(), width=120))
+    return Session(search, engine.registry.home, Console(file=io.StringIO(), width=120))
 
 
 def typed(session: Session, *lines: str, resume: bool = False) -> tuple[Bisection, str]:
@@ -55,11 +55,11 @@ def test_enter_compiles_what_is_proposed_until_the_culprit_is_confirmed() -> Non
 
 def test_a_persons_verdict_counts_but_does_not_confirm() -> None:
     session = session_on()
-    asked = len(session.search.request.runner.asked)
+    asked = len(session.search.request.engine.asked)
     found, _ = typed(session, "good 1.16.0", "bad 1.17.0")
     assert (found.status, found.confirmed) == (Answer.SUSPECTS, False)
     assert [one.name for one in found.suspects] == ["1.17.0"]
-    assert len(session.search.request.runner.asked) == asked
+    assert len(session.search.request.engine.asked) == asked
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_quitting_keeps_everything_and_resume_repeats_no_probe(tmp_path: Path) -
     assert "resumed: 2 verdicts" in said
     assert found.after.name == "1.17.0"
     known = {int(entry.name.split(".")[1]) for entry in first.entries}
-    probed = [index for _, index, _ in again.search.request.runner.asked]
+    probed = [index for _, index, _ in again.search.request.engine.asked]
     assert not known - {16, 17} & set(probed)
 
 

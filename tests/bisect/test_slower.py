@@ -95,9 +95,9 @@ class InventedCompiles:
 OLD, MIDDLE, NEW = release_refs(3)
 
 
-def compiled(runner: InventedCompiles) -> Any:
-    judge = compile_time_judge(runner, CASE, (OLD, NEW), threshold=None, budget=600.0)  # type: ignore[arg-type]
-    runner.made.clear()
+def compiled(engine: InventedCompiles) -> Any:
+    judge = compile_time_judge(engine, CASE, (OLD, NEW), threshold=None, budget=600.0)  # type: ignore[arg-type]
+    engine.made.clear()
     return judge.judge(
         Probe(CASE, MIDDLE.revision, None, Compiled(), Measured(), cached=True), MIDDLE
     )
@@ -109,15 +109,15 @@ def test_a_compile_near_the_threshold_is_repeated_in_turn_with_both_ends(
 ) -> None:
     for seed in range(5):
         for middle, wrong in ((1.0, Failed), (1.5, Compiled)):
-            runner = InventedCompiles(
+            engine = InventedCompiles(
                 Machine(seed, **busy), {"1.0.0": 1.0, "1.1.0": middle, "1.2.0": 1.5}
             )
             try:
-                read = compiled(runner)
+                read = compiled(engine)
             except BadInput:
                 assert busy  # the machine is too busy to tell the ends apart
                 continue
             assert not isinstance(read.outcome, wrong)
-            assert set(runner.made) == {"1.0.0", "1.1.0", "1.2.0"}
+            assert set(engine.made) == {"1.0.0", "1.1.0", "1.2.0"}
     quiet = InventedCompiles(Machine(1), {"1.0.0": 1.0, "1.1.0": 1.5, "1.2.0": 1.5})
     assert isinstance(compiled(quiet).outcome, Failed)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.bisect.letters import HistoryRunner, case_named, release_refs
+from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from tests.execution.test_cache import record
 from tests.loopback_server import serving
 from tests.programs import write_program
@@ -224,7 +224,7 @@ def test_a_bucket_holds_the_results_of_two_homes(
     assert len(machine.warnings) == 1
 
 
-class ForeignRunner(HistoryRunner):
+class ForeignEngine(HistoryEngine):
     """Its cached probes were made on a machine that is not trusted."""
 
     def probe_all(self, jobs: list[ProbeJob], what: str = "") -> Iterator[Probe]:  # type: ignore[override]
@@ -234,21 +234,21 @@ class ForeignRunner(HistoryRunner):
 
 def test_results_of_others_guide_a_bisect_and_do_not_confirm_it() -> None:
     fresh = {}
-    for runner in (
-        HistoryRunner({"mine": "PPPPFFFF"}),
-        ForeignRunner({"mine": "PPPPFFFF"}),
+    for engine in (
+        HistoryEngine({"mine": "PPPPFFFF"}),
+        ForeignEngine({"mine": "PPPPFFFF"}),
     ):
         answer = run_search(
             BisectSearch(
-                BisectRequest(runner, case_named("mine")),
-                release_range(runner.registry, release_refs(8)),
+                BisectRequest(engine, case_named("mine")),
+                release_range(engine.registry, release_refs(8)),
             )
         )
         assert (answer.status, answer.confirmed) == (Answer.CULPRIT, True)
-        fresh[type(runner)] = sorted(
-            index for _, index, is_fresh in runner.asked if is_fresh
+        fresh[type(engine)] = sorted(
+            index for _, index, is_fresh in engine.asked if is_fresh
         )
-    assert fresh[ForeignRunner] == sorted([*fresh[HistoryRunner], 3, 4]), (
+    assert fresh[ForeignEngine] == sorted([*fresh[HistoryEngine], 3, 4]), (
         "one more of each side"
     )
 

@@ -34,7 +34,7 @@ class Found:
 
 
 @dataclass
-class FlakyRunner:
+class FlakyEngine:
     """Stands where an Engine stands. `asked`: the index of each probe that was not
     cached.
     """
@@ -79,12 +79,12 @@ def search(world: World, seed: int) -> Found:
     which.
     """
     kind = BisectKind.FIX if world.finds_fix else BisectKind.REGRESSION
-    runner, case, size = (
-        FlakyRunner(world, seed),
+    engine, case, size = (
+        FlakyEngine(world, seed),
         case_named("case"),
         len(world.letters),
     )
-    request = BisectRequest(runner, case, kind=kind)  # type: ignore[arg-type]
+    request = BisectRequest(engine, case, kind=kind)  # type: ignore[arg-type]
     if world.commits:
         line = letter_range([1.0] * size, world.weights)
         answer = run_search(BisectSearch(request, line))
@@ -95,7 +95,7 @@ def search(world: World, seed: int) -> Found:
         _index(revision.name) if revision else -1
         for revision in (answer.before, answer.after)
     )
-    return Found(answer.confirmed, before, after, len(runner.asked))
+    return Found(answer.confirmed, before, after, len(engine.asked))
 
 
 def _index(name: str) -> int:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from tests.bisect.letters import HistoryRunner, case_named, outcome, release_refs
+from tests.bisect.letters import HistoryEngine, case_named, outcome, release_refs
 from tests.fake_releases import environment, fake_releases, write_case
 from triage.cli.app import app
 from triage.execution import task
@@ -93,11 +93,11 @@ def test_a_wrong_shard_says_what_to_write(text: str) -> None:
 
 
 def night_of(histories: dict[str, str], old: int, new: int) -> Night:
-    runner = HistoryRunner(histories)
-    runner.compiles = 7
-    refs = release_refs(runner.registry.count)
+    engine = HistoryEngine(histories)
+    engine.compiles = 7
+    refs = release_refs(engine.registry.count)
     run = NightRun(
-        runner, [case_named(name) for name in histories], refs[new], refs[old]
+        engine, [case_named(name) for name in histories], refs[new], refs[old]
     )  # type: ignore[arg-type]
     run.compare()
     nowhere: Any = None

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.bisect.letters import HistoryRunner, case_named, release_refs
+from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from triage.cli.exit_codes import Exit
 from triage.cli.nightly import exit_of
 from triage.model.case import Expectation
@@ -33,14 +33,14 @@ HISTORIES = {
 
 
 def night(unsteady: Collection[tuple[str, int]] = (), **histories: str) -> Night:
-    runner = HistoryRunner(histories or HISTORIES)
-    runner.unsteady = set(unsteady)
+    engine = HistoryEngine(histories or HISTORIES)
+    engine.unsteady = set(unsteady)
     old, new = release_refs(2)
     cases = [
         case_named(name, *([Expectation("class-F")] if name == "healed" else []))
-        for name in runner.histories
+        for name in engine.histories
     ]
-    run = NightRun(runner, cases, new, old)  # type: ignore[arg-type]
+    run = NightRun(engine, cases, new, old)  # type: ignore[arg-type]
     run.compare()
     return run.night()
 

@@ -23,7 +23,7 @@ from triage.report.reproducer import write_reproducer
 from triage.toolchains.registry import ToolchainRef
 
 
-class FakeRunner:
+class FakeEngine:
     """Versions 3.0.0, 3.1.0 and so on, a letter each; `latest` is the last one."""
 
     def __init__(self, letters: str) -> None:
@@ -51,7 +51,7 @@ class FakeRunner:
 def replayed(tmp_path: Path, letters: str, *named: str) -> Replay:
     write_reproducer(reproducer(), tmp_path)
     [one] = replay(
-        FakeRunner(letters),
+        FakeEngine(letters),
         open_reproducers([tmp_path]),
         {"iree": named} if named else None,
     )

@@ -1,4 +1,4 @@
-"""A probe runner whose compiler is a function of its flags, and cases for it."""
+"""An engine whose compiler is a function of its flags, and cases for it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class NoInputs:
 
 
 @dataclass
-class FlagRunner:
+class FlagEngine:
     behaviour: Behaviour
     jobs: int = 2
     newest: str | None = None

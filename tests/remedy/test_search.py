@@ -7,7 +7,7 @@ from math import inf
 
 import pytest
 
-from tests.remedy.flag_compiler import FlagRunner, a_case, a_place, failed, fixed_by
+from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed, fixed_by
 from triage.classify.rules import RemedyCandidate
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
@@ -23,12 +23,12 @@ TILE = "--iree-codegen-llvmgpu-test-tile-and-fuse-vectorize=true"
 
 
 def found(
-    runner: FlagRunner, *flags: str, good: str | None = None, budget: int = 60
+    engine: FlagEngine, *flags: str, good: str | None = None, budget: int = 60
 ) -> Remedies:
     order = RemedyRequest(
         a_case(*flags), a_place(), a_place(good) if good else None, budget
     )
-    answer = find_remedies(runner, order)  # type: ignore[arg-type]
+    answer = find_remedies(engine, order)  # type: ignore[arg-type]
     assert answer.failure
     return answer
 
@@ -42,18 +42,18 @@ def test_the_whole_first_tier_is_tried_and_a_flag_for_users_comes_first() -> Non
         return Compiled() if flags & {IGEMM, TILE} else failed()
 
     answer = found(
-        FlagRunner(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0)
+        FlagEngine(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0)
     )
     assert flags_of(answer) == [(IGEMM,), (TILE,)]
 
 
 @pytest.mark.parametrize("budget", [1, 5, 12])
 def test_the_budget_limits_the_candidates(budget: int) -> None:
-    runner = FlagRunner(fixed_by("--never"))
-    answer = found(runner, budget=budget)
+    engine = FlagEngine(fixed_by("--never"))
+    answer = found(engine, budget=budget)
     assert (answer.tried, answer.remedies) == (budget, ())
     assert answer.left > 0
-    assert len([flags for name, flags in runner.asked if name == "3.3.0"]) == budget + 1
+    assert len([flags for name, flags in engine.asked if name == "3.3.0"]) == budget + 1
     answered = as_json(answer)
     assert answered["remedies"] == []
     assert answered["left"] == answer.left
@@ -69,7 +69,7 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
             else Compiled()
         )
 
-    answer = found(FlagRunner(behaviour, newest="3.13.0"), good="3.2.0")
+    answer = found(FlagEngine(behaviour, newest="3.13.0"), good="3.2.0")
     assert flags_of(answer) == [(TILE,), (IGEMM,)]
     answered = as_json(answer)["remedies"]
     assert [[one["name"] for one in remedy["verified_on"]] for remedy in answered] == [
@@ -89,10 +89,10 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
 def test_an_upgrade_is_a_remedy_also_if_no_flag_works(
     bad: str, newest: str, upgrade: str | None
 ) -> None:
-    runner = FlagRunner(
+    engine = FlagEngine(
         lambda flags, name: failed() if name == bad else Compiled(), newest=newest
     )
-    answer = find_remedies(runner, RemedyRequest(a_case(), a_place(bad)))  # type: ignore[arg-type]
+    answer = find_remedies(engine, RemedyRequest(a_case(), a_place(bad)))  # type: ignore[arg-type]
     assert answer.remedies == ()
     assert (answer.upgrade and answer.upgrade.name) == upgrade
     shown = text(answer, remedy_document(answer))
@@ -111,7 +111,7 @@ def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
             else Compiled()
         )
 
-    answer = found(FlagRunner(behaviour), "--iree-opt-level=O3")
+    answer = found(FlagEngine(behaviour), "--iree-opt-level=O3")
     assert [remedy.text for remedy in answer.remedies] == ["without --iree-opt-level"]
     assert as_json(answer)["remedies"][0]["dropped_flags"] == ["--iree-opt-level"]
 
@@ -125,30 +125,30 @@ def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
     ],
 )
 def test_a_case_that_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> None:
-    runner = FlagRunner(lambda flags, name: outcome)
-    answer = find_remedies(runner, RemedyRequest(a_case(), a_place()))  # type: ignore[arg-type]
+    engine = FlagEngine(lambda flags, name: outcome)
+    answer = find_remedies(engine, RemedyRequest(a_case(), a_place()))  # type: ignore[arg-type]
     assert answer.failure is None
-    assert len(runner.asked) == 1
+    assert len(engine.asked) == 1
     answered = as_json(answer)
     assert (answered["remedies"], answered["tried"]) == ([], 0)
 
 
-def trials(runner: FlagRunner, budget: int = 60) -> Trials:
-    return Trials(runner, a_case(), a_place(), failed().failure, budget)  # type: ignore[arg-type]
+def trials(engine: FlagEngine, budget: int = 60) -> Trials:
+    return Trials(engine, a_case(), a_place(), failed().failure, budget)  # type: ignore[arg-type]
 
 
 def test_candidates_after_the_deadline_are_not_tried() -> None:
-    runner = FlagRunner(lambda flags, name: failed())
+    engine = FlagEngine(lambda flags, name: failed())
     first, second = (
         [CaseChange(("--a",))],
         [CaseChange((f"--b{number}",)) for number in range(9)],
     )
-    (in_time := trials(runner)).search(first, second)
+    (in_time := trials(engine)).search(first, second)
     assert (len(in_time.probes), in_time.is_out_of_time) == (10, False)
-    (late := replace(trials(runner), deadline=-inf)).search(first, second)
+    (late := replace(trials(engine), deadline=-inf)).search(first, second)
     assert (len(late.probes), late.is_out_of_time) == (0, True)
     request = RemedyRequest(a_case(), a_place(), seconds=0.0)
-    answer = find_remedies(runner, request)  # type: ignore[arg-type]
+    answer = find_remedies(engine, request)  # type: ignore[arg-type]
     assert (answer.tried, answer.is_out_of_time) == (0, True)
 
 
@@ -158,16 +158,16 @@ def test_the_smallest_value_is_found(needed: int) -> None:
         [text] = flags
         return Compiled() if int(text.partition("=")[2]) >= needed else failed()
 
-    runner = FlagRunner(behaviour)
+    engine = FlagEngine(behaviour)
     largest = CaseChange(
         ("--limit=65536",), limit=RemedyCandidate(least="--limit", above=32, upto=65536)
     )
-    works = runner.probe(a_case("--limit=65536"), a_place())
-    change, probe, seen_to_fail = trials(runner).with_smallest_value(largest, works)
+    works = engine.probe(a_case("--limit=65536"), a_place())
+    change, probe, seen_to_fail = trials(engine).with_smallest_value(largest, works)
     assert change.flags == (f"--limit={needed}",)
     assert isinstance(probe.outcome, Compiled)
     assert seen_to_fail is (needed > 33)
-    assert len(runner.asked) <= 20
+    assert len(engine.asked) <= 20
 
 
 def compiled(name: str = "3.3.0", **metrics: float) -> Probe:

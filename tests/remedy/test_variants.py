@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from tests.remedy.flag_compiler import FlagRunner, a_case, a_place, failed
+from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Compiled, Outcome, Untestable
@@ -117,11 +117,11 @@ def compared(
         replace(a_case(f"--n={n}"), name=f"m[n={n}]", matrix=(("n", n),))
         for n in behaviour
     ]
-    runner = FlagRunner(
+    engine = FlagEngine(
         lambda flags, name: behaviour[next(iter(flags)).partition("=")[2]]
     )
     chosen = next((one for one in cases if one.name == about), None)
-    return as_json(compare_variants(runner, cases, a_place(), chosen))  # type: ignore[arg-type,no-any-return]
+    return as_json(compare_variants(engine, cases, a_place(), chosen))  # type: ignore[arg-type,no-any-return]
 
 
 def test_the_sentence_is_about_the_given_case() -> None:

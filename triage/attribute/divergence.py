@@ -48,7 +48,7 @@ _UNBOUNDED = (1 << 63) - 1  # the size of a buffer with an unbounded dimension
 
 
 def attribute(
-    runner: Engine,
+    engine: Engine,
     case: Case,
     good: ToolchainRef,
     bad: ToolchainRef,
@@ -69,7 +69,7 @@ def attribute(
         BadInput: The family's IR cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
-    family = runner.compilers[case.compiler]
+    family = engine.compilers[case.compiler]
     ir = family.ir
     if ir is None:
         advice = (
@@ -82,7 +82,7 @@ def attribute(
         )
     jobs = [ProbeJob(case, good), ProbeJob(case, bad)]
     probes = {
-        probe.revision.name: probe for probe in runner.probe_all(jobs, "attribute")
+        probe.revision.name: probe for probe in engine.probe_all(jobs, "attribute")
     }
     pair = (probes[good.revision.name], probes[bad.revision.name])
     started = time.monotonic()
@@ -90,7 +90,7 @@ def attribute(
     inconclusive = _not_comparable(*pair)
     if inconclusive is not None:
         return inconclusive
-    toolchains = (runner.registry.obtain(good), runner.registry.obtain(bad))
+    toolchains = (engine.registry.obtain(good), engine.registry.obtain(bad))
     for toolchain in toolchains:
         if not ir.is_printed_by(toolchain):
             reason = (
@@ -101,9 +101,9 @@ def attribute(
     limits = replace(
         case.limits, timeout=min(case.limits.timeout, patience or case.limits.timeout)
     )
-    task = runner.progress.task(f"attribute  {case.name}")
+    task = engine.progress.task(f"attribute  {case.name}")
     comparison = _Comparison(
-        runner,
+        engine,
         task,
         replace(case, limits=limits),
         ir,
@@ -116,7 +116,7 @@ def attribute(
         found = comparison.run(excerpts=excerpts)
     except BaseException as error:
         if not isinstance(error, TriageError) or isinstance(error, Interrupted):
-            runner.stop.set()  # also end the run of the other side
+            engine.stop.set()  # also end the run of the other side
         raise
     finally:
         task.finish()
@@ -151,7 +151,7 @@ def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
 
 @dataclass
 class _Comparison:
-    runner: Engine
+    engine: Engine
     task: ProgressTask
     case: Case
     ir: Ir
@@ -255,7 +255,7 @@ class _Comparison:
         """Run the same work for both compilers, in parallel if there are two
         workers.
         """
-        with self.runner.threads(2) as pool:
+        with self.engine.threads(2) as pool:
             good, bad = (pool.submit(work, toolchain) for toolchain in self.toolchains)
             return good.result(), bad.result()
 
@@ -276,7 +276,7 @@ class _Comparison:
             f"attribute  {self.case.name} on {toolchain.revision.name}, "
             f"{self.compiles} compiles"
         )
-        execution = self.runner.observe(self.case, toolchain, alter, on_stderr=count)
+        execution = self.engine.observe(self.case, toolchain, alter, on_stderr=count)
         assert isinstance(execution, Execution)  # both compilers can be tested
         return execution
 

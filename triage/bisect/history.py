@@ -160,7 +160,7 @@ def state_of(
 
 
 def histories(
-    runner: Engine,
+    engine: Engine,
     cases: Sequence[Case],
     refs: Sequence[ToolchainRef],
     *,
@@ -187,14 +187,14 @@ def histories(
         for case in cases
         for named in [{0, len(refs) - 1, *bounds_of(case, refs)}]
         for index in everything
-        if share >= 1 or index in named or runner.recall(ProbeJob(case, refs[index]))
+        if share >= 1 or index in named or engine.recall(ProbeJob(case, refs[index]))
     ]
     while wanted:
         jobs = [
             ProbeJob(by_name[name], refs[index])
             for name, index in sorted(wanted, key=lambda key: key[1])
         ]
-        for probe in runner.probe_all(jobs, "history"):
+        for probe in engine.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
             probes[name, index] = probe
             rows[name][index] = state_of(probe.outcome)

@@ -46,7 +46,7 @@ Ends = tuple[ToolchainRef, ToolchainRef]  # the good one first
 
 
 def threshold_between(
-    runner: Engine,
+    engine: Engine,
     case: Case,
     ends: Ends,
     metric: Metric,
@@ -59,7 +59,7 @@ def threshold_between(
         BadInput: An end does not compile, or the numbers of the ends differ too little.
         EnvironmentFailure: The compiler of an end cannot be obtained.
     """
-    low, high = (_least_value(runner, case, ref, metric) for ref in ends)
+    low, high = (_least_value(engine, case, ref, metric) for ref in ends)
     if high < low:
         metric = replace(metric, lower_is_worse=True)
         low, high = metric.compared(low), metric.compared(high)
@@ -85,13 +85,13 @@ def threshold_between(
 
 
 def _least_value(
-    runner: Engine, case: Case, ref: ToolchainRef, metric: Metric
+    engine: Engine, case: Case, ref: ToolchainRef, metric: Metric
 ) -> float:
     """Measure a number several times and return the least, since a busy machine only
     adds.
     """
     probes = [
-        runner.probe(case, ref, fresh=not metric.exact)
+        engine.probe(case, ref, fresh=not metric.exact)
         for _ in range(1 if metric.exact else TIMES)
     ]
     known = [
@@ -120,7 +120,7 @@ def _least_value(
 
 @contextmanager
 def measuring(
-    runner: Engine,
+    engine: Engine,
     case: Case,
     ends: Ends,
     text: str,
@@ -129,7 +129,7 @@ def measuring(
     *,
     times_only: bool = False,
 ) -> Iterator[Engine]:
-    """Yield a runner for which a case fails whose number is beyond a threshold, by
+    """Yield a engine for which a case fails whose number is beyond a threshold, by
     default halfway between both ends.
 
     `text` is the number as NAME[:FUNCTION], with the function to run if there are
@@ -151,24 +151,24 @@ def measuring(
             f"--metric {text}: write cpu_seconds, run_seconds or run_seconds:FUNCTION"
         )
     if not is_time:
-        yield runner.with_threshold(
-            threshold_between(runner, case, ends, metric, threshold)
+        yield engine.with_threshold(
+            threshold_between(engine, case, ends, metric, threshold)
         )
     elif metric == Metric.CPU_SECONDS:
-        yield runner.with_threshold(
-            compile_time_judge(runner, case, ends, threshold, budget).judge
+        yield engine.with_threshold(
+            compile_time_judge(engine, case, ends, threshold, budget).judge
         )
     else:
         with temporary_folder() as folder:
-            yield runner.with_threshold(
+            yield engine.with_threshold(
                 _run_time_judge(
-                    runner, case, ends, function, threshold, budget, folder
+                    engine, case, ends, function, threshold, budget, folder
                 ).judge
             )
 
 
 def compile_time_judge(
-    runner: Engine, case: Case, ends: Ends, threshold: float | None, budget: float
+    engine: Engine, case: Case, ends: Ends, threshold: float | None, budget: float
 ) -> TimeJudge:
     """Measure the compile of both ends and return what judges the candidates between
     them; see `measuring`.
@@ -178,11 +178,11 @@ def compile_time_judge(
     """
 
     def timed(case: Case, ref: ToolchainRef) -> Timed:
-        return partial(time_compile, runner, case, ref)
+        return partial(time_compile, engine, case, ref)
 
     low, high = (
         max(
-            _least_value(runner, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6
+            _least_value(engine, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6
         )
         for ref in ends
     )
@@ -196,7 +196,7 @@ def compile_time_judge(
 
 
 def _run_time_judge(
-    runner: Engine,
+    engine: Engine,
     case: Case,
     ends: Ends,
     function: str,
@@ -205,7 +205,7 @@ def _run_time_judge(
     folder: Path,
 ) -> TimeJudge:
     programs: dict[object, Program | str] = {}  # a repeated probe compiles nothing
-    specs = functions_of(runner, case, ends[0])
+    specs = functions_of(engine, case, ends[0])
     if isinstance(specs, str):
         raise BadInput(f"{case.name} has no run time: {specs}")
     fitting = [spec for spec in specs if function in ("", spec.label)]
@@ -219,12 +219,12 @@ def _run_time_judge(
         key = (case.input, case.flags, ref.revision.name)
         if key not in programs:
             programs[key] = compile_program(
-                runner, case, ref, folder / f"{len(programs):04}.out"
+                engine, case, ref, folder / f"{len(programs):04}.out"
             )
         program = programs[key]
         if isinstance(program, str):
             return program
-        return partial(program.sample, runner, fitting[0])
+        return partial(program.sample, engine, fitting[0])
 
     judge = TimeJudge(
         Metric.RUN_SECONDS, case, ends, timed, ratio or 1 + _LEAST_SLOWER, budget
@@ -233,14 +233,14 @@ def _run_time_judge(
     return judge
 
 
-def slower_kernel(runner: Engine, case: Case, ends: Ends, budget: float) -> str | None:
+def slower_kernel(engine: Engine, case: Case, ends: Ends, budget: float) -> str | None:
     """Return the kernel that lost most time from the good end to the bad one; None if
     none did or their numbers differ.
 
     budget: seconds to measure for.
     """
     better, worse = rows = [Configuration(case, ref) for ref in ends]
-    result = Benchmark(rows, better, _LEAST_SLOWER).measure(runner, budget, dispatch="")
+    result = Benchmark(rows, better, _LEAST_SLOWER).measure(engine, budget, dispatch="")
     lost: dict[str, float] = {}
     for series in result.rows(worse):
         before = result.of(better, series.function)

@@ -20,7 +20,7 @@ _TIME_LIMIT = 60.0  # seconds for each of the two compiles that print their IR
 
 
 def pass_evidence(
-    runner: Engine,
+    engine: Engine,
     case: Case,
     good: ToolchainRef,
     bad: ToolchainRef,
@@ -33,12 +33,12 @@ def pass_evidence(
     """
     try:
         found = attribute(
-            runner, case, good, bad, repository, excerpts=False, patience=_TIME_LIMIT
+            engine, case, good, bad, repository, excerpts=False, patience=_TIME_LIMIT
         )
     except Interrupted:
         raise
     except TriageError as error:
-        runner.progress.note(
+        engine.progress.note(
             f"the passes of {good.revision.name} and {bad.revision.name} cannot be "
             f"compared: {error}"
         )

@@ -138,7 +138,7 @@ def _with_own_program(search: BisectSearch) -> BisectSearch | None:
     request = search.request
     outcomes = [outcome for one in tried for outcome in one.outcomes]
     case = case_with_own_program(
-        request.runner, request.case, [one.ref for one in tried], outcomes
+        request.engine, request.case, [one.ref for one in tried], outcomes
     )
     if case is None:
         return None
@@ -153,7 +153,7 @@ def plan_commits(request: BisectRequest, before: str, after: str) -> BisectSearc
     errors as of `plan`.
     """
     commits = _commits_between(request, before, after)
-    request.runner.progress.note(f"{request.case.name}: {commits.cost}")
+    request.engine.progress.note(f"{request.case.name}: {commits.cost}")
     if not request.go_on(commits.cost):
         raise Interrupted("stopped before the search over commits")
     return BisectSearch(request, commits)
@@ -163,7 +163,7 @@ def search_versions(
     request: BisectRequest, refs: Sequence[ToolchainRef]
 ) -> BisectSearch:
     """Make the search along toolchains, oldest first."""
-    return BisectSearch(request, release_range(request.runner.registry, refs))
+    return BisectSearch(request, release_range(request.engine.registry, refs))
 
 
 def candidates_of(
@@ -183,7 +183,7 @@ def candidates_of(
     if before and after and request.repo and len(refs[first:last]) == 1:
         return _commits_between(request, before, after)
     return release_range(
-        request.runner.registry, refs[first : None if last is None else last + 1]
+        request.engine.registry, refs[first : None if last is None else last + 1]
     )
 
 
@@ -194,7 +194,7 @@ def compilers_at(
     Raises BadInput as `plan` does.
     """
     if request.repo is None:
-        registry, family = request.runner.registry, request.case.compiler
+        registry, family = request.engine.registry, request.case.compiler
         return registry.resolve(before, family), registry.resolve(after, family)
     old, new = range_end(request, before), range_end(request, after)
     if old.ref and new.ref:
@@ -219,7 +219,7 @@ def _releases(
         BadInput: A text is not a release of the index, the ends are in the wrong order,
             or a build reports no version.
     """
-    registry, family = request.runner.registry, request.case.compiler
+    registry, family = request.engine.registry, request.case.compiler
     ends = [
         registry.resolve(text, family) if text else None for text in (before, after)
     ]
@@ -231,7 +231,7 @@ def _releases(
                 f"{wrong}; with --repo, a clone of the compiler, commits are searched"
             )
         if versions.skipped is not None:
-            request.runner.progress.note(versions.skipped)
+            request.engine.progress.note(versions.skipped)
         return versions.refs, 0, len(versions.refs) - 1
     refs = registry.releases(family)
     names = [ref.revision.name for ref in refs]
@@ -337,7 +337,7 @@ def rev_text(ref: ToolchainRef) -> str:
 def _commits_between(
     request: BisectRequest, before: str, after: str
 ) -> CommitCandidates:
-    registry, family = request.runner.registry, request.case.compiler
+    registry, family = request.engine.registry, request.case.compiler
     old, new = range_end(request, before), range_end(request, after)
     project, repository = request.project, request.repository
     context = (
@@ -380,13 +380,13 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
     if colon and word == "nightly":
         return RangeEnd(_nightly(request, text, rest))
     try:
-        ref = request.runner.registry.resolve(text, request.case.compiler)
+        ref = request.engine.registry.resolve(text, request.case.compiler)
     except BadInput as wrong:
         try:
             return RangeEnd(request.repository.resolve(text))
         except UnknownCommit as unknown:
             raise BadInput(f"{wrong}, or with --repo a commit: {unknown}") from unknown
-    toolchain = request.runner.registry.obtain(ref)
+    toolchain = request.engine.registry.obtain(ref)
     commit = toolchain.revision.commit or tagged_commit(
         request.project, request.repository, ref.revision.name
     )

@@ -134,7 +134,7 @@ def _newest_before(search: BisectSearch, last: int, *, is_failing: bool) -> int 
     """Return a release before `last` that fails or compiles; set `reason` if those that
     are looked at are all alike.
     """
-    jobs, candidates = search.request.runner.jobs, search.range.candidates
+    jobs, candidates = search.request.engine.jobs, search.range.candidates
     for wanted in _looked_at(search, last):
         for start in range(0, len(wanted), jobs):
             batch = wanted[start : start + jobs]
@@ -169,7 +169,7 @@ def _looked_at(search: BisectSearch, last: int) -> Iterator[list[int]]:
     costs little, because a short window may lie anywhere: releases with a known result,
     then the installed ones.
     """
-    runner = search.request.runner
+    engine = search.request.engine
     case = search.request.case
     candidates = search.range.candidates
     bounds = sorted(
@@ -185,13 +185,13 @@ def _looked_at(search: BisectSearch, last: int) -> Iterator[list[int]]:
     known = [
         index
         for index in others
-        if runner.recall(ProbeJob(case, candidates[index].ref))
+        if engine.recall(ProbeJob(case, candidates[index].ref))
     ]
     yield known
     yield [
         index
         for index in others
-        if index not in known and runner.registry.is_installed(candidates[index].ref)
+        if index not in known and engine.registry.is_installed(candidates[index].ref)
     ]
     while wanted := _between_different(search, last):
         yield wanted

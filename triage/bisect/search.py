@@ -76,7 +76,7 @@ class Effort:
 class BisectRequest:
     """What to bisect and how, without the two revisions."""
 
-    runner: Engine
+    engine: Engine
     case: Case
     repo: Path | None = None
     """A clone of the compiler, to search commits; without one, releases are searched.
@@ -122,7 +122,7 @@ class BisectRequest:
                 f"{in_clone} is not used, because it can run commands: pass --build "
                 f"or --project {in_clone}"
             )
-            self.runner.progress.note(warning)
+            self.engine.progress.note(warning)
         project = find_project(self.case.compiler, *([own.parent] if is_own else []))
         if is_own:
             return project
@@ -247,7 +247,7 @@ class BisectSearch:
             return False
         outcome = self.outcome(self.failing_end)
         assert isinstance(outcome, Failed)
-        request, note = self.request, self.request.runner.progress.note
+        request, note = self.request, self.request.engine.progress.note
         note(
             f"{request.case.name}: bisecting {outcome.failure.failure_class}: "
             f"{outcome.failure.headline}"
@@ -261,7 +261,7 @@ class BisectSearch:
                 for index in (self.last - self.failing_end, self.failing_end)
             )
             self.evidence = pass_evidence(
-                request.runner, request.case, good, bad, request.repository
+                request.engine, request.case, good, bad, request.repository
             )
         self.weigh(outcome.failure)
         return True
@@ -369,7 +369,7 @@ class BisectSearch:
     # Probe
 
     def separating(self) -> tuple[int, ...]:
-        return next_probes(self.known, self.seconds, self.request.runner.jobs)
+        return next_probes(self.known, self.seconds, self.request.engine.jobs)
 
     def choose(self) -> Mapping[int, int]:
         """Return the candidates to probe next, and how often; none if the answer is
@@ -388,7 +388,7 @@ class BisectSearch:
         return next_round(
             self.known,
             self.seconds,
-            self.request.runner.jobs,
+            self.request.engine.jobs,
             self.failing_end,
             self.request.confidence,
         )
@@ -441,7 +441,7 @@ class BisectSearch:
             return
         effort = self.effort
         effort.rounds += 1
-        for probe in self.request.runner.probe_all(
+        for probe in self.request.engine.probe_all(
             jobs, f"bisect {self.request.case.name}"
         ):
             index = asked[probe.case.source, probe.revision.name]
@@ -505,7 +505,7 @@ class BisectSearch:
             line = f"1 suspect left: {name}"
         if line != self.announced:
             self.announced = line
-            self.request.runner.progress.note(line)
+            self.request.engine.progress.note(line)
 
     def part(self, first: int, last: int) -> BisectSearch:
         """Return the search between two of the candidates, with what is known of them.
@@ -534,7 +534,7 @@ def run_search(search: BisectSearch) -> Bisection:
     if start is None or start == search.last:
         return found
     names = (search.name(index) for index in (0, start, search.last))
-    search.request.runner.progress.note(
+    search.request.engine.progress.note(
         "{} has the change of {}, which {} contains: searching from there".format(
             *names
         )

@@ -42,7 +42,7 @@ def rank_changes(
     Raises:
         BadInput: A revision does not exist, or the good one is not older.
     """
-    registry, project = request.runner.registry, request.project
+    registry, project = request.engine.registry, request.project
     old, new = range_end(request, good), range_end(request, bad)
     timeline = line_to(request.repository, new.commit)
     span, fork = timeline.between(old.commit, new.commit), timeline.fork(old.commit)
@@ -71,7 +71,7 @@ def rank_changes(
         and registry.is_installed(new.ref)
     ):
         evidence = pass_evidence(
-            request.runner, request.case, old.ref, new.ref, request.repository
+            request.engine, request.case, old.ref, new.ref, request.repository
         )
     clues = Clues.of(failure, backend, evidence, noticed=noticed)
     table = table_of(project)

@@ -254,7 +254,7 @@ def bisect_two(
     changed = _changed(search)
     combinations = tuple(
         Combination(
-            request.runner.registry.revision(one.ref),
+            request.engine.registry.revision(one.ref),
             Revision(shas[model][:_SHORT_SHA], shas[model]),
             outcome.plain_status,
             outcome.failure,
@@ -272,7 +272,7 @@ def bisect_two(
             cause=search.cause,
         )
         return TwoRepositories(None, combinations, undecided=undecided)
-    request.runner.progress.note(f"changed: {changed}")
+    request.engine.progress.note(f"changed: {changed}")
     # While one repository is bisected, the other one must not bring the change by
     # itself.
     if changed is ChangedSide.EITHER:

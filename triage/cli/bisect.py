@@ -206,9 +206,9 @@ def bisect(
         chosen = models.at(models.ends[1])
     else:
         chosen = named.load()
-    with compiling.open(chosen, trust=trust) as runner:
+    with compiling.open(chosen, trust=trust) as engine:
         request = BisectRequest(
-            runner,
+            engine,
             chosen,
             repo,
             project,
@@ -251,7 +251,7 @@ def bisect(
     )
     no_ends &= repo is None and bool(good or bad or find is BisectKind.FIX)
     # name the command that finds them
-    if no_ends and not _always_fails(runner, chosen, found, before):
+    if no_ends and not _always_fails(engine, chosen, found, before):
         words = [
             "triage",
             "bisect",
@@ -264,12 +264,12 @@ def bisect(
 
 
 def _always_fails(
-    runner: Engine, case: Case, found: Bisection, before: str | None
+    engine: Engine, case: Case, found: Bisection, before: str | None
 ) -> bool:
     """Return whether there is no older release that might compile a case that fails at
     both ends.
     """
-    oldest = runner.registry.releases(case.compiler)[0].revision.name
+    oldest = engine.registry.releases(case.compiler)[0].revision.name
     return "it fails at both ends" in (found.reason or "") and before in (None, oldest)
 
 
@@ -335,7 +335,7 @@ def _forecast(
     else:
         what = "confirm the pairs around up to three changes"
     return forecast(
-        request.runner,
+        request.engine,
         jobs,
         more=again * pairs,
         remark=f"that includes {again * pairs} to {what}",
@@ -350,7 +350,7 @@ def _measuring(
     text: str,
     threshold: float | None,
 ) -> Iterator[BisectRequest]:
-    """Yield the request with a runner for which a number beyond the threshold is a
+    """Yield the request with a engine for which a number beyond the threshold is a
     failure. text: NAME[:FUNCTION].
     """
     if before is None or after is None:
@@ -360,9 +360,9 @@ def _measuring(
         )
     ends = _in_order(request.kind, *compilers_at(request, before, after))
     with measuring(
-        request.runner, request.case, ends, text, SECONDS, threshold
+        request.engine, request.case, ends, text, SECONDS, threshold
     ) as judging:
-        yield replace(request, runner=judging)
+        yield replace(request, engine=judging)
 
 
 _SHARE = 0.5  # of all compiles, the most that a history spends
@@ -394,14 +394,14 @@ def history(
     cases = chosen.load()
     found: list[History] = []
     planned: list[ProbeJob] = []
-    with compiling.open(*cases, fresh=fresh) as runner:
+    with compiling.open(*cases, fresh=fresh) as engine:
         bounds = [rev for rev in (since, until) if rev]
         if bounds:
             bounded = [select_one_family(cases, bounds, "history").family]
         else:
             bounded = []
         for family in bounded or dict.fromkeys(case.compiler for case in cases):
-            refs = runner.registry.between(family, since, until)
+            refs = engine.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
             if dry_run:
                 planned += [
@@ -412,21 +412,21 @@ def history(
                 share = 1.0
             else:
                 share = _SHARE
-            found += histories(runner, family_cases, refs, share=share)
+            found += histories(engine, family_cases, refs, share=share)
             own = [
-                _with_own_program(runner, one, refs)
+                _with_own_program(engine, one, refs)
                 for one in found
                 if one.about in family_cases
             ]
             found += histories(
-                runner, [case for case in own if case], refs, share=share
+                engine, [case for case in own if case], refs, share=share
             )
         if dry_run:
             if every:
                 what = None
             else:
                 what = "most releases between two with the same status are left out"
-            return show_forecast(output, runner, planned, what)
+            return show_forecast(output, engine, planned, what)
     write_report(output, Histories(found), history_document)
     code = exit_for_probes(probe for history in found for probe in history.probes)
     if code in (Exit.FOUND, Exit.INCONCLUSIVE):
@@ -435,11 +435,11 @@ def history(
 
 
 def _with_own_program(
-    runner: Engine, history: History, refs: Sequence[ToolchainRef]
+    engine: Engine, history: History, refs: Sequence[ToolchainRef]
 ) -> Case | None:
     tried = [ref for ref in refs if ref.revision.name in history.statuses]
     return case_with_own_program(
-        runner, history.about, tried, [probe.outcome for probe in history.probes]
+        engine, history.about, tried, [probe.outcome for probe in history.probes]
     )
 
 
@@ -486,13 +486,13 @@ def suspects(
             if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1])
         )
         chosen, failure = _from_log(source, backend, next(named, DEFAULT_FAMILY))
-    with open_runner(app, [chosen]) as runner:
+    with open_runner(app, [chosen]) as engine:
         if is_recipe:
-            failure = _last_failure(runner, chosen)
+            failure = _last_failure(engine, chosen)
         else:
             failure = failure
         ranked = rank_changes(
-            BisectRequest(runner, chosen, repo, project, attribute=is_recipe),
+            BisectRequest(engine, chosen, repo, project, attribute=is_recipe),
             good,
             bad,
             failure,
@@ -501,16 +501,16 @@ def suspects(
     return Exit.OK
 
 
-def _last_failure(runner: Engine, case: Case) -> Failure | None:
+def _last_failure(engine: Engine, case: Case) -> Failure | None:
     """Return the latest stored failure of the case. Names of cases are not unique, so
     its runs are found by content.
     """
-    for name in (record.toolchain for record in runner.cache.newest_of(case.name)):
+    for name in (record.toolchain for record in engine.cache.newest_of(case.name)):
         try:
-            ref = runner.registry.resolve(name, case.compiler)
-            if not runner.registry.is_installed(ref):
+            ref = engine.registry.resolve(name, case.compiler)
+            if not engine.registry.is_installed(ref):
                 continue
-            probe = runner.known_on(case, runner.registry.obtain(ref))
+            probe = engine.known_on(case, engine.registry.obtain(ref))
         except (BadInput, EnvironmentFailure):
             continue  # a toolchain that no longer exists
         if probe and isinstance(probe.outcome, Failed):

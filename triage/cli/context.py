@@ -74,20 +74,20 @@ def open_runner(
         yield engine
 
 
-def show_command_lines(runner: Engine, planned: Sequence[ProbeJob]) -> Exit:
+def show_command_lines(engine: Engine, planned: Sequence[ProbeJob]) -> Exit:
     """Print what would be run for each job."""
-    for line in runner.command_lines(planned):
+    for line in engine.command_lines(planned):
         typer.echo(line)
     return Exit.OK
 
 
 def show_forecast(
-    output: str, runner: Engine, planned: Sequence[ProbeJob], remark: str | None = None
+    output: str, engine: Engine, planned: Sequence[ProbeJob], remark: str | None = None
 ) -> Exit:
     """Print what is known of the jobs and how many compiles the others need. Compiles
     nothing.
     """
-    write_report(output, forecast(runner, planned, remark=remark), forecast_document)
+    write_report(output, forecast(engine, planned, remark=remark), forecast_document)
     return Exit.OK
 
 
@@ -163,9 +163,9 @@ class FamilySelection:
     cases: tuple[Case, ...]
     revs: tuple[str, ...]
 
-    def refs(self, runner: Engine) -> list[ToolchainRef]:
+    def refs(self, engine: Engine) -> list[ToolchainRef]:
         """Return the toolchains that the REVs name, each once, in the given order."""
-        refs = [runner.registry.resolve(rev, self.family) for rev in self.revs]
+        refs = [engine.registry.resolve(rev, self.family) for rev in self.revs]
         return list({ref.revision.name: ref for ref in refs}.values())
 
 

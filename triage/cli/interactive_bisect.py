@@ -71,7 +71,7 @@ def prompt(
         if isinstance(search, Bisection):
             return search
         return answer(search)
-    return Session(search, request.runner.registry.home, console_for(sys.stderr)).run(
+    return Session(search, request.engine.registry.home, console_for(sys.stderr)).run(
         sys.stdin, resume=resume
     )
 

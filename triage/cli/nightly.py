@@ -158,9 +158,9 @@ def nightly(
             folder_for(out / "reproducers", case)
     if budget is not None and not investigate:
         raise BadInput("--budget limits an investigation; pass --investigate")
-    with compiling.open(*cases, fresh=fresh, trust=trust) as runner:
+    with compiling.open(*cases, fresh=fresh, trust=trust) as engine:
         new, old = (
-            runner.registry.resolve(rev, selection.family) for rev in selection.revs
+            engine.registry.resolve(rev, selection.family) for rev in selection.revs
         )
         if dry_run:
             planned = [
@@ -174,13 +174,13 @@ def nightly(
                 remark = later
             else:
                 remark = None
-            return show_forecast(output, runner, planned, remark)
+            return show_forecast(output, engine, planned, remark)
         if part:
             total = len(selection.cases)
         else:
             total = 0
         run = NightRun(
-            runner,
+            engine,
             cases,
             new,
             old,

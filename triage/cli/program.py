@@ -64,11 +64,11 @@ class StartedRecipe:
         """
         if not self.start.guessed:
             return self
-        with open_runner(app) as runner:
-            if or_install and not runner.registry.installed_releases(self.start.family):
+        with open_runner(app) as engine:
+            if or_install and not engine.registry.installed_releases(self.start.family):
                 toolchains = (*toolchains, "latest")
             start, tried = try_recipe(
-                runner, self.wanted.path.stem, self.start, toolchains
+                engine, self.wanted.path.stem, self.start, toolchains
             )
         return replace(self, start=start, tried=tried)
 

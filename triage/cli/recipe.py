@@ -389,10 +389,10 @@ def update(
     selection = select_one_family(
         load_cases(paths, suite_config), (toolchain,), "expect update"
     )
-    with compiling.open(*selection.cases, fresh=fresh) as runner:
-        [ref] = selection.refs(runner)
+    with compiling.open(*selection.cases, fresh=fresh) as engine:
+        [ref] = selection.refs(engine)
         probes = list(
-            runner.probe_all([ProbeJob(case, ref) for case in selection.cases])
+            engine.probe_all([ProbeJob(case, ref) for case in selection.cases])
         )
         # A known failure that was not seen may come back: it is compiled and run once
         # more.
@@ -401,15 +401,15 @@ def update(
             for probe in probes
             if status_of(probe) is Status.XPASS
         ]
-        again = runner.probe_all(passes, "unexpected passes")
-        revision = runner.registry.revision(ref)
+        again = engine.probe_all(passes, "unexpected passes")
+        revision = engine.registry.revision(ref)
         unsure = {
             probe.case.name
             for probe in again
             if not isinstance(probe.outcome, Compiled)
         }
         since = {
-            probe.case.name: _first_known(runner, probe)
+            probe.case.name: _first_known(engine, probe)
             for probe in probes
             if isinstance(probe.outcome, Failed)
         }
@@ -457,7 +457,7 @@ def update(
     return Exit.OK
 
 
-def _first_known(runner: Engine, probe: Probe) -> str | None:
+def _first_known(engine: Engine, probe: Probe) -> str | None:
     """Return the oldest version that is known to fail as a probe does, with none
     between that is known not to.
     """
@@ -466,10 +466,10 @@ def _first_known(runner: Engine, probe: Probe) -> str | None:
     oldest = probe.version
     assert failure
     same = Expectation(failure.failure_class, stage=failure.stage)
-    for ref in reversed(runner.registry.installed_releases(probe.case.compiler)):
+    for ref in reversed(engine.registry.installed_releases(probe.case.compiler)):
         release = parse_version(ref.revision.name)
         if version and release and release < version:
-            known = runner.recall(ProbeJob(probe.case, ref))
+            known = engine.recall(ProbeJob(probe.case, ref))
         else:
             known = None
         if (

@@ -74,20 +74,20 @@ def reduce(
     """
     case = chosen.load()
     folder_for(out, case)
-    with compiling.open(case) as runner:
-        bad = runner.registry.resolve(toolchain, case.compiler)
+    with compiling.open(case) as engine:
+        bad = engine.registry.resolve(toolchain, case.compiler)
         if good:
-            better = runner.registry.resolve(good, case.compiler)
+            better = engine.registry.resolve(good, case.compiler)
         else:
             better = None
         if dry_run:
             planned = [ProbeJob(case, ref) for ref in (bad, better) if ref]
             remark = "then the candidates; their number depends on the program"
-            return show_forecast(output, runner, planned, remark)
+            return show_forecast(output, engine, planned, remark)
         request = ReductionRequest(case, bad, better, MATCHES[match], resume=resume)
-        reduction, found = reduce_case(runner, request), None
+        reduction, found = reduce_case(engine, request), None
         if reduction.reason is None:
-            found = reproducer_of(runner, reduction, bad)
+            found = reproducer_of(engine, reduction, bad)
             reduction = replace(
                 found.reduction, reproducer=str(write_reproducer(found, out))
             )
@@ -135,8 +135,8 @@ def replay(
         }
     else:
         revs_of = None
-    with compiling.open(*cases, fresh=fresh) as runner:
-        replays = replay_all(runner, reproducers, revs_of)
+    with compiling.open(*cases, fresh=fresh) as engine:
+        replays = replay_all(engine, reproducers, revs_of)
     write_report(output, Replays(replays), replay_document)
     return exit_of_replays(replays)
 

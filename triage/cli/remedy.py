@@ -87,21 +87,21 @@ def remedy(
         raise BadInput(
             "--metric needs --good: the toolchain on which the case takes less time"
         )
-    with compiling.open(*cases) as runner, ExitStack() as opened:
-        bad = runner.registry.resolve(toolchain, case.compiler)
+    with compiling.open(*cases) as engine, ExitStack() as opened:
+        bad = engine.registry.resolve(toolchain, case.compiler)
         if good:
-            reference = runner.registry.resolve(good, case.compiler)
+            reference = engine.registry.resolve(good, case.compiler)
         else:
             reference = None
         request = RemedyRequest(case, bad, reference, budget, cases, exhaustive=every)
         if metric and reference:
-            request = replace(request, untimed=runner)
-            runner = opened.enter_context(
+            request = replace(request, untimed=engine)
+            engine = opened.enter_context(
                 measuring(
-                    runner, case, (reference, bad), metric, SECONDS, times_only=True
+                    engine, case, (reference, bad), metric, SECONDS, times_only=True
                 )
             )
-        found = find_remedies(runner, request)
+        found = find_remedies(engine, request)
     write_report(output, found, remedy_document)
     if found.failure is None:
         return exit_without_answer([found.cause])
@@ -160,9 +160,9 @@ def variants(
         )
     else:
         compared = neighbourhood(about or cases[0], cases)
-    with open_runner(app, compared) as runner:
-        ref = runner.registry.resolve(toolchain, compared[0].compiler)
-        found = compare_variants(runner, compared, ref, about)
+    with open_runner(app, compared) as engine:
+        ref = engine.registry.resolve(toolchain, compared[0].compiler)
+        found = compare_variants(engine, compared, ref, about)
     write_report(output, found, variants_document)
     if found.failure is not None:
         return Exit.OK
@@ -235,10 +235,10 @@ def lint(
     """
     cases = cases_named(cases_to_lint(paths, flags or (), print_stderr), case)
     answers, unreadable = [], []
-    with open_runner(app, cases) as runner:
+    with open_runner(app, cases) as engine:
         for each in cases:
             try:
-                answers.append(lint_case(runner, each, toolchain))
+                answers.append(lint_case(engine, each, toolchain))
             # reported at the end, after the findings of the other cases
             except BadInput as error:
                 unreadable.append(str(error))

@@ -67,9 +67,9 @@ def run(
     """
     cases = chosen.load()
     ordered: list[Probe] = []
-    with compiling.open(*cases, fresh=fresh) as runner:
+    with compiling.open(*cases, fresh=fresh) as engine:
         selections = [
-            (one.cases, one.refs(runner))
+            (one.cases, one.refs(engine))
             for one in select_families(cases, toolchain or ["installed"])
         ]
         planned = [
@@ -79,16 +79,16 @@ def run(
             for case in cases
         ]
         if dry_run:
-            return show_command_lines(runner, planned)
+            return show_command_lines(engine, planned)
         probes = {
             (probe.case.name, probe.revision.name): probe
-            for probe in runner.probe_all(planned)
+            for probe in engine.probe_all(planned)
         }
         for case, refs in [
             (case, refs) for cases, refs in selections for case in cases
         ]:
             ordered += (own := [probes[case.name, ref.revision.name] for ref in refs])
-            ordered += _with_own_program(runner, case, refs, own)
+            ordered += _with_own_program(engine, case, refs, own)
     result = RunResults([run_result(probe) for probe in ordered])
     write_report(
         output, result, partial(run_document, show_all=show_all), junit=run_junit
@@ -97,16 +97,16 @@ def run(
 
 
 def _with_own_program(
-    runner: Engine, case: Case, refs: Sequence[ToolchainRef], probes: Sequence[Probe]
+    engine: Engine, case: Case, refs: Sequence[ToolchainRef], probes: Sequence[Probe]
 ) -> Iterator[Probe]:
     """Yield the probes of a case that passed everywhere, with the program that a
     release itself makes and fails on.
     """
-    own = case_with_own_program(runner, case, refs, [probe.outcome for probe in probes])
+    own = case_with_own_program(engine, case, refs, [probe.outcome for probe in probes])
     if own is not None:
         found = {
             probe.revision.name: probe
-            for probe in runner.probe_all([ProbeJob(own, ref) for ref in refs])
+            for probe in engine.probe_all([ProbeJob(own, ref) for ref in refs])
         }
         yield from (found[ref.revision.name] for ref in refs)
 
@@ -155,8 +155,8 @@ def bench(
       their kernels one by one
     """
     selection = select_one_family(chosen.load(), toolchain or ["installed"], "bench")
-    with open_runner(app, selection.cases, 1) as runner:
-        family = runner.compilers[selection.cases[0].compiler]
+    with open_runner(app, selection.cases, 1) as engine:
+        family = engine.compilers[selection.cases[0].compiler]
         if family.run is None:
             advice = (
                 "`triage run` reports its sizes, and `triage bisect --metric` finds "
@@ -166,11 +166,11 @@ def bench(
                 f"what {family.title or family.name} compiles cannot be run here, so "
                 f"it has no run time; {advice}"
             )
-        refs = selection.refs(runner)
+        refs = selection.refs(engine)
         rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
         if dry_run:
             return show_command_lines(
-                runner, [ProbeJob(row.case, row.ref) for row in rows]
+                engine, [ProbeJob(row.case, row.ref) for row in rows]
             )
         fitting = [
             row
@@ -186,7 +186,7 @@ def bench(
         result = Benchmark(rows, fitting[0], threshold)
         try:
             result.measure(
-                runner, time or SECONDS, "" if dispatch == "all" else dispatch
+                engine, time or SECONDS, "" if dispatch == "all" else dispatch
             )
         except (KeyboardInterrupt, Interrupted):
             result.stopped = True

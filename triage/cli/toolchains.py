@@ -56,8 +56,8 @@ def list_(
     installed.
     """
     releases: list[dict[str, Any]] = []
-    with open_runner(context) as runner:
-        registry = runner.registry
+    with open_runner(context) as engine:
+        registry = engine.registry
         for family in families or Families():
             try:
                 refs = registry.releases(family)
@@ -106,8 +106,8 @@ def install(
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
     answers: dict[ToolchainRef, Toolchain | EnvironmentFailure] = {}
-    with open_runner(context) as runner:
-        registry, refs = runner.registry, list[ToolchainRef]()
+    with open_runner(context) as engine:
+        registry, refs = engine.registry, list[ToolchainRef]()
         for family, rev in map(_split, revs):
             if rev == "all":
                 refs += registry.releases(family)
@@ -154,9 +154,9 @@ def info(
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
     family, text = _split(rev)
-    with open_runner(context) as runner:
-        toolchain = runner.registry.obtain(runner.registry.resolve(text, family))
-        ir = runner.compilers[family].ir
+    with open_runner(context) as engine:
+        toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
+        ir = engine.compilers[family].ir
         if ir:
             dialects = sorted(ir.dialects(toolchain))
         else:

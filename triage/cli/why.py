@@ -127,15 +127,15 @@ def why(
         for config in chosen.suite_config or ()
         for word in ("--suite-config", str(config))
     ]
-    with open_runner(app, cases) as runner:
+    with open_runner(app, cases) as engine:
         if case is not cases[-1] and not chosen.case:
-            runner.progress.note(
+            engine.progress.note(
                 f"{case.name}, the first of {len(cases)} cases; --case chooses "
                 "another one"
             )
         shown = set()
         explainer = Explainer(
-            runner,
+            engine,
             case,
             cases,
             words,
@@ -153,7 +153,7 @@ def why(
                 ),
             ):
                 if line not in shown:
-                    runner.progress.note(line)
+                    engine.progress.note(line)
                 shown.add(line)
     write_report(output, found, why_document)
     # a program that no release reads is the user's mistake
@@ -270,18 +270,18 @@ def attribute(
     else:
         clone = None
     kernel = None
-    with open_runner(app, [case]) as runner, ExitStack() as opened:
+    with open_runner(app, [case]) as engine, ExitStack() as opened:
         ends = (
-            runner.registry.resolve(good, case.compiler),
-            runner.registry.resolve(bad, case.compiler),
+            engine.registry.resolve(good, case.compiler),
+            engine.registry.resolve(bad, case.compiler),
         )
-        judging = runner
+        judging = engine
         if metric is not None:
             judging = opened.enter_context(
-                measuring(runner, case, ends, metric, SECONDS, times_only=True)
+                measuring(engine, case, ends, metric, SECONDS, times_only=True)
             )
             if metric.startswith(str(Metric.RUN_SECONDS)):
-                kernel = slower_kernel(runner, case, ends, SECONDS)
+                kernel = slower_kernel(engine, case, ends, SECONDS)
         found = compare(judging, case, *ends, clone, kernel=kernel)
     write_report(output, found, attribution_document)
     if found.status is not ComparisonResult.INCONCLUSIVE:

@@ -110,13 +110,13 @@ class Series:
             return self.comparison.pace
         return None
 
-    def measure(self, runner: Engine, *, keep: bool = True) -> None:
+    def measure(self, engine: Engine, *, keep: bool = True) -> None:
         """Add one sample, or the reason why there is none. keep: false for a run that
         only warms up.
         """
         assert self.program is not None
         assert self.spec is not None
-        sample = self.program.sample(runner, self.spec)
+        sample = self.program.sample(engine, self.spec)
         if isinstance(sample, str):
             self.reason = sample
         elif keep:
@@ -208,7 +208,7 @@ class Benchmark:
         )
 
     def measure(
-        self, runner: Engine, budget: float, dispatch: str | None = None
+        self, engine: Engine, budget: float, dispatch: str | None = None
     ) -> Self:
         """Compile every configuration, measure them in turn, and measure each change
         again.
@@ -221,10 +221,10 @@ class Benchmark:
         started = time.monotonic()
         try:
             with temporary_folder() as folder:
-                self._compile(runner, Path(folder), dispatch)
+                self._compile(engine, Path(folder), dispatch)
                 end = time.monotonic() + budget
                 self._measure_in_turn(
-                    runner, [row for row in self.series if row.program], end
+                    engine, [row for row in self.series if row.program], end
                 )
                 changed = {
                     row.function for row in self.series if _is_change(row.comparison)
@@ -235,29 +235,29 @@ class Benchmark:
                     if row.program and row.function in changed
                 ]
                 if again:
-                    self._confirm(runner, again, end)
+                    self._confirm(engine, again, end)
         finally:
             self.seconds = time.monotonic() - started
         return self
 
-    def _compile(self, runner: Engine, folder: Path, dispatch: str | None) -> None:
+    def _compile(self, engine: Engine, folder: Path, dispatch: str | None) -> None:
         """Compile everything. Paths of all have one length: that of the command line
         moves the stack, and some times.
         """
-        task = runner.progress.task("compile", total=len(self.configurations))
+        task = engine.progress.task("compile", total=len(self.configurations))
         for index, configuration in enumerate(self.configurations):
             task.describe(f"compile  {configuration.name}")
             target = folder / f"{index:04}.out"
             if dispatch is None:
-                rows = _functions(runner, configuration, target)
+                rows = _functions(engine, configuration, target)
             else:
-                rows = _kernels(runner, configuration, target)
+                rows = _kernels(engine, configuration, target)
             if isinstance(rows, str):
                 self.series += [Series(configuration, "", reason=rows)]
             else:
                 self.series += rows
             for row in self.rows(configuration):
-                row.toolchain = runner.registry.revision(configuration.ref)
+                row.toolchain = engine.registry.revision(configuration.ref)
             task.advance()
         task.finish()
         if dispatch is not None:
@@ -283,7 +283,7 @@ class Benchmark:
                 for configuration in self.configurations
             ]
 
-    def _confirm(self, runner: Engine, rows: Sequence[Series], end: float) -> None:
+    def _confirm(self, engine: Engine, rows: Sequence[Series], end: float) -> None:
         """Measure again what changed, from the start: a change counts when both
         measurements say so.
         """
@@ -291,22 +291,22 @@ class Benchmark:
         for row in rows:
             row.samples, row.comparison = [], None
         try:
-            self._measure_in_turn(runner, rows, end)
+            self._measure_in_turn(engine, rows, end)
         finally:
             for row, (comparison, samples) in zip(rows, first, strict=True):
                 row.comparison = _agreed(comparison, row.comparison)
                 row.samples = row.samples or samples  # the time was up
 
     def _measure_in_turn(
-        self, runner: Engine, rows: Sequence[Series], end: float
+        self, engine: Engine, rows: Sequence[Series], end: float
     ) -> None:
         base = {row.function: row for row in rows if row.configuration == self.baseline}
-        task = runner.progress.task("measure")
+        task = engine.progress.task("measure")
         undecided = [row for row in rows if row.reason is None]
         for number, turn in rounds(undecided, end, _GRACE):
             task.describe(f"measure  round {number + 1}")
             for row in turn:
-                row.measure(runner, keep=number > 0)
+                row.measure(engine, keep=number > 0)
             if number not in LOOKS:
                 continue
             for row in undecided:
@@ -331,12 +331,12 @@ class Benchmark:
 
 
 def _kernels(
-    runner: Engine, configuration: Configuration, target: Path
+    engine: Engine, configuration: Configuration, target: Path
 ) -> list[Series] | str:
     """Compile a configuration and each of its kernels; the reason when that is not
     possible.
     """
-    kernels = dispatch_programs(runner, configuration.case, configuration.ref, target)
+    kernels = dispatch_programs(engine, configuration.case, configuration.ref, target)
     if isinstance(kernels, str):
         return kernels
     return [
@@ -348,15 +348,15 @@ def _kernels(
 
 
 def _functions(
-    runner: Engine, configuration: Configuration, target: Path
+    engine: Engine, configuration: Configuration, target: Path
 ) -> list[Series] | str:
     """Compile a configuration for each of its functions; the reason when that is not
     possible.
     """
-    program = compile_program(runner, configuration.case, configuration.ref, target)
+    program = compile_program(engine, configuration.case, configuration.ref, target)
     if isinstance(program, str):
         return program
-    specs = functions_of(runner, configuration.case, configuration.ref)
+    specs = functions_of(engine, configuration.case, configuration.ref)
     if isinstance(specs, str):
         return specs
     return [Series(configuration, spec.label, program, spec) for spec in specs]

@@ -15,14 +15,14 @@ from triage.toolchains.registry import ToolchainRef
 
 
 def newest_that_fails(
-    runner: Engine, case: Case, refs: Sequence[ToolchainRef], what: str
+    engine: Engine, case: Case, refs: Sequence[ToolchainRef], what: str
 ) -> Probe | None:
     """Return the probe of the newest of several toolchains, oldest first, that fails;
     also if it alone does. what: progress.
     """
-    for end in range(len(refs), 0, -runner.jobs):
-        batch = [ProbeJob(case, ref) for ref in refs[max(0, end - runner.jobs) : end]]
-        probes = {probe.revision.name: probe for probe in runner.probe_all(batch, what)}
+    for end in range(len(refs), 0, -engine.jobs):
+        batch = [ProbeJob(case, ref) for ref in refs[max(0, end - engine.jobs) : end]]
+        probes = {probe.revision.name: probe for probe in engine.probe_all(batch, what)}
         for job in reversed(batch):
             probe = probes[job.ref.revision.name]
             if isinstance(probe.outcome, Failed) and not probe.outcome.flaky:
@@ -31,7 +31,7 @@ def newest_that_fails(
 
 
 def case_with_own_program(
-    runner: Engine,
+    engine: Engine,
     case: Case,
     refs: Sequence[ToolchainRef],
     outcomes: Iterable[Outcome],
@@ -45,14 +45,14 @@ def case_with_own_program(
     if not all(isinstance(outcome, Compiled) for outcome in outcomes):
         return None
     is_made = case.input.kind is InputKind.GENERATOR and case.input.maker is None
-    if not (is_made and runner.compilers[case.compiler].generator):
+    if not (is_made and engine.compilers[case.compiler].generator):
         return None
     own = replace(case, input=replace(case.input, maker=OWN))
-    probe = newest_that_fails(runner, own, refs, f"{case.name}, made by each release")
+    probe = newest_that_fails(engine, own, refs, f"{case.name}, made by each release")
     if probe is None:
         return None
     maker, source = probe.revision.name, case.input.path.name
-    runner.progress.note(
+    engine.progress.note(
         f"{case.name} passes with the program that the newest release makes of "
         f"{source}, not with {maker}'s own"
     )

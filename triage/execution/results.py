@@ -99,7 +99,7 @@ class Forecast:
 
 
 def forecast(
-    runner: Engine,
+    engine: Engine,
     jobs: Sequence[ProbeJob],
     *,
     more: int = 0,
@@ -110,7 +110,7 @@ def forecast(
     """
     planned = []
     for job in jobs:
-        probe = runner.recall(job)
+        probe = engine.recall(job)
         if probe:
             known = status_of(probe).value
         else:
@@ -120,7 +120,7 @@ def forecast(
                 job.case.name,
                 job.ref.revision.name,
                 known,
-                runner.registry.is_installed(job.ref),
+                engine.registry.is_installed(job.ref),
             )
         )
     return Forecast(

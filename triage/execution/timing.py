@@ -126,7 +126,7 @@ def time_compile(engine: Engine, case: Case, ref: ToolchainRef) -> Sample | str:
 
 
 def dispatch_programs(
-    runner: Engine, case: Case, ref: ToolchainRef, target: Path
+    engine: Engine, case: Case, ref: ToolchainRef, target: Path
 ) -> list[tuple[RunSpec, Program | str]] | str:
     """Compile a case and, as programs of their own, each of its kernels; the reason
     when that is not possible.
@@ -134,7 +134,7 @@ def dispatch_programs(
     Each program has the size and the number of dispatches of the whole.
     """
     sources = target.with_suffix(".dispatches")
-    whole = compile_program(runner, case, ref, target, sources)
+    whole = compile_program(engine, case, ref, target, sources)
     if isinstance(whole, str):
         return whole
     usual = next(iter(case.benchmarks), case.run) or RunSpec()
@@ -142,7 +142,7 @@ def dispatch_programs(
     for number, source in enumerate(sorted(sources.glob("*.mlir"))):
         alone = replace(case, input=Input(source, InputKind.MLIR))
         program = compile_program(
-            runner, alone, ref, target.with_suffix(f".{number:04}")
+            engine, alone, ref, target.with_suffix(f".{number:04}")
         )
         if isinstance(program, Program):
             program = replace(program, bytes=whole.bytes, dispatches=whole.dispatches)
@@ -161,7 +161,7 @@ def dispatch_programs(
 
 
 def compile_program(
-    runner: Engine,
+    engine: Engine,
     original: Case,
     ref: ToolchainRef,
     target: Path,
@@ -171,12 +171,12 @@ def compile_program(
     folder for a program of each kernel.
     """
     plain = replace(original, phase=None, run=None, thresholds=())
-    device = runner.compilers[original.compiler].run
+    device = engine.compilers[original.compiler].run
     if device is None:
         return f"{original.compiler} has nothing that runs compiled programs here"
     try:
-        toolchain = runner.registry.obtain(ref)
-        root = runner.registry.runtime(toolchain, device.distribution)
+        toolchain = engine.registry.obtain(ref)
+        root = engine.registry.runtime(toolchain, device.distribution)
     except EnvironmentFailure as error:
         return str(error)
     tool = device.program(root, measured=True) or device.program(
@@ -192,7 +192,7 @@ def compile_program(
     # the second for a compiler that cannot count
     for case, options in ((counted, extracting), (plain, [])):
         alter = partial(_with_options, options)
-        compiled = runner.observe(
+        compiled = engine.observe(
             case, toolchain, alter, on_output=lambda module: _keep(module, target)
         )
         if isinstance(compiled, Untestable):
@@ -207,7 +207,7 @@ def compile_program(
                 target.stat().st_size,
                 None if count is None else int(count),
             )
-    outcome = runner.probe(plain, ref).outcome
+    outcome = engine.probe(plain, ref).outcome
     if outcome.failure:
         failed = f"it does not compile: {outcome.failure.headline}"
     else:
@@ -224,12 +224,12 @@ def _keep(module: Path, target: Path) -> None:
 
 
 def functions_of(
-    runner: Engine, case: Case, ref: ToolchainRef
+    engine: Engine, case: Case, ref: ToolchainRef
 ) -> tuple[RunSpec, ...] | str:
     """Return the functions to measure with their values: those of the recipe, else the
     only public one on zeros.
     """
-    device = runner.compilers[case.compiler].run
+    device = engine.compilers[case.compiler].run
     named = case.benchmarks or (
         (replace(case.run, expected=()),)
         if case.run is not None and case.run.inputs
@@ -240,8 +240,8 @@ def functions_of(
     if named and device is not None:
         try:
             for spec in named:
-                runner.inputs.obtain(spec.artifacts)
-            values = runner.registry.home / "values"
+                engine.inputs.obtain(spec.artifacts)
+            values = engine.registry.home / "values"
             return tuple(
                 replace(spec, inputs=readable(spec.inputs, values)) for spec in named
             )
@@ -249,12 +249,12 @@ def functions_of(
             return f"{error.filename}: {error.strerror}"
         except (NoTask, ValueError) as error:
             return str(error)
-    toolchain = runner.registry.obtain(ref)
-    tools = mlir_tools(runner.compilers[case.compiler], toolchain)
-    prepared = runner.planner.input_of(case, toolchain)
+    toolchain = engine.registry.obtain(ref)
+    tools = mlir_tools(engine.compilers[case.compiler], toolchain)
+    prepared = engine.planner.input_of(case, toolchain)
     if tools is None or device is None or not isinstance(prepared, Prepared):
         return "its input cannot be read"
-    text = Reader(tools, runner.stop).generic(prepared.path, elide=True)
+    text = Reader(tools, engine.stop).generic(prepared.path, elide=True)
     try:
         module = parse_module(text or "")
     except UnparsableError:

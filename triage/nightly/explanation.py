@@ -127,7 +127,7 @@ class Explanation:
 class Explainer:
     """Explains one case within a budget of time."""
 
-    runner: Engine
+    engine: Engine
     case: Case
     siblings: Sequence[Case]
     """The cases of its recipe."""
@@ -148,7 +148,7 @@ class Explainer:
             BadInput: The family has no releases, or there is no such revision.
             EnvironmentFailure: The toolchain cannot be obtained.
         """
-        registry, family = self.runner.registry, self.case.compiler
+        registry, family = self.engine.registry, self.case.compiler
         if self.rev is None:
             stored = registry.installed_releases(family)
         else:
@@ -157,7 +157,7 @@ class Explainer:
             ref = stored[-1]
         else:
             ref = registry.resolve(self.rev or "latest", family)
-        probe = self.runner.probe(self.case, ref)
+        probe = self.engine.probe(self.case, ref)
         known = Explanation(
             self.case.name,
             self.case.compiler,
@@ -222,18 +222,18 @@ class Explainer:
         """Return the probe of the newest of several releases that fails, if need be
         with a program that it makes itself.
         """
-        found = newest_that_fails(self.runner, self.case, refs[:-1], "why")
+        found = newest_that_fails(self.engine, self.case, refs[:-1], "why")
         if found is not None:
             return found
-        own = case_with_own_program(self.runner, self.case, refs, ())
+        own = case_with_own_program(self.engine, self.case, refs, ())
         if own is None:
             return None
         self.case = own
-        program = self.runner.planner.input_of(own)
+        program = self.engine.planner.input_of(own)
         # `reduce` and others find the same program
         if isinstance(program, Prepared) and own.run is None:
             self.words = [str(program.path), "--backend", own.compiler]
-        return newest_that_fails(self.runner, own, refs, "why")
+        return newest_that_fails(self.engine, own, refs, "why")
 
     def _with_origin(self, known: Explanation) -> Explanation:
         found = known.bisection
@@ -256,15 +256,15 @@ class Explainer:
     def _what_helps(
         self, known: Explanation, failure: Failure, toolchain: str
     ) -> Iterator[Explanation]:
-        registry, family = self.runner.registry, self.case.compiler
+        registry, family = self.engine.registry, self.case.compiler
         is_regression = known.bisection is not None and known.bisection.brought_failure
-        if known.pair and self.runner.compilers[family].ir is not None:
+        if known.pair and self.engine.compilers[family].ir is not None:
             good, bad = (
                 registry.resolve(revision.name, family) for revision in known.pair
             )
             compare = partial(
                 diverging_pass,
-                self.runner,
+                self.engine,
                 self.case,
                 failure,
                 (good, bad),
@@ -285,7 +285,7 @@ class Explainer:
             seconds=self._rest() / 2,  # the others are for checks on other compilers
         )
         remedies: Remedies | None = self._step(
-            "remedy", 1.0, lambda: working_remedies(self.runner, request)
+            "remedy", 1.0, lambda: working_remedies(self.engine, request)
         )
         next_: list[str] = [
             *self._more(),
@@ -316,7 +316,7 @@ class Explainer:
         """
         answers: list[Any] = []
         done = do_step(
-            self.runner, name, share * self._rest(), lambda: answers.append(do())
+            self.engine, name, share * self._rest(), lambda: answers.append(do())
         )
         if done.status in ("left", "failed"):
             self.left += (done,)
@@ -325,8 +325,8 @@ class Explainer:
         return None
 
     def _bisect(self) -> Bisection:
-        registry, family = self.runner.registry, self.case.compiler
-        request = BisectRequest(self.runner, self.case, confidence=_CONFIDENCE)
+        registry, family = self.engine.registry, self.case.compiler
+        request = BisectRequest(self.engine, self.case, confidence=_CONFIDENCE)
         if self.rev is None:
             return bisect_between(request)
         ref = registry.resolve(self.rev, family)

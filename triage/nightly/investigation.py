@@ -120,7 +120,7 @@ class Investigation:
         *,
         fresh: bool = False,
     ) -> None:
-        run, runner = self.setting.run, self.setting.run.runner
+        run, engine = self.setting.run, self.setting.run.engine
         # A regression stands for the cluster, the first that fails about as fast as
         # any: times vary from night to night.
         representative = min(
@@ -132,9 +132,9 @@ class Investigation:
         )
         case = run.by_name[representative.case]
         toolchain, baseline = (
-            runner.registry.obtain(ref) for ref in (run.toolchain, run.baseline)
+            engine.registry.obtain(ref) for ref in (run.toolchain, run.baseline)
         )
-        prepared = runner.planner.input_of(case, toolchain)
+        prepared = engine.planner.input_of(case, toolchain)
         if isinstance(prepared, Prepared):
             digest = prepared.digest
         else:
@@ -147,7 +147,7 @@ class Investigation:
             baseline.identity,
             str(run.repo),
         )
-        folder, own = runner.registry.home / "investigations", cluster.key.id
+        folder, own = engine.registry.home / "investigations", cluster.key.id
         path = (
             folder
             / f"{own}-{blake2b(repr(key).encode(), digest_size=8).hexdigest()}.json"
@@ -157,7 +157,7 @@ class Investigation:
         if not fresh and path.is_file():
             record = _continued(record, path, self.setting.out)
         if record.draft is None and "reduce" in self.steps:
-            record = replace(record, draft=original_draft(runner, case, run.toolchain))
+            record = replace(record, draft=original_draft(engine, case, run.toolchain))
         work = ClusterInWork(
             record,
             tuple(members),
@@ -184,7 +184,7 @@ class Investigation:
         self._add(replace(part, id=f"{part.id}.{number}"), members, fresh=fresh)
 
     def _take(self, cluster: ClusterInWork, step: str) -> None:
-        runner = self.setting.run.runner
+        engine = self.setting.run.engine
         if self.budget is None:
             rest = inf
         else:
@@ -199,13 +199,13 @@ class Investigation:
         else:
             seconds = rest
 
-        runner.progress.note(f"{step}: {cluster.case.name}")
+        engine.progress.note(f"{step}: {cluster.case.name}")
         if seconds == rest:
             spent = "the budget is spent"
         else:
             spent = "its share of the budget is spent"
         done = do_step(
-            runner, step, seconds, lambda: STEPS[step](self.setting, cluster), spent
+            engine, step, seconds, lambda: STEPS[step](self.setting, cluster), spent
         )
         self._note(cluster, done)
         if step in ("bisect", "narrow") and done.status == "done":

@@ -46,7 +46,7 @@ class OriginFinder:
     first search.
     """
 
-    runner: Engine
+    engine: Engine
     pair: ToolchainPair
     repo: Path | None = None
     """A clone whose commits are searched between two releases, or instead of releases.
@@ -60,7 +60,7 @@ class OriginFinder:
     @cached_property
     def between(self) -> VersionRange:
         """The toolchains to search."""
-        return versions_between(self.runner.registry, *self.pair)
+        return versions_between(self.engine.registry, *self.pair)
 
     @cached_property
     def fixes(self) -> VersionRange:
@@ -69,7 +69,7 @@ class OriginFinder:
         if new.path is not None:  # its family may have no releases
             return VersionRange()
         return versions_between(
-            self.runner.registry, new, self.runner.registry.releases(new.family)[-1]
+            self.engine.registry, new, self.engine.registry.releases(new.family)[-1]
         )
 
     def find_fix(self, case: Case) -> Bisection | None:
@@ -97,8 +97,8 @@ class OriginFinder:
         reason = self.between.problem
         try:
             if reason is None:
-                with measuring(self.runner, case, self.pair, metric, budget) as judging:
-                    finder = replace(self, runner=judging, compare_passes=False)
+                with measuring(self.engine, case, self.pair, metric, budget) as judging:
+                    finder = replace(self, engine=judging, compare_passes=False)
                     origin = finder.bisect(case)
                     if self.repo and origin.pair and self.can_narrow(origin.pair):
                         with suppress(BadInput):
@@ -155,7 +155,7 @@ class OriginFinder:
                 failure = error
         inside = VersionRange(skipped=self._without_nightlies)
         if inside.skipped is None:
-            inside = versions_between(self.runner.registry, *pair, nightlies=True)
+            inside = versions_between(self.engine.registry, *pair, nightlies=True)
         if len(inside.refs) > len(pair):
             return self._search(case, inside, changed)
         self._without_nightlies = inside.skipped
@@ -191,7 +191,7 @@ class OriginFinder:
 
     def _request(self, case: Case) -> BisectRequest:
         return BisectRequest(
-            self.runner,
+            self.engine,
             case,
             self.repo,
             self.project_file,

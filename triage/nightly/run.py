@@ -60,7 +60,7 @@ class NightRun:
     reported whenever the run is stopped.
     """
 
-    runner: Engine
+    engine: Engine
     cases: Sequence[Case]
     toolchain: ToolchainRef
     baseline: ToolchainRef
@@ -120,7 +120,7 @@ class NightRun:
             compiler=next((result.compiler for result in results), None),
             started=self._started_at.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self._started, 2),
-            compiles=self.runner.compiles,
+            compiles=self.engine.compiles,
             cached=sum(probe.cached for probe in self._probes.values()),
             shard=self.shard,
             total=self.total,
@@ -163,7 +163,7 @@ class NightRun:
                 CaseChangeKind.FIXED,
             )
             is_unsteady = any(
-                self.runner.is_unsteady(ProbeJob(case, ref))
+                self.engine.is_unsteady(ProbeJob(case, ref))
                 for ref in self.refs
                 if has_changed
             )
@@ -178,7 +178,7 @@ class NightRun:
                 and 0 < _SUSPICIOUS * old < new
                 and new - old > _SUSPICIOUS_BY
             ):
-                times = compile_times(self.runner, case, *self.refs)
+                times = compile_times(self.engine, case, *self.refs)
                 if times and times.baseline_seconds and times.seconds:
                     self._add_times(
                         name,
@@ -188,7 +188,7 @@ class NightRun:
                     )
 
     def _probe(self, jobs: Sequence[ProbeJob], what: str) -> None:
-        for probe in self.runner.probe_all(jobs, what):
+        for probe in self.engine.probe_all(jobs, what):
             name = probe.case.name
             self._probes[name, probe.revision.name] = probe
             old, new = (
@@ -200,7 +200,7 @@ class NightRun:
                 self._results[name] = case_result(old, new)
             # a defect of this program makes that case untestable
             except Exception as error:
-                outcome = self.runner.internal_error(f"the report of {name}", error)
+                outcome = self.engine.internal_error(f"the report of {name}", error)
                 self._results[name] = case_result(
                     replace(old, outcome=outcome), replace(new, outcome=outcome)
                 )
@@ -212,8 +212,8 @@ class NightRun:
         for name, result in self._results.items():
             if result.log or result.status not in FAILING:
                 continue
-            known = self.runner.last_execution(
-                self.by_name[name], self.runner.registry.obtain(self.toolchain)
+            known = self.engine.last_execution(
+                self.by_name[name], self.engine.registry.obtain(self.toolchain)
             )
             if known:
                 text = known[1].stdout.text + known[1].stderr.text
@@ -243,7 +243,7 @@ class NightRun:
                 self._add_times(
                     case.name,
                     *run_times(
-                        self.runner,
+                        self.engine,
                         case,
                         *self.refs,
                         threshold=threshold,
@@ -256,7 +256,7 @@ class NightRun:
         """What bisects cases between both toolchains. The reports say from now on what
         it can search.
         """
-        finder = OriginFinder(self.runner, self.refs, self.repo, self.project_file)
+        finder = OriginFinder(self.engine, self.refs, self.repo, self.project_file)
         self.scope = finder.describe(self.cases[0])
         return finder
 
@@ -279,7 +279,7 @@ class NightRun:
                     raise
                 # a defect of this program leaves the others with their answers
                 except Exception as error:
-                    why = self.runner.internal_error(f"the bisect of {name}", error)
+                    why = self.engine.internal_error(f"the bisect of {name}", error)
                     kind, status = BisectKind.REGRESSION, Answer.INCONCLUSIVE
                     found = Bisection(
                         name, kind, status, reason=why.reason, cause=why.cause
@@ -445,7 +445,7 @@ def stages_of(case: Case) -> tuple[Stage, ...]:
 
 
 def compile_times(
-    runner: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef
+    engine: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef
 ) -> TimeChange | None:
     """Compile a case on both toolchains in turn until its verdict is clear or time is
     up; None when it does not compile.
@@ -456,7 +456,7 @@ def compile_times(
     new: list[float] = []
     compared = None
     pairs = [
-        (partial(time_compile, runner, case, ref), times)
+        (partial(time_compile, engine, case, ref), times)
         for ref, times in ((baseline, old), (toolchain, new))
     ]
     for _, turn in rounds(pairs, time.monotonic() + _BUDGET, grace=0.0):
@@ -487,7 +487,7 @@ def compile_times(
 
 
 def run_times(
-    runner: Engine,
+    engine: Engine,
     case: Case,
     baseline: ToolchainRef,
     toolchain: ToolchainRef,
@@ -503,7 +503,7 @@ def run_times(
             toolchain.
     """
     pair = Configuration(case, baseline), Configuration(case, toolchain)
-    result = Benchmark(pair, pair[0], threshold).measure(runner, budget)
+    result = Benchmark(pair, pair[0], threshold).measure(engine, budget)
     rows = []
     for function in result.functions or ("",):
         old, new = (

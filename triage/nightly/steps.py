@@ -53,7 +53,7 @@ class NoResult(Exception):
 
 
 def do_step(
-    runner: Engine,
+    engine: Engine,
     step: str,
     seconds: float,
     do: Callable[[], object],
@@ -65,7 +65,7 @@ def do_step(
     began, status, reason = time.monotonic(), "done", None
     if seconds <= 0:
         return StepResult(step, "left", reason=spent)
-    with time_limit(runner.stop, seconds) as over:
+    with time_limit(engine.stop, seconds) as over:
         try:
             do()
         except Interrupted:
@@ -82,15 +82,15 @@ def do_step(
             raise
         except Exception as error:
             status = "failed"
-            reason = runner.internal_error(f"the step {step}", error).reason
+            reason = engine.internal_error(f"the step {step}", error).reason
     if status != "done":
         # a search that fails sets it, too, to end its other compiles
-        runner.stop.clear()
+        engine.stop.clear()
     return StepResult(step, status, round(time.monotonic() - began, 2), reason)
 
 
 def diverging_pass(
-    runner: Engine,
+    engine: Engine,
     case: Case,
     failure: Failure,
     pair: ToolchainPair,
@@ -102,23 +102,23 @@ def diverging_pass(
     """Find the pass after which the IR of two toolchains diverges. Raises NoResult if
     there is no answer.
     """
-    if runner.compilers[case.compiler].ir is None:
+    if engine.compilers[case.compiler].ir is None:
         raise NoResult(f"the IR of {case.compiler} cannot be printed", "skipped")
     if failure.stage is not Stage.COMPILE:
         raise NoResult(f"it fails in the stage {failure.stage.value}", "skipped")
     found = attribute(
-        runner, case, *pair, repository, patience=patience, excerpts=excerpts
+        engine, case, *pair, repository, patience=patience, excerpts=excerpts
     )
     if found.status is ComparisonResult.INCONCLUSIVE:
         raise NoResult(found.reason or "no answer")
     return found
 
 
-def working_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
+def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     """Find flags or input changes that work around a failure. Raises NoResult if there
     are none.
     """
-    found = find_remedies(runner, request)
+    found = find_remedies(engine, request)
     if found.failure is None:
         raise NoResult(found.reason or "")
     if not found.remedies:
@@ -277,7 +277,7 @@ def _changing(
         for member in members
         for ref in pair
     ]
-    probes = setting.run.runner.probe_all(jobs, "confirm the culprit")
+    probes = setting.run.engine.probe_all(jobs, "confirm the culprit")
     outcomes = {
         (probe.case.name, probe.revision.name): probe.outcome for probe in probes
     }
@@ -303,7 +303,7 @@ def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         repository = Repository(setting.run.finder.repo)
     else:
         repository = None
-    run, pair = setting.run.runner, cluster.known_pair
+    run, pair = setting.run.engine, cluster.known_pair
     found = diverging_pass(
         run, cluster.case, cluster.failure, pair, repository, patience=_PATIENCE
     )
@@ -337,7 +337,7 @@ def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         siblings,
         seconds=seconds,
     )
-    found = working_remedies(setting.run.runner, request)
+    found = working_remedies(setting.run.engine, request)
     cluster.record = replace(cluster.record, remedies=list(found.remedies))
 
 
@@ -352,19 +352,19 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         resume=True,
         changed=changed,
     )
-    result = reduce_case(setting.run.runner, request)
+    result = reduce_case(setting.run.engine, request)
     if result.reason is not None:
         raise NoResult(
             result.reason, "left" if result.cause is Cause.ENVIRONMENT else "failed"
         )
-    reproducer = reproducer_of(setting.run.runner, result, setting.run.toolchain)
+    reproducer = reproducer_of(setting.run.engine, result, setting.run.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
     unneeded = [
         flag.text for flag in cluster.case.flags if flag not in result.small.flags
     ]
     assert result.readable  # it was reduced
     shown = reproducer_of(
-        setting.run.runner,
+        setting.run.engine,
         replace(result, probes=(result.readable,)),
         setting.run.toolchain,
     )

@@ -85,19 +85,19 @@ class Baseline:
 
 
 def baseline(
-    runner: Engine, request: ReductionRequest, bad: Toolchain, good: Toolchain | None
+    engine: Engine, request: ReductionRequest, bad: Toolchain, good: Toolchain | None
 ) -> Baseline | Reduction:
     """Compile the case on both toolchains, or take the cached results. Returns why
     there is nothing to reduce otherwise.
     """
 
     def probe(case: Case, toolchain: Toolchain) -> Probe:
-        return runner.known_on(case, toolchain) or runner.trial(
+        return engine.known_on(case, toolchain) or engine.trial(
             case, toolchain, Naming.NEVER
         )
 
     def probe_both(case: Case) -> tuple[Probe, ...]:
-        with runner.threads(2) as pool:
+        with engine.threads(2) as pool:
             asked = [
                 pool.submit(probe, case, toolchain)
                 for toolchain in (bad, good)
@@ -106,7 +106,7 @@ def baseline(
             return tuple(answer.result() for answer in asked)
 
     case = request.case
-    task = runner.progress.task(f"reduce  {case.name}: the original", total=None)
+    task = engine.progress.task(f"reduce  {case.name}: the original", total=None)
     try:
         probes = probe_both(case)
         outcome = probes[0].outcome
@@ -119,7 +119,7 @@ def baseline(
             case = replace(case, run=None)
             probes = probe_both(case)
         return _unusable(request, probes) or _of_failure(
-            runner, replace(request, case=case), bad, probes
+            engine, replace(request, case=case), bad, probes
         )
     finally:
         task.finish()
@@ -175,7 +175,7 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
 
 
 def _of_failure(
-    runner: Engine, request: ReductionRequest, bad: Toolchain, probes: tuple[Probe, ...]
+    engine: Engine, request: ReductionRequest, bad: Toolchain, probes: tuple[Probe, ...]
 ) -> Baseline | Reduction:
     """Return the failure as trials see it, because candidates are compared with it. A
     doubtful one is compiled again.
@@ -197,7 +197,7 @@ def _of_failure(
     else:
         attempts = 0
     again = [
-        runner.trial(case, bad, naming, attempt=attempt) for attempt in range(attempts)
+        engine.trial(case, bad, naming, attempt=attempt) for attempt in range(attempts)
     ]
     if again and isinstance(again[0].outcome, Failed):
         failure = again[0].outcome.failure
@@ -208,7 +208,7 @@ def _of_failure(
             why = f"runs of one compiled program on {bad.revision.name} end differently"
             return Reduction(case, why, probes=(*probes, *again))
         more = [
-            runner.trial(case, bad, naming, attempt=attempt)
+            engine.trial(case, bad, naming, attempt=attempt)
             for attempt in range(_MEASURE)
         ]
         again += more

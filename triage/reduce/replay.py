@@ -222,7 +222,7 @@ class Replays:
 
 
 def replay(
-    runner: Engine,
+    engine: Engine,
     reproducers: Sequence[RecordedReproducer],
     revs_of: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Replay, ...]:
@@ -240,14 +240,14 @@ def replay(
         refs = {
             ref.revision.name: ref
             for ref in (
-                runner.registry.resolve(text, one.case.compiler) for text in texts
+                engine.registry.resolve(text, one.case.compiler) for text in texts
             )
         }
         jobs[one.case.source] = [ProbeJob(one.case, ref) for ref in refs.values()]
     every = [job for own in jobs.values() for job in own]
     probes = {
         (probe.case.source, probe.revision.name): probe
-        for probe in runner.probe_all(every, "replay")
+        for probe in engine.probe_all(every, "replay")
     }
     replays = []
     for one in reproducers:

@@ -86,17 +86,17 @@ def slug(case: Case) -> str:
 
 
 def reproducer_of(
-    runner: Engine, reduction: Reduction, bad: ToolchainRef
+    engine: Engine, reduction: Reduction, bad: ToolchainRef
 ) -> Reproducer:
     """Collect the contents of a reproducer. bad: the toolchain that the reduced program
     fails on.
     """
-    toolchain = runner.registry.obtain(bad)
+    toolchain = engine.registry.obtain(bad)
     probe = next(
         probe for probe in reduction.probes if probe.revision.name == bad.revision.name
     )
-    recorded = runner.last_execution(probe.case, toolchain)
-    prepared = runner.planner.input_of(probe.case, toolchain)
+    recorded = engine.last_execution(probe.case, toolchain)
+    prepared = engine.planner.input_of(probe.case, toolchain)
     assert recorded  # it was probed
     assert isinstance(prepared, Prepared)
     task, execution = recorded
@@ -108,7 +108,7 @@ def reproducer_of(
     values = dict[str, bytes]()
     command = tuple[str, ...]()
     runtime = None
-    programs = runner.compilers[probe.case.compiler].run
+    programs = engine.compilers[probe.case.compiler].run
     if probe.case.run and programs:
         run = _with_portable_values(probe.case.run, values)
         small = replace(small, run=run)
@@ -155,7 +155,7 @@ def reproducer_of(
             release=failing.revision.name,
             version=failing.version,
             requirement=_requirement(
-                bad, runner.compilers[probe.case.compiler].packaging
+                bad, engine.compilers[probe.case.compiler].packaging
             ),
             failure_class=failure.failure_class,
             function=_function(probe.case),
@@ -171,19 +171,19 @@ def reproducer_of(
     )
 
 
-def original_draft(runner: Engine, case: Case, bad: ToolchainRef) -> IssueDraft | None:
+def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft | None:
     """Return what an issue shows of a case that is not reduced; None if it fails before
     its program is compiled.
     """
-    toolchain = runner.registry.obtain(bad)
-    probe = runner.known_on(case, toolchain)
+    toolchain = engine.registry.obtain(bad)
+    probe = engine.known_on(case, toolchain)
     if (
         probe is None
         or not isinstance(probe.outcome, Failed)
-        or runner.last_execution(case, toolchain) is None
+        or engine.last_execution(case, toolchain) is None
     ):
         return None
-    return draft_of(reproducer_of(runner, Reduction(case, probes=(probe,)), bad))
+    return draft_of(reproducer_of(engine, Reduction(case, probes=(probe,)), bad))
 
 
 def draft_of(reproducer: Reproducer) -> IssueDraft:

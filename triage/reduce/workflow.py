@@ -111,28 +111,28 @@ def _reader_of(
     return reader
 
 
-def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
+def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
     """Reduce a case. The best program is always on disk; `resume` continues from it
     after an interruption.
     """
     started = time.monotonic()
-    bad = runner.registry.obtain(request.bad)
+    bad = engine.registry.obtain(request.bad)
     if request.good:
-        good = runner.registry.obtain(request.good)
+        good = engine.registry.obtain(request.good)
     else:
         good = None
-    start = baseline(runner, request, bad, good)
+    start = baseline(engine, request, bad, good)
     if isinstance(start, Reduction):
         return start
     references: list[Reference] = []
     if start.failure.stage is Stage.COMPILE:
         request = replace(request, case=replace(request.case, run=None))
-    elif not (references := references_for(runner, request, good)):
+    elif not (references := references_for(engine, request, good)):
         return Reduction(request.case, _NO_REFERENCE, probes=start.probes)
     with ExitStack() as stack:
-        task = runner.progress.task(f"reduce  {request.case.name}", total=None)
+        task = engine.progress.task(f"reduce  {request.case.name}", total=None)
         stack.callback(task.finish)
-        case, read = request.case, runner.planner.input_of(request.case, bad)
+        case, read = request.case, engine.planner.input_of(request.case, bad)
         assert isinstance(read, Prepared)  # it was compiled
         key = (
             case.name,
@@ -142,9 +142,9 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
             good and good.identity,
             start.failure.signature,
         )
-        folder = ReductionFolder(runner.registry.home, repr(key))
+        folder = ReductionFolder(engine.registry.home, repr(key))
         candidates = stack.enter_context(Scratch(folder.path / "candidates").folder())
-        oracle, last = Oracle(runner, candidates, bad, good, start), list[Pass]()
+        oracle, last = Oracle(engine, candidates, bad, good, start), list[Pass]()
         if case.run:
             values = ArgumentValues(folder.path / "values")
             results = folder.path / "results"
@@ -152,7 +152,7 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
             # Without the good toolchain: a candidate that fails was computed by the
             # reference.
             oracle = RunOracle(
-                runner,
+                engine,
                 candidates,
                 bad,
                 None,
@@ -164,7 +164,7 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
         test = InterestingnessTest(
             oracle,
             folder.save,
-            runner.jobs if start.is_portable else runner.local_jobs,
+            engine.jobs if start.is_portable else engine.local_jobs,
             task,
         )
         stack.callback(test.close)
@@ -178,7 +178,7 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
             saved = folder.best(case)
         else:
             saved = None
-        for frontend, note in frontends_for(runner, case, bad, read.path, stack):
+        for frontend, note in frontends_for(engine, case, bad, read.path, stack):
             opened = _open(frontend, source, case, test, saved)
             if isinstance(opened, str):
                 refusals.append(opened)
@@ -208,7 +208,7 @@ def reduce_case(runner: Engine, request: ReductionRequest) -> Reduction:
 
 
 def references_for(
-    runner: Engine, request: ReductionRequest, good: Toolchain | None
+    engine: Engine, request: ReductionRequest, good: Toolchain | None
 ) -> list[Reference]:
     """Return what computes the expected results of candidates, and what confirms them;
     nothing when nothing computes them.
@@ -225,7 +225,7 @@ def references_for(
         first = Reference(good.revision.name)
     if first is None and case.input.kind is InputKind.ONNX:
         first = Reference(onnxruntime=True)
-    programs = runner.compilers[case.compiler].run
+    programs = engine.compilers[case.compiler].run
     if first is None or programs is None:
         return []
     plain = programs.unoptimised

@@ -98,7 +98,7 @@ def variants(
 
 
 def rewritten_inputs(
-    runner: Engine, case: Case, toolchain: Toolchain, rewrites: Collection[str]
+    engine: Engine, case: Case, toolchain: Toolchain, rewrites: Collection[str]
 ) -> Mapping[str, CaseChange]:
     """Rewrite an input with each of the named rewrites that change something and give a
     valid program.
@@ -106,14 +106,14 @@ def rewritten_inputs(
     Files are stored by content. The result is empty if the toolchain's tools cannot
     read the input.
     """
-    prepared = runner.planner.input_of(case, toolchain)
+    prepared = engine.planner.input_of(case, toolchain)
     if (
         not rewrites
         or not isinstance(prepared, Prepared)
         or case.input.kind is InputKind.OTHER
     ):
         return {}
-    tools = mlir_tools(runner.compilers[case.compiler], toolchain)
+    tools = mlir_tools(engine.compilers[case.compiler], toolchain)
     if tools is None:
         return {}
     size, hints = prepared.path.stat().st_size, family_of(case).remedies
@@ -123,7 +123,7 @@ def rewritten_inputs(
         if size <= _LARGEST.get(rewrite, _LARGEST_OTHERS)
     ]
     found = {}
-    reader = Reader(tools, runner.stop)
+    reader = Reader(tools, engine.stop)
     try:
         if chosen:
             generic = reader.generic(prepared.path)
@@ -136,7 +136,7 @@ def rewritten_inputs(
             if result:
                 text, change = result
                 path = (
-                    runner.registry.home
+                    engine.registry.home
                     / "remedies"
                     / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
                 )

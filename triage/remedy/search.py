@@ -46,7 +46,7 @@ from triage.toolchains.registry import ToolchainRef
 class Trials:
     """The changes that were tried for a case on one toolchain."""
 
-    runner: Engine
+    engine: Engine
     case: Case
     ref: ToolchainRef
     failure: Failure
@@ -69,7 +69,7 @@ class Trials:
         """Try all changes of the first tier, then those of the second one until the
         program compiles.
         """
-        size = 2 * self.runner.jobs
+        size = 2 * self.engine.jobs
         for changes, what in ((first, "known remedies"), (second, "compiler options")):
             for start in range(0, len(changes), size):
                 new = [
@@ -97,7 +97,7 @@ class Trials:
         cases = [change.applied(self.case) for change in changes]
         answers = {
             id(probe.case): probe
-            for probe in self.runner.probe_all(
+            for probe in self.engine.probe_all(
                 [ProbeJob(case, self.ref) for case in cases], what
             )
         }
@@ -188,24 +188,24 @@ class RemedyRequest:
     exhaustive: bool = False
     """Try all candidates within the budget, also after one works."""
     untimed: Engine | None = None
-    """A runner that judges results, where the other one judges times."""
+    """A engine that judges results, where the other one judges times."""
 
 
-def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
+def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     """Try what may make the case compile.
 
     Raises:
         EnvironmentFailure: A compiler cannot be obtained.
     """
     deadline = time.monotonic() + request.seconds
-    failing = runner.probe(request.case, request.bad)
+    failing = engine.probe(request.case, request.bad)
     failures = _failures(failing)
     if isinstance(failures, Remedies):
         return failures
-    first, second = _tiers(runner, request, failures)
+    first, second = _tiers(engine, request, failures)
     longest, case = failing.measured.seconds, request.case
     trials = Trials(
-        runner,
+        engine,
         case,
         request.bad,
         failures[0],
@@ -220,8 +220,8 @@ def find_remedies(runner: Engine, request: RemedyRequest) -> Remedies:
         (trials.with_smallest_value(*working) for working in trials.working),
         key=lambda one: _rank(*one[:2]),
     )
-    others, notes = _other_toolchains(runner, request)
-    remedies, compiling = _checked(runner, request, found, others)
+    others, notes = _other_toolchains(engine, request)
+    remedies, compiling = _checked(engine, request, found, others)
     newer = [
         revision for revision in compiling if _is_newer(revision, failing.revision)
     ]
@@ -289,13 +289,13 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
 
 
 def _tiers(
-    runner: Engine, request: RemedyRequest, failures: Sequence[Failure]
+    engine: Engine, request: RemedyRequest, failures: Sequence[Failure]
 ) -> tuple[Sequence[CaseChange], Sequence[CaseChange]]:
     """Return the candidates of both tiers. This rewrites the input as the rules of the
     failures' classes ask.
     """
-    case, toolchain = request.case, runner.registry.obtain(request.bad)
-    prepared, hints = runner.planner.input_of(case, toolchain), family_of(case).remedies
+    case, toolchain = request.case, engine.registry.obtain(request.bad)
+    prepared, hints = engine.planner.input_of(case, toolchain), family_of(case).remedies
     candidates = (
         candidate
         for failure in failures
@@ -311,25 +311,25 @@ def _tiers(
         else frozenset(),
         request.siblings,
         rewritten_inputs(
-            runner,
+            engine,
             case,
             toolchain,
             {candidate.rewrite for candidate in candidates if candidate.rewrite},
         ),
-        runner.registry.obtain(request.good) if request.good else None,
+        engine.registry.obtain(request.good) if request.good else None,
     )
     return first_tier(situation), second_tier(situation)
 
 
 def _other_toolchains(
-    runner: Engine, request: RemedyRequest
+    engine: Engine, request: RemedyRequest
 ) -> tuple[list[ToolchainRef], list[str]]:
     """Return the good compiler and the newest release, without the bad one, and notes
     about what is missing.
     """
     refs, notes = [request.good] if request.good else [], []
     try:
-        refs.append(runner.registry.resolve("latest", request.case.compiler))
+        refs.append(engine.registry.resolve("latest", request.case.compiler))
     except TriageError as error:
         notes.append(f"not tried on the newest release: {error}")
     others = {
@@ -341,7 +341,7 @@ def _other_toolchains(
 
 
 def _checked(
-    runner: Engine,
+    engine: Engine,
     request: RemedyRequest,
     found: Sequence[_Found],
     others: Sequence[ToolchainRef],
@@ -367,7 +367,7 @@ def _checked(
         ]
     probes = {
         (id(probe.case), probe.revision.name): probe
-        for probe in runner.probe_all(jobs, "cost and other compilers")
+        for probe in engine.probe_all(jobs, "cost and other compilers")
     }
     plain = [probes[id(request.case), ref.revision.name] for ref in others]
     wrong: set[int] = set()

@@ -179,13 +179,13 @@ def _value(place: str, text: str) -> Any:
 
 
 def compare_variants(
-    runner: Engine, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None
+    engine: Engine, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None
 ) -> Variants:
     """Find what the failure of `about`, or of the first failing case, depends on.
     Failures are compared by class.
     """
     order = {case.name: index for index, case in enumerate(cases)}
-    unordered = runner.probe_all([ProbeJob(case, ref) for case in cases], "variants")
+    unordered = engine.probe_all([ProbeJob(case, ref) for case in cases], "variants")
     probes = sorted(unordered, key=lambda probe: order[probe.case.name])
     candidates = [
         probe for probe in probes if about is None or probe.case.name == about.name
