@@ -24,13 +24,13 @@ from triage.model.case import Case, Expectation, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import (
     Cause,
-    Compiled,
     Failed,
     Failure,
     Measured,
+    NoAnswer,
     Outcome,
+    Passed,
     Probe,
-    Untestable,
 )
 from triage.model.progress import Progress
 from triage.model.revision import Revision
@@ -69,9 +69,9 @@ def failure(letter: str) -> Failure:
 def outcome(letter: str) -> Outcome:
     """X: the toolchain cannot be obtained."""
     if letter == "P":
-        return Compiled()
+        return Passed()
     if letter in "UX":
-        return Untestable(
+        return NoAnswer(
             Cause.FLAG if letter == "U" else Cause.TOOLCHAIN, "unknown flag"
         )
     return Failed(failure(letter))

@@ -12,12 +12,12 @@ from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import (
     Cause,
-    Compiled,
     Failed,
     Measured,
+    NoAnswer,
     Outcome,
+    Passed,
     Probe,
-    Untestable,
 )
 from triage.model.progress import Progress
 from triage.toolchains.registry import ToolchainRef
@@ -52,7 +52,7 @@ class NumberProber:
     """
 
     values: Mapping[str, list[float]]
-    outcome: Outcome = field(default_factory=Compiled)
+    outcome: Outcome = field(default_factory=Passed)
     jobs: int = 1
     progress: Progress = field(default_factory=Progress)
 
@@ -70,7 +70,7 @@ def test_a_number_near_the_threshold_is_measured_again_and_the_smallest_counts()
     None
 ):
     busy = Repeats([2.2, 1.4])
-    assert isinstance(above(2.0, probe(2.4), busy).outcome, Compiled)
+    assert isinstance(above(2.0, probe(2.4), busy).outcome, Passed)
     assert not busy.values
     steady = Repeats([2.3, 2.35])
     assert isinstance(above(2.0, probe(2.4), steady).outcome, Failed)
@@ -85,8 +85,8 @@ def test_ends_with_similar_numbers_cannot_be_bisected() -> None:
 @pytest.mark.parametrize(
     ("outcome", "error"),
     [
-        (Untestable(Cause.TOOLCHAIN, "does not build"), EnvironmentFailure),
-        (Untestable(Cause.FLAG, "unknown flag"), BadInput),
+        (NoAnswer(Cause.TOOLCHAIN, "does not build"), EnvironmentFailure),
+        (NoAnswer(Cause.FLAG, "unknown flag"), BadInput),
         (outcome("F"), BadInput),
     ],
 )
@@ -94,6 +94,6 @@ def test_an_end_without_a_number_is_an_error_with_the_reason(
     outcome: Outcome, error: type[Exception]
 ) -> None:
     prober = NumberProber({"1.0.0": [1.0] * 3, "1.2.0": [1.0] * 3}, outcome)
-    why = outcome.reason if isinstance(outcome, Untestable) else "does not compile"
+    why = outcome.reason if isinstance(outcome, NoAnswer) else "does not compile"
     with pytest.raises(error, match=why):
         threshold_between(prober, CASE, (PLACES[0], PLACES[2]), Metric.CPU_SECONDS)

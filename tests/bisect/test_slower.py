@@ -16,7 +16,7 @@ from triage.execution.judge import Metric
 from triage.execution.timing import Timed
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Compiled, Failed, Measured, Probe, Untestable
+from triage.model.outcome import Failed, Measured, NoAnswer, Passed, Probe
 from triage.toolchains.registry import ToolchainRef
 
 CASE = case_named("case")
@@ -54,10 +54,10 @@ def judged(
 def test_the_side_of_a_candidate_is_never_wrong(busy: dict[str, float]) -> None:
     for seed in range(15):
         assert isinstance(
-            judged(0.01, Machine(seed, **busy)).outcome, Compiled | Untestable
+            judged(0.01, Machine(seed, **busy)).outcome, Passed | NoAnswer
         )
-        assert not isinstance(judged(0.02, Machine(seed, **busy)).outcome, Compiled)
-    assert isinstance(judged(0.01, Machine(1)).outcome, Compiled)
+        assert not isinstance(judged(0.02, Machine(seed, **busy)).outcome, Passed)
+    assert isinstance(judged(0.01, Machine(1)).outcome, Passed)
     slow = judged(0.02, Machine(1))
     assert isinstance(slow.outcome, Failed)
     assert slow.outcome.failure.signature == "metric:run_seconds"
@@ -99,7 +99,7 @@ def compiled(engine: InventedCompiles) -> Any:
     judge = compile_time_judge(engine, CASE, (OLD, NEW), threshold=None, budget=600.0)  # type: ignore[arg-type]
     engine.made.clear()
     return judge.judge(
-        Probe(CASE, MIDDLE.revision, None, Compiled(), Measured(), cached=True), MIDDLE
+        Probe(CASE, MIDDLE.revision, None, Passed(), Measured(), cached=True), MIDDLE
     )
 
 
@@ -108,7 +108,7 @@ def test_a_compile_near_the_threshold_is_repeated_in_turn_with_both_ends(
     busy: dict[str, float],
 ) -> None:
     for seed in range(5):
-        for middle, wrong in ((1.0, Failed), (1.5, Compiled)):
+        for middle, wrong in ((1.0, Failed), (1.5, Passed)):
             engine = InventedCompiles(
                 Machine(seed, **busy), {"1.0.0": 1.0, "1.1.0": middle, "1.2.0": 1.5}
             )

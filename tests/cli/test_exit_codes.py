@@ -13,7 +13,7 @@ from tests.bisect.letters import case_named, outcome
 from tests.conftest import ROOT, Triage
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.cli.exit_codes import Exit, exit_for_probes
-from triage.model.outcome import Cause, Measured, Outcome, Probe, Untestable
+from triage.model.outcome import Cause, Measured, NoAnswer, Outcome, Probe
 from triage.model.revision import Revision
 
 RECIPE = "name: one\ninput: one.mlir\ntarget: {backend: llvm-cpu}\n"
@@ -76,8 +76,8 @@ def probe(result: Outcome) -> Probe:
         ([outcome("P"), outcome("U")], Exit.OK),
         ([outcome("U")], Exit.INCONCLUSIVE),
         ([outcome("U"), outcome("F")], Exit.FOUND),
-        ([Untestable(Cause.TOOLCHAIN, "none"), outcome("F")], Exit.FOUND),
-        ([Untestable(Cause.TOOLCHAIN, "none"), outcome("P")], Exit.ENVIRONMENT),
+        ([NoAnswer(Cause.TOOLCHAIN, "none"), outcome("F")], Exit.FOUND),
+        ([NoAnswer(Cause.TOOLCHAIN, "none"), outcome("P")], Exit.ENVIRONMENT),
     ],
 )
 def test_a_failure_outweighs_what_could_not_be_tested(

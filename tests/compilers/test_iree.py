@@ -7,7 +7,7 @@ import pytest
 
 from triage.compilers.iree.adapter import Iree
 from triage.model.case import Case, Input, InputKind, Target
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain
 
 IREE = Iree()
@@ -74,13 +74,13 @@ def test_devices_are_declared_by_number() -> None:
 
 def test_what_a_version_cannot_do_is_untestable_and_never_bad() -> None:
     answer = IREE.invocation(replace(CASE, target=Target("vulkan-spirv")), NEW)
-    assert isinstance(answer, Untestable)
+    assert isinstance(answer, NoAnswer)
     assert answer.cause is Cause.TARGET
     assert "vulkan-spirv" in answer.reason
     answer = IREE.invocation(replace(CASE, phase="hal"), NEW)
-    assert isinstance(answer, Untestable)
+    assert isinstance(answer, NoAnswer)
     answer = IREE.invocation(CASE, toolchain("9.9.9"))
-    assert isinstance(answer, Untestable)
+    assert isinstance(answer, NoAnswer)
     assert answer.cause is Cause.FLAG
 
 

@@ -14,7 +14,7 @@ import pytest
 from triage.compilers.base import KernelSpec
 from triage.compilers.triton.adapter import Triton
 from triage.model.case import Case, Input, InputKind, Target
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Revision, Toolchain
 
 TRITON = Triton()
@@ -91,7 +91,7 @@ def test_the_worker_is_told_everything_and_no_path(tmp_path: Path) -> None:
         "triton", Revision("3.2.0"), "id", tmp_path, program, known, "3.2.0"
     )
     invocation = TRITON.invocation(replace(CASE, phase="llir"), toolchain)
-    assert not isinstance(invocation, Untestable)
+    assert not isinstance(invocation, NoAnswer)
     assert invocation.options[2:] == ("--phase", "llir")
     spec = json.loads(invocation.options[1])
     assert (spec["arch"], spec["shared_limit"], spec["options"]) == (
@@ -114,7 +114,7 @@ def test_a_wheel_for_a_python_that_is_not_here_is_untestable(tmp_path: Path) -> 
     answer = TRITON.invocation(
         CASE, Toolchain("triton", Revision("x"), "id", tmp_path, program, known)
     )
-    assert isinstance(answer, Untestable)
+    assert isinstance(answer, NoAnswer)
     assert (answer.cause, answer.reason) == (
         Cause.TOOLCHAIN,
         "x needs Python 3.99, and none is installed here",
@@ -128,7 +128,7 @@ def test_the_worker_keeps_the_variables_that_the_recipe_names(
         CASE, env=(("MLIR_ENABLE_DUMP", "1"), ("TRITON_ALWAYS_COMPILE", None))
     )
     invocation = TRITON.invocation(case, toolchain)
-    if isinstance(invocation, Untestable):
+    if isinstance(invocation, NoAnswer):
         pytest.fail(invocation.reason)
     code = (
         "import os; from triage.compilers.triton.worker.isolation import prepare;"

@@ -21,7 +21,7 @@ from triage.compilers.xla.runner import XlaRunner
 from triage.mlir.ir_reader import IrReader, PrintedModule
 from triage.model.case import Case, Flag, Input, InputKind, RunSpec, Target
 from triage.model.errors import BadFiles
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain
 
 CASE = Case(
@@ -97,7 +97,7 @@ def test_a_case_becomes_the_words_of_the_worker() -> None:
         Flag("--xla_old=1", until="0.7.0"),
     )
     invocation = Xla().invocation(replace(CASE, flags=flags), TOOLCHAIN)
-    assert not isinstance(invocation, Untestable)
+    assert not isinstance(invocation, NoAnswer)
     argv = invocation.argv(TOOLCHAIN.program, Path("p.mlir"), Path("out"))
     assert argv[:3] == ["/env/bin/python", "-I", str(WORKER)]
     assert argv[3:] == [
@@ -108,7 +108,7 @@ def test_a_case_becomes_the_words_of_the_worker() -> None:
         "out",
     ]
     other = Xla().invocation(replace(CASE, target=Target("cuda")), TOOLCHAIN)
-    assert isinstance(other, Untestable)
+    assert isinstance(other, NoAnswer)
     assert other.cause is Cause.TARGET
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.model.case import Case
-from triage.model.outcome import Untestable
+from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 
 
@@ -42,7 +42,7 @@ class Copier(Compiler):
     def describe(self, program: Path) -> Description:
         return Description("1.0", None, None, Capabilities())
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         return Invocation(())
 '''
 

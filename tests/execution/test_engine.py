@@ -25,7 +25,7 @@ from triage.execution.inputs import NoTask
 from triage.execution.task import Capacity
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
-from triage.model.outcome import Cause, Failed, Untestable
+from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain
 
 # Notes its arguments, then does what the next line of the plan says; its last line says
@@ -198,7 +198,7 @@ def test_the_failing_pass_comes_from_another_run(lab: Laboratory) -> None:
 def test_a_kill_from_outside_is_not_recorded(lab: Laboratory) -> None:
     lab.plan(KILLED)
     outcome = lab.engine.probe_on(lab.case(), lab.toolchain).outcome
-    assert isinstance(outcome, Untestable)
+    assert isinstance(outcome, NoAnswer)
     assert outcome.cause is Cause.ENVIRONMENT
     assert lab.evidence.count() == 0
 

@@ -5,7 +5,7 @@ import pytest
 from triage.classify import packaged_rules
 from triage.execution.judge import judge
 from triage.model.execution import Captured, Ending, Execution
-from triage.model.outcome import Cause, Failed, Untestable
+from triage.model.outcome import Cause, Failed, NoAnswer
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "/w/compile.py", line 9, in <module>\n    compile(program)\n'
 
@@ -59,7 +59,7 @@ def test_a_status_that_no_rule_explains_is_a_failure_of_the_compile(
 )
 def test_a_program_that_a_release_does_not_know_is_untestable(message: str) -> None:
     outcome = judge(compiled(message), packaged_rules())
-    assert isinstance(outcome, Untestable)
+    assert isinstance(outcome, NoAnswer)
     assert outcome.cause is Cause.INPUT
 
 

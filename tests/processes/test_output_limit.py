@@ -12,7 +12,7 @@ import pytest
 from triage.classify import packaged_rules
 from triage.execution.judge import judge
 from triage.model.execution import Ending, Execution, Limits
-from triage.model.outcome import Cause, Failed, Untestable
+from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.processes.process import run
 
 MIB = 1 << 20
@@ -77,7 +77,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 )
 def test_a_full_disk_is_no_failure_of_the_compiler(small_disk: Path, code: str) -> None:
     outcome = judge(shell(code, small_disk, output=1 << 30), packaged_rules())
-    assert isinstance(outcome, Untestable)
+    assert isinstance(outcome, NoAnswer)
     assert outcome.cause is Cause.ENVIRONMENT
 
 
@@ -138,5 +138,5 @@ def test_a_compiler_that_cannot_be_loaded_is_untestable(
     tmp_path: Path, stderr: str, code: int
 ) -> None:
     outcome = judge(ended(stderr, code, folder=tmp_path), packaged_rules())
-    assert isinstance(outcome, Untestable)
+    assert isinstance(outcome, NoAnswer)
     assert outcome.cause is Cause.TOOLCHAIN

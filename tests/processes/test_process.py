@@ -21,7 +21,7 @@ from triage.execution.judge import judge
 from triage.execution.mlir_tools import AnsweringProcess
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
-from triage.model.outcome import Cause, Failed, Untestable
+from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.processes.containment import Purpose
 from triage.processes.process import Capture, Log, run, unlimited
 
@@ -79,7 +79,7 @@ def test_waiting_for_a_core_is_no_timeout(
     assert own.waited == 0
     assert own.seconds > 0.7
     outcomes = [judge(execution, packaged_rules()) for execution in (wall, own)]
-    assert isinstance(outcomes[0], Untestable)
+    assert isinstance(outcomes[0], NoAnswer)
     assert outcomes[0].cause is Cause.ENVIRONMENT
     assert isinstance(outcomes[1], Failed)
 

@@ -14,13 +14,13 @@ from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.execution import Limits
 from triage.model.outcome import (
     Cause,
-    Compiled,
     Failed,
     Failure,
     Measured,
+    NoAnswer,
     Outcome,
+    Passed,
     Probe,
-    Untestable,
 )
 from triage.model.revision import Revision
 from triage.reduce.interestingness import InterestingnessTest
@@ -71,13 +71,13 @@ def outcome(letter: str) -> Outcome:
     """P compiles, F fails, G fails in another way, U is untestable."""
     match letter:
         case "P":
-            return Compiled()
+            return Passed()
         case "F":
             return Failed(OVERFLOW)
         case "G":
             return Failed(OTHER)
         case _:
-            return Untestable(Cause.FLAG, "does not know the flag --iree-y")
+            return NoAnswer(Cause.FLAG, "does not know the flag --iree-y")
 
 
 def probes(letters: str, case: Case = CASE) -> tuple[Probe, ...]:

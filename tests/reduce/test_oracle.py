@@ -13,7 +13,7 @@ from tests.reduce.test_search import CASE
 from triage.execution.judge import same_signature
 from triage.execution.task import Naming
 from triage.model.case import Case, InputKind
-from triage.model.outcome import Compiled, Failed, Failure, Measured, Outcome, Probe
+from triage.model.outcome import Failed, Failure, Measured, Outcome, Passed, Probe
 from triage.model.revision import Revision, Toolchain
 from triage.reduce.baseline import Baseline
 from triage.reduce.frontends.text import TextProgram
@@ -50,7 +50,7 @@ class FakeProber:
         word, *where = case.input.path.read_text().splitlines()[0].split()
         limit = replace(self.limit, location=f"input.mlir:{where[0] if where else 1}:1")
         failure = limit if word == "limit" else FAILURES.get(word)
-        outcome: Outcome = Failed(failure) if failure else Compiled()
+        outcome: Outcome = Failed(failure) if failure else Passed()
         return Probe(
             case, Revision("1"), "1", outcome, Measured(seconds=1.0), cached=False
         )

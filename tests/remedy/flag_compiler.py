@@ -11,13 +11,13 @@ from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import (
     Cause,
-    Compiled,
     Failed,
     Failure,
     Measured,
+    NoAnswer,
     Outcome,
+    Passed,
     Probe,
-    Untestable,
 )
 from triage.model.progress import Progress
 from triage.model.revision import Capabilities, Revision, Toolchain
@@ -79,8 +79,8 @@ class FlagRegistry:
 
 
 class NoInputs:
-    def input_of(self, case: Case, toolchain: object = None) -> Untestable:
-        return Untestable(Cause.RECIPE, "there is none")
+    def input_of(self, case: Case, toolchain: object = None) -> NoAnswer:
+        return NoAnswer(Cause.RECIPE, "there is none")
 
 
 @dataclass
@@ -123,4 +123,4 @@ class FlagEngine:
 def fixed_by(*flags: str, otherwise: Outcome | None = None) -> Behaviour:
     """Compile if all of these flags are passed."""
     wanted = frozenset(flags)
-    return lambda given, _: Compiled() if wanted <= given else otherwise or failed()
+    return lambda given, _: Passed() if wanted <= given else otherwise or failed()

@@ -10,7 +10,7 @@ import pytest
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed, fixed_by
 from triage.classify.rules import RemedyCandidate
 from triage.model.json_form import as_json
-from triage.model.outcome import Cause, Compiled, Measured, Outcome, Probe, Untestable
+from triage.model.outcome import Cause, Measured, NoAnswer, Outcome, Passed, Probe
 from triage.model.revision import Revision
 from triage.remedy.candidates import CaseChange
 from triage.remedy.result import Remedies, check_of
@@ -39,7 +39,7 @@ def flags_of(answer: Remedies) -> list[tuple[str, ...]]:
 
 def test_the_whole_first_tier_is_tried_and_a_flag_for_users_comes_first() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
-        return Compiled() if flags & {IGEMM, TILE} else failed()
+        return Passed() if flags & {IGEMM, TILE} else failed()
 
     answer = found(
         FlagEngine(behaviour, seconds=lambda flags: 0.5 if TILE in flags else 8.0)
@@ -62,11 +62,11 @@ def test_the_budget_limits_the_candidates(budget: int) -> None:
 def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         if name == "3.3.0":
-            return Compiled() if flags & {IGEMM, TILE} else failed()
+            return Passed() if flags & {IGEMM, TILE} else failed()
         return (
-            Untestable(Cause.FLAG, f"does not know the flag {IGEMM}")
+            NoAnswer(Cause.FLAG, f"does not know the flag {IGEMM}")
             if IGEMM in flags
-            else Compiled()
+            else Passed()
         )
 
     answer = found(FlagEngine(behaviour, newest="3.13.0"), good="3.2.0")
@@ -90,7 +90,7 @@ def test_an_upgrade_is_a_remedy_also_if_no_flag_works(
     bad: str, newest: str, upgrade: str | None
 ) -> None:
     engine = FlagEngine(
-        lambda flags, name: failed() if name == bad else Compiled(), newest=newest
+        lambda flags, name: failed() if name == bad else Passed(), newest=newest
     )
     answer = find_remedies(engine, RemedyRequest(a_case(), a_place(bad)))  # type: ignore[arg-type]
     assert answer.remedies == ()
@@ -106,9 +106,9 @@ def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         unknown = failed("unknown-flag").failure
         return (
-            Untestable(Cause.FLAG, "does not know --iree-opt-level", unknown)
+            NoAnswer(Cause.FLAG, "does not know --iree-opt-level", unknown)
             if flags
-            else Compiled()
+            else Passed()
         )
 
     answer = found(FlagEngine(behaviour), "--iree-opt-level=O3")
@@ -119,9 +119,9 @@ def test_an_own_flag_that_the_version_lacks_is_dropped() -> None:
 @pytest.mark.parametrize(
     "outcome",
     [
-        Compiled(),
-        Untestable(Cause.INPUT, "does not parse", failed("parse-error").failure),
-        Untestable(Cause.TARGET, "no such chip", failed("missing-target").failure),
+        Passed(),
+        NoAnswer(Cause.INPUT, "does not parse", failed("parse-error").failure),
+        NoAnswer(Cause.TARGET, "no such chip", failed("missing-target").failure),
     ],
 )
 def test_a_case_that_does_not_fail_has_nothing_to_remedy(outcome: Outcome) -> None:
@@ -156,7 +156,7 @@ def test_candidates_after_the_deadline_are_not_tried() -> None:
 def test_the_smallest_value_is_found(needed: int) -> None:
     def behaviour(flags: frozenset[str], name: str) -> Outcome:
         [text] = flags
-        return Compiled() if int(text.partition("=")[2]) >= needed else failed()
+        return Passed() if int(text.partition("=")[2]) >= needed else failed()
 
     engine = FlagEngine(behaviour)
     largest = CaseChange(
@@ -165,7 +165,7 @@ def test_the_smallest_value_is_found(needed: int) -> None:
     works = engine.probe(a_case("--limit=65536"), a_place())
     change, probe, seen_to_fail = trials(engine).with_smallest_value(largest, works)
     assert change.flags == (f"--limit={needed}",)
-    assert isinstance(probe.outcome, Compiled)
+    assert isinstance(probe.outcome, Passed)
     assert seen_to_fail is (needed > 33)
     assert len(engine.asked) <= 20
 
@@ -175,7 +175,7 @@ def compiled(name: str = "3.3.0", **metrics: float) -> Probe:
         a_case(),
         Revision(name),
         name,
-        Compiled(),
+        Passed(),
         Measured(1.0, 1.0, 100.0, metrics),
         cached=False,
     )
@@ -184,10 +184,10 @@ def compiled(name: str = "3.3.0", **metrics: float) -> Probe:
 @pytest.mark.parametrize(
     ("after", "breaks"),
     [
-        (Compiled(), False),
+        (Passed(), False),
         (failed(), True),
-        (Untestable(Cause.FLAG, "does not know --x"), True),
-        (Untestable(Cause.INPUT, "does not parse"), False),
+        (NoAnswer(Cause.FLAG, "does not know --x"), True),
+        (NoAnswer(Cause.INPUT, "does not parse"), False),
     ],
 )
 def test_a_rewritten_input_that_a_version_cannot_parse_breaks_nothing(
@@ -202,4 +202,4 @@ def test_a_rewritten_input_that_a_version_cannot_parse_breaks_nothing(
         "peak_rss_mb": 100.0,
         "dispatches": 3,
     }
-    assert (check.cost_with is None) == (after != Compiled())
+    assert (check.cost_with is None) == (after != Passed())

@@ -12,7 +12,7 @@ import pytest
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
-from triage.model.outcome import Cause, Compiled, Outcome, Untestable
+from triage.model.outcome import Cause, NoAnswer, Outcome, Passed
 from triage.remedy.variants import (
     Observed,
     VariantResult,
@@ -128,8 +128,8 @@ def test_the_sentence_is_about_the_given_case() -> None:
     behaviour = {
         "1": failed("segfault"),
         "2": failed(),
-        "3": Compiled(),
-        "4": Untestable(Cause.FLAG, "no"),
+        "3": Passed(),
+        "4": NoAnswer(Cause.FLAG, "no"),
     }
     answer = compared(behaviour)
     assert (

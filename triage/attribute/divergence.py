@@ -35,7 +35,7 @@ from triage.mlir.ir_reader import DumpReader, PassName
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.outcome import Failed, Failure, Probe, Untestable
+from triage.model.outcome import Failed, Failure, NoAnswer, Probe
 from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
@@ -128,7 +128,7 @@ def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
         good.case.name, good.revision, bad.revision, ComparisonResult.INCONCLUSIVE
     )
     for probe in (good, bad):
-        if isinstance(probe.outcome, Untestable):
+        if isinstance(probe.outcome, NoAnswer):
             reason = f"{probe.revision.name} cannot be tested: {probe.outcome.reason}"
             return replace(answer, reason=reason, cause=probe.outcome.cause)
     if isinstance(good.outcome, Failed):

@@ -185,9 +185,7 @@ class Belief:
         for index, (old, new) in reversed(self.counts.items()):
             if old and not new:
                 return index, first_new
-            if old:
-                first_new = first_new
-            else:
+            if not old:
                 first_new = index
         return 0, first_new
 
@@ -384,8 +382,6 @@ class Belief:
             early, (failures, runs) = end, self.failures_at(end, failing)
             if failures:
                 runs = _LONG
-            else:
-                runs = runs
         if runs < _LONG:
             return {early: min(jobs, _LONG - runs)}
         return {}

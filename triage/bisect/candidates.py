@@ -22,7 +22,7 @@ from triage.git_history.refs import Links, links_of, pull_request, read_moves
 from triage.git_history.timeline import Timeline
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.outcome import Outcome, Untestable
+from triage.model.outcome import NoAnswer, Outcome
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources.base import Build, Source
@@ -53,7 +53,7 @@ class Candidate:
     """The commits that it stands for: its own, and those after it that cannot change
     what the compiler does.
     """
-    case_of: Callable[[], Case | Untestable] | None = None
+    case_of: Callable[[], Case | NoAnswer] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
     outcomes: list[Outcome] = field(default_factory=list)
     is_foreign: bool = False

@@ -31,7 +31,7 @@ from triage.execution.timing import (
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
@@ -101,11 +101,11 @@ def _least_value(
         return min(known)
     problem = f"{case.name} has no {metric} on {ref.revision.name}"
     match probes[-1].outcome:
-        case Untestable(cause=Cause.ENVIRONMENT | Cause.TOOLCHAIN, reason=reason):
+        case NoAnswer(cause=Cause.ENVIRONMENT | Cause.TOOLCHAIN, reason=reason):
             raise EnvironmentFailure(f"{problem}: {reason}")
-        case Untestable(reason=reason):
+        case NoAnswer(reason=reason):
             raise BadInput(f"{problem}: {reason}")
-        case Compiled():
+        case Passed():
             names = sorted(
                 {
                     *probes[-1].measured.metrics,
@@ -294,7 +294,7 @@ class TimeJudge:
         """Measure a candidate now. It is untestable if its interval, or that of the bad
         end, reaches the threshold.
         """
-        if not isinstance(probe.outcome, Compiled):
+        if not isinstance(probe.outcome, Passed):
             return probe
         probe = replace(probe, cached=False)
         known = [
@@ -309,14 +309,14 @@ class TimeJudge:
             timed = self.timed(probe.case, ref)
         if isinstance(timed, str):
             return replace(
-                probe, outcome=Untestable(Cause.TARGET, f"no {self.noun} time: {timed}")
+                probe, outcome=NoAnswer(Cause.TARGET, f"no {self.noun} time: {timed}")
             )
         if self.threshold is not None:
             sample = timed()
             if isinstance(sample, str):
                 return replace(
                     probe,
-                    outcome=Untestable(Cause.NOISE, f"no {self.noun} time: {sample}"),
+                    outcome=NoAnswer(Cause.NOISE, f"no {self.noun} time: {sample}"),
                 )
             if not self.threshold / _CLEAR < sample.seconds < self.threshold * _CLEAR:
                 single = replace(
@@ -327,7 +327,7 @@ class TimeJudge:
                 )
         measured = self.measure(timed)
         if isinstance(measured, str):
-            return replace(probe, outcome=Untestable(Cause.NOISE, measured))
+            return replace(probe, outcome=NoAnswer(Cause.NOISE, measured))
         times, compared = measured
         interval = {"ratio": compared.ratio, "low": compared.low, "high": compared.high}
         names = {

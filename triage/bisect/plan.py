@@ -93,8 +93,6 @@ def plan(
                 own = None
             if own:
                 found = search_from_open_ends(own, first, last)
-            else:
-                found = found
             if (
                 isinstance(found, BisectSearch)
                 and request.kind is BisectKind.REGRESSION

@@ -21,7 +21,7 @@ from triage.bisect.search import BisectSearch, answer, run_search
 from triage.execution.judge import Match, any_failure
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
-from triage.model.outcome import Compiled, Failed, Failure, Outcome, Untestable, Verdict
+from triage.model.outcome import Failed, Failure, NoAnswer, Outcome, Passed, Verdict
 
 
 def search_from_open_ends(
@@ -72,7 +72,7 @@ def _find_ends(
             (
                 index
                 for index in newest
-                if not isinstance(search.outcome(index), Untestable)
+                if not isinstance(search.outcome(index), NoAnswer)
             ),
             None,
         )
@@ -83,7 +83,7 @@ def _find_ends(
         if (
             first is None
             and kind is BisectKind.REGRESSION
-            and isinstance(search.outcome(last), Compiled)
+            and isinstance(search.outcome(last), Passed)
         ):
             last = _before_the_fix(search, last)
             if last is None:
@@ -141,16 +141,12 @@ def _newest_before(search: BisectSearch, last: int, *, is_failing: bool) -> int 
             search.ask(index for index in batch if not candidates[index].outcomes)
             for index in batch:
                 outcome = search.outcome(index)
-                if (
-                    _is_failing(outcome)
-                    if is_failing
-                    else isinstance(outcome, Compiled)
-                ):
+                if _is_failing(outcome) if is_failing else isinstance(outcome, Passed):
                     return index
     tested = [
         i
         for i, one in enumerate(candidates)
-        if one.outcomes and not isinstance(one.outcomes[-1], Untestable)
+        if one.outcomes and not isinstance(one.outcomes[-1], NoAnswer)
     ]
     if tested[0] < last:
         alike = search.alike(tested[0], last)
@@ -261,7 +257,7 @@ def search_change(search: BisectSearch, failure: Failure) -> Bisection:
     search.judge, search.failure = _is_present, failure
     for index, side in ((0, Side.OLD), (search.last, Side.NEW)):
         name, outcome = search.name(index), search.outcome(index)
-        if isinstance(outcome, Untestable):
+        if isinstance(outcome, NoAnswer):
             search.reason = f"{name} cannot be tested: {outcome.reason}"
             search.cause = outcome.cause
         elif search.side(outcome) is not side:
@@ -280,7 +276,7 @@ def _is_present(outcome: Outcome, match: Match) -> Verdict:
     """Judge in a search for the first revision with the failure that `match`
     recognises, whatever was before it.
     """
-    if isinstance(outcome, Untestable) or outcome.flaky:
+    if isinstance(outcome, NoAnswer) or outcome.flaky:
         return Verdict.SKIP
     is_bad = isinstance(outcome, Failed) and any(
         map(match, (outcome.failure, *outcome.others))

@@ -37,11 +37,11 @@ from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import (
     Cause,
-    Compiled,
     Failed,
     Failure,
+    NoAnswer,
     Outcome,
-    Untestable,
+    Passed,
     Verdict,
 )
 from triage.toolchains.sources.project import FILE, Project, find_project, load_project
@@ -286,7 +286,7 @@ class BisectSearch:
         failing = self.request.kind.failing
         self.reason, self.cause = None, outcome.cause
         match outcome:
-            case Untestable(reason=reason):
+            case NoAnswer(reason=reason):
                 self.reason = f"{name} cannot be tested: {reason}"
             case Failed(flaky=True):
                 self.reason = _flaky_end(name)
@@ -299,7 +299,7 @@ class BisectSearch:
                     f"expected {name} to compile, but it fails: {failure.headline}; "
                     f"pass --good with {older} revision"
                 )
-            case Compiled() if side is failing:
+            case Passed() if side is failing:
                 self.reason = (
                     f"expected {name} to fail, but it compiles; pass --bad with a "
                     "revision that fails"
@@ -312,7 +312,7 @@ class BisectSearch:
         """
         names = f"{self.name(old)} and {self.name(new)}"
         before, after = (self.range.candidates[index].outcomes for index in (old, new))
-        if all(isinstance(outcome, Compiled) for outcome in (*before, *after)):
+        if all(isinstance(outcome, Passed) for outcome in (*before, *after)):
             return (
                 f"it compiles at both ends, {names}; pass --bad with a revision that "
                 "fails"
@@ -427,7 +427,7 @@ class BisectSearch:
                 case = candidate.case_of()
             else:
                 case = self.request.case
-            if isinstance(case, Untestable):
+            if isinstance(case, NoAnswer):
                 self._take(index, case)
             elif (
                 asked.setdefault((case.source, candidate.ref.revision.name), index)
@@ -455,7 +455,7 @@ class BisectSearch:
                 candidate.revision = probe.revision
             self._take(index, outcome)
             if (
-                isinstance(outcome, Untestable)
+                isinstance(outcome, NoAnswer)
                 and outcome.cause is Cause.ENVIRONMENT
                 and not probe.measured.seconds
             ):
@@ -469,7 +469,7 @@ class BisectSearch:
         errors = [
             one.reason
             for one in inside
-            if isinstance(one, Untestable) and one.cause is Cause.TOOLCHAIN
+            if isinstance(one, NoAnswer) and one.cause is Cause.TOOLCHAIN
         ]
         if (
             len(inside) == len(errors) >= _SAME_ERRORS
@@ -564,7 +564,7 @@ def answer(search: BisectSearch) -> Bisection:
             outcome = candidate.outcomes[-1]
         else:
             outcome = None
-        if isinstance(outcome, Untestable):
+        if isinstance(outcome, NoAnswer):
             untestable.append(UntestableRevision(candidate.revision, outcome.reason))
         elif isinstance(outcome, Failed) and not match(outcome.failure):
             others.append(OtherFailure(candidate.revision, outcome.failure))

@@ -28,7 +28,7 @@ from triage.git_history.refs import links_of
 from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause, Failed, Outcome, Untestable
+from triage.model.outcome import Cause, Failed, NoAnswer, Outcome
 from triage.model.revision import Revision
 from triage.toolchains.home import disk_errors
 from triage.toolchains.registry import ToolchainRef
@@ -87,11 +87,11 @@ class ModelHistory:
                 f"{self._recipe} at {sha[:_SHORT_SHA]}: {problems}"
             ) from error
 
-    def case_of(self, sha: str) -> Case | Untestable:
+    def case_of(self, sha: str) -> Case | NoAnswer:
         try:
             return self.at(sha)
         except BadInput as error:
-            return Untestable(Cause.RECIPE, str(error))
+            return NoAnswer(Cause.RECIPE, str(error))
 
     def trees(self, shas: Sequence[str]) -> list[str | None]:
         """Return for each commit the git object of all that the case is made of, if it
@@ -320,7 +320,7 @@ def _changed(search: BisectSearch) -> ChangedSide | None:
 
 
 def _undecided(outcome: Outcome) -> str:
-    if isinstance(outcome, Untestable):
+    if isinstance(outcome, NoAnswer):
         return f"cannot be tested: {outcome.reason}"
     if isinstance(outcome, Failed) and not outcome.flaky:
         return (

@@ -489,8 +489,6 @@ def suspects(
     with open_runner(app, [chosen]) as engine:
         if is_recipe:
             failure = _last_failure(engine, chosen)
-        else:
-            failure = failure
         ranked = rank_changes(
             BisectRequest(engine, chosen, repo, project, attribute=is_recipe),
             good,

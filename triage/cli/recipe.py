@@ -40,7 +40,7 @@ from triage.execution.recipe_trial import TrialResult
 from triage.execution.task import ProbeJob
 from triage.model.case import Expectation
 from triage.model.errors import BadFiles, BadInput
-from triage.model.outcome import Compiled, Failed, Probe, Status, Untestable
+from triage.model.outcome import Failed, NoAnswer, Passed, Probe, Status
 from triage.recipes.expectations import (
     ExpectationUpdate,
     LeftCase,
@@ -404,9 +404,7 @@ def update(
         again = engine.probe_all(passes, "unexpected passes")
         revision = engine.registry.revision(ref)
         unsure = {
-            probe.case.name
-            for probe in again
-            if not isinstance(probe.outcome, Compiled)
+            probe.case.name for probe in again if not isinstance(probe.outcome, Passed)
         }
         since = {
             probe.case.name: _first_known(engine, probe)
@@ -479,14 +477,14 @@ def _first_known(engine: Engine, probe: Probe) -> str | None:
             and matches(same, known.outcome.failure)
         ):
             oldest = known.version
-        elif known and not isinstance(known.outcome, Untestable):
+        elif known and not isinstance(known.outcome, NoAnswer):
             break
     return oldest
 
 
 def _doubt(probe: Probe) -> str | None:
     match probe.outcome:
-        case Untestable(reason=reason):
+        case NoAnswer(reason=reason):
             return f"untestable: {reason}"
         case Failed(failure, flaky=True):
             return f"flaky: {failure.failure_class}"

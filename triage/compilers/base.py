@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from triage.compilers.invocation import Invocation, MlirTools
 from triage.compilers.parts import IssueForm, ReproScript
 from triage.model.case import Case, CaseSpec
-from triage.model.outcome import Untestable
+from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.family import RecipeFamily
 from triage.recipes.values import parse_version
@@ -228,7 +228,7 @@ class Compiler(ABC):
         """
 
     @abstractmethod
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         """Return the command line for a case on this version, or why there is none."""
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:

@@ -133,8 +133,6 @@ def _call(
             target = redirection[2] or next(rest, "")
             if redirection[1] == "<":
                 stdin = target
-            else:
-                stdin = stdin
         else:
             words.append(word)
     ends = [

@@ -41,7 +41,7 @@ from triage.model.case import Case, Input, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
 from triage.model.execution import utf8
-from triage.model.outcome import OF_MACHINE, Cause, Probe, Untestable
+from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Probe
 from triage.processes.process import StopSignal
 from triage.toolchains.home import disk_errors, write_whole
 
@@ -191,7 +191,7 @@ class DaskCluster:
         with suppress(Exception):
             client.unregister_worker_plugin(self._plugin.name)
 
-    def make(self, task: Task, stop: StopSignal) -> list[Record] | Untestable | None:
+    def make(self, task: Task, stop: StopSignal) -> list[Record] | NoAnswer | None:
         """Make a task on a worker, on another one if it fails there. Return None if
         only the client can make it.
 
@@ -215,7 +215,7 @@ class DaskCluster:
                 f"no worker offers the device {device}; start one with --resources "
                 f"{device}=1"
             )
-            return Untestable(Cause.TARGET, reason)
+            return NoAnswer(Cause.TARGET, reason)
         needs = {"memory": self._engine.maker.reservation(task.case), "cores": 1.0} | (
             {device: 1.0} if device else {}
         )
@@ -257,7 +257,7 @@ class DaskCluster:
         reasons = "; ".join(
             f"{worker}: {reason}" for worker, reason in problems.items()
         )
-        return Untestable(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
+        return NoAnswer(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
 
     def _received(self, future: Future, task: Task, stop: StopSignal) -> list[Record]:
         """Wait for the records of a task. Raises NotMade when another worker has to
@@ -320,8 +320,6 @@ class DaskCluster:
             source = case.input
         if isinstance(task.run, RunTask):
             run = task.run.spec
-        else:
-            run = run
         files: list[Path] = []
 
         def noted(path: Path) -> Path:

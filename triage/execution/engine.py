@@ -43,7 +43,7 @@ from triage.execution.task import (
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Execution
-from triage.model.outcome import Cause, Compiled, Failed, Measured, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Measured, NoAnswer, Passed, Probe
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal
@@ -169,7 +169,7 @@ class Engine:
         *,
         on_stderr: Callable[[bytes], None] | None = None,
         on_output: Callable[[Path], object] | None = None,
-    ) -> Execution | Untestable:
+    ) -> Execution | NoAnswer:
         """Run the case's invocation as `alter` changes it; nothing is looked up or
         recorded.
 
@@ -250,7 +250,7 @@ class Engine:
         outcomes = [
             probe.outcome
             for probe in probes
-            if probe and not isinstance(probe.outcome, Untestable)
+            if probe and not isinstance(probe.outcome, NoAnswer)
         ]
         return len(set(map(state_of, outcomes))) > 1 or any(
             isinstance(each, Failed) and each.flaky for each in outcomes
@@ -360,7 +360,7 @@ class Engine:
                 case,
                 job.ref.revision,
                 version,
-                Untestable(cause, str(error)),
+                NoAnswer(cause, str(error)),
                 Measured(),
                 cached=False,
             )
@@ -374,7 +374,7 @@ class Engine:
             probe = self.maker.run(
                 task, fresh=job.fresh, here=job.here or threshold is not None
             )
-            if job.resources and isinstance(probe.outcome, Compiled):
+            if job.resources and isinstance(probe.outcome, Passed):
                 metrics = {
                     **probe.measured.metrics,
                     **self.resource_metrics(case, toolchain),
@@ -404,7 +404,7 @@ class Engine:
         """
         return self.registry.workspace.threads(min(count, self.local_jobs))
 
-    def internal_error(self, name: str, error: Exception) -> Untestable:
+    def internal_error(self, name: str, error: Exception) -> NoAnswer:
         """Print the traceback of a defect that a case brings out; return why the case
         is untestable.
         """
@@ -412,7 +412,7 @@ class Engine:
         self.progress.error(
             f"internal error on {name}; this is a bug in triage:\n{trace}"
         )
-        return Untestable(
+        return NoAnswer(
             Cause.INTERNAL,
             f"internal error of triage: {type(error).__name__}: {str(error)[:200]}",
         )

@@ -28,7 +28,7 @@ from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution
-from triage.model.outcome import Cause, Failed, Untestable
+from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.process import run
@@ -53,14 +53,14 @@ _IS_MISSING = re.compile(
 class NoTask(Exception):
     """There is nothing to compile or to run: `outcome` says why."""
 
-    def __init__(self, outcome: Untestable | Failed, *, cached: bool = False) -> None:
+    def __init__(self, outcome: NoAnswer | Failed, *, cached: bool = False) -> None:
         super().__init__(outcome.reason)
         self.outcome, self.cached = outcome, cached
 
 
 def no_recipe(reason: str) -> NoTask:
     """Return the error for a mistake of the recipe."""
-    return NoTask(Untestable(Cause.RECIPE, reason))
+    return NoTask(NoAnswer(Cause.RECIPE, reason))
 
 
 class Inputs:
@@ -242,7 +242,7 @@ class Inputs:
             host = ""
         if host in self._unreachable:
             raise NoTask(
-                Untestable(Cause.ENVIRONMENT, f"{source}: {self._unreachable[host]}")
+                NoAnswer(Cause.ENVIRONMENT, f"{source}: {self._unreachable[host]}")
             )
         try:
             if isinstance(source, str):
@@ -252,7 +252,7 @@ class Inputs:
         except EnvironmentFailure as error:
             if host and not isinstance(error, Unobtainable):  # the host does not answer
                 self._unreachable[host] = str(error)
-            raise NoTask(Untestable(Cause.ENVIRONMENT, f"{source}: {error}")) from None
+            raise NoTask(NoAnswer(Cause.ENVIRONMENT, f"{source}: {error}")) from None
         except ValueError as error:
             raise no_recipe(str(error)) from None
         return target

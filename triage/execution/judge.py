@@ -21,14 +21,14 @@ from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import (
     OF_MACHINE,
     Cause,
-    Compiled,
     Detail,
     Failed,
     Failure,
+    NoAnswer,
     Outcome,
+    Passed,
     Probe,
     Status,
-    Untestable,
     Verdict,
 )
 from triage.recipes.expectations import expectation_for
@@ -113,7 +113,7 @@ def judge(
     rules = _without_machine(rules)
     diagnosis = diagnose(execution, rules, failing_pass)
     if execution.ok:
-        return Compiled(warnings=diagnosis.warnings)
+        return Passed(warnings=diagnosis.warnings)
     # The phase that the compiler itself reported is more reliable than that of the pass
     # or class.
     phase = execution.phase
@@ -143,7 +143,7 @@ def judge(
             reason = f"does not know the flag {flag}{instead}"
         else:
             reason = first.headline
-        return Untestable(rule.says_nothing, reason, first)
+        return NoAnswer(rule.says_nothing, reason, first)
     return Failed(first, tuple(others), flaky)
 
 
@@ -185,7 +185,7 @@ def judge_run(
         if name in metrics
     }
     if execution.ok:
-        return Compiled()
+        return Passed()
     unusable = runner.unusable(execution.stderr.text)
     if unusable is not None:
         return unusable
@@ -285,20 +285,20 @@ def _without_machine(rules: RuleSet) -> RuleSet:
     )
 
 
-def machine_problem(execution: Execution) -> Untestable | None:
+def machine_problem(execution: Execution) -> NoAnswer | None:
     """Return the problem of the machine that made a run fail, which says nothing about
     the compiler, if there is one.
     """
     head = execution.stderr.head
     if execution.ending is Ending.NOT_STARTED:
-        return Untestable(
+        return NoAnswer(
             Cause.TOOLCHAIN, head.strip() or "the compiler could not be started"
         )
     if execution.ok or execution.ending is Ending.OVER_OUTPUT:
         return None
     if _is_not_loaded(execution):
         exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
-        return Untestable(
+        return NoAnswer(
             Cause.TOOLCHAIN,
             exception[0].strip() if exception else execution.stderr.first_line,
         )
@@ -307,7 +307,7 @@ def machine_problem(execution: Execution) -> Untestable | None:
     else:
         full = _FULL
     if execution.disk_free is not None and execution.disk_free < full:
-        return Untestable(
+        return NoAnswer(
             Cause.ENVIRONMENT,
             f"no space left on the disk: {execution.disk_free >> 10} KiB were free",
         )
@@ -319,7 +319,7 @@ def machine_problem(execution: Execution) -> Untestable | None:
             f"{execution.seconds:.0f} s, {execution.waited:.0f} s of them without a "
             "core of the busy machine"
         )
-        return Untestable(
+        return NoAnswer(
             Cause.ENVIRONMENT,
             (
                 f"stopped after {times}; use fewer --jobs, or a limit without "
@@ -332,7 +332,7 @@ def machine_problem(execution: Execution) -> Untestable | None:
         signal.SIGINT,
     ):
         name = signal.Signals(execution.signal).name
-        return Untestable(
+        return NoAnswer(
             Cause.ENVIRONMENT,
             f"killed from outside by {name} at {execution.peak_rss_mb:.0f} MiB"
             + (
@@ -377,7 +377,7 @@ def status_of(probe: Probe) -> Status:
     is xfail, its absence xpass.
     """
     failure = probe.outcome.failure
-    if isinstance(probe.outcome, Compiled):
+    if isinstance(probe.outcome, Passed):
         if expectation_for(probe.case, probe.version):
             return Status.XPASS
         return Status.PASSED
@@ -456,7 +456,7 @@ def verdict_of(outcome: Outcome, match: Match) -> Verdict:
         and any(map(match, (outcome.failure, *outcome.others)))
     ):
         return Verdict.BAD
-    if isinstance(outcome, Compiled):
+    if isinstance(outcome, Passed):
         return Verdict.GOOD
     return Verdict.SKIP
 
@@ -467,13 +467,13 @@ DISPATCHES = "dispatches"
 
 def judge_thresholds(
     case: Case, metrics: Mapping[str, float], stage: Stage
-) -> Failed | Untestable | None:
+) -> Failed | NoAnswer | None:
     """Return the first number of a stage that is above its threshold or not known."""
     for name, largest in case.thresholds:
         if (name == RUN_MS) != (stage is Stage.BENCHMARK):
             continue
         if name not in metrics:
-            return Untestable(Cause.FLAG, f"this version does not report {name}")
+            return NoAnswer(Cause.FLAG, f"this version does not report {name}")
         if metrics[name] > largest:
             return _above(name, metrics[name], largest, stage)
     return None
@@ -576,9 +576,7 @@ class MetricThreshold:
             ):
                 break
             repeated = value_of(again(), self.metric)
-            if repeated is None:
-                value = value
-            else:
+            if repeated is not None:
                 value = min(value, repeated)
         if value is None or value <= self.threshold:
             return probe
@@ -599,7 +597,7 @@ def value_of(probe: Probe, metric: Metric) -> float | None:
     """Return what is compared of the number, if the case compiled and it was
     measured.
     """
-    if not isinstance(probe.outcome, Compiled):
+    if not isinstance(probe.outcome, Passed):
         return None
     own = {
         Metric.CPU_SECONDS.name: probe.measured.cpu_seconds,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.case import OWN, Case, InputKind
-from triage.model.outcome import Compiled, Failed, Outcome, Probe
+from triage.model.outcome import Failed, Outcome, Passed, Probe
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -42,7 +42,7 @@ def case_with_own_program(
     Only for a case with outcomes that all passed: the program that the newest release
     makes may lack what fails.
     """
-    if not all(isinstance(outcome, Compiled) for outcome in outcomes):
+    if not all(isinstance(outcome, Passed) for outcome in outcomes):
         return None
     is_made = case.input.kind is InputKind.GENERATOR and case.input.maker is None
     if not (is_made and engine.compilers[case.compiler].generator):

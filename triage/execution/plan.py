@@ -24,11 +24,11 @@ from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import (
     OF_MACHINE,
     Cause,
-    Compiled,
     Failed,
+    NoAnswer,
     Outcome,
+    Passed,
     Probe,
-    Untestable,
 )
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
@@ -69,9 +69,9 @@ class Planner:
         except ValueError as error:
             raise no_recipe(str(error)) from None
         invocation = compiler.invocation(case, toolchain)
-        if isinstance(invocation, Untestable):
+        if isinstance(invocation, NoAnswer):
             raise NoTask(invocation)
-        run: RunTask | Untestable | Failed | None
+        run: RunTask | NoAnswer | Failed | None
         try:
             run = self._run(resolved, toolchain)
         except NoTask as error:
@@ -80,7 +80,7 @@ class Planner:
 
     def input_of(
         self, case: Case, toolchain: Toolchain | None = None
-    ) -> Prepared | Untestable:
+    ) -> Prepared | NoAnswer:
         """Return the file that the compiler reads for a case, or why there is none.
         `toolchain` imports an ONNX model.
         """
@@ -117,7 +117,7 @@ class Planner:
             )
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
-            raise NoTask(Untestable(Cause.TOOLCHAIN, problem)) from None
+            raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem)) from None
 
     def _run(self, case: Case, toolchain: Toolchain) -> RunTask | None:
         """Return the run of a case with all its files. Raises NoTask if it cannot be
@@ -137,7 +137,7 @@ class Planner:
         runner = self.compilers[case.compiler].run
         if runner is None:
             problem = f"{case.compiler} has nothing that runs compiled programs here"
-            raise NoTask(Untestable(Cause.TOOLCHAIN, problem))
+            raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
         values = self.registry.home / "values"
         return plan_run(
             case, spec, toolchain, runner, self.registry.runtime, values, libraries
@@ -159,11 +159,11 @@ class Planner:
         def make(scratch: Path) -> Path:
             target = scratch / "module"
             probe = self.maker.known(task)
-            if probe is None or isinstance(probe.outcome, Compiled):
+            if probe is None or isinstance(probe.outcome, Passed):
                 probe = self.maker.run(
                     task, on_output=lambda module: module.replace(target), fresh=True
                 )
-            if not isinstance(probe.outcome, Compiled):
+            if not isinstance(probe.outcome, Passed):
                 raise NoTask(probe.outcome)
             return target
 
@@ -227,7 +227,7 @@ class Planner:
                 )
             except TriageError as error:
                 problem = f"cannot obtain the toolchain of the reference: {error}"
-                raise NoTask(Untestable(Cause.TOOLCHAIN, problem)) from None
+                raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem)) from None
         task = self.plan(plain, toolchain)
         run: RunTask | Outcome | None
         if isinstance(task, Task):
@@ -236,22 +236,22 @@ class Planner:
             run = task.outcome
         if isinstance(task, Task) and isinstance(run, RunTask):
             return task
-        if isinstance(run, Untestable):
+        if isinstance(run, NoAnswer):
             reason = run.reason
         else:
             reason = "there is nothing to run"
         raise no_recipe(f"the reference cannot be run: {reason}")
 
 
-def without_task(outcome: object) -> Untestable:
+def without_task(outcome: object) -> NoAnswer:
     """Return why there is nothing to compile."""
     if isinstance(outcome, Failed):
-        return Untestable(
+        return NoAnswer(
             Cause.RECIPE,
             f"the model cannot be imported: {outcome.failure.headline}",
             outcome.failure,
         )
-    assert isinstance(outcome, Untestable)
+    assert isinstance(outcome, NoAnswer)
     return outcome
 
 
@@ -305,7 +305,7 @@ def _compiled_results(
     assert probe
     made(probe)
     match probe.outcome:
-        case Untestable(reason=reason):
+        case NoAnswer(reason=reason):
             problem = f"cannot be tested: {reason}"
         case Failed(failure=failure):
             problem = (
@@ -317,9 +317,7 @@ def _compiled_results(
                 problem = ""
             else:
                 problem = "returns nothing"
-            if is_defined:
-                problem = problem
-            else:
+            if not is_defined:
                 problem = "reads memory that was never written to"
     if problem:
         problem = f"the reference on {task.toolchain.revision.name} {problem}"
@@ -367,7 +365,7 @@ def _onnxruntime_key(case: Case) -> str:
         problem = (
             f"onnxruntime, the reference of {case.name}, is not installed; {advice}"
         )
-        raise NoTask(Untestable(Cause.ENVIRONMENT, problem))
+        raise NoTask(NoAnswer(Cause.ENVIRONMENT, problem))
     try:
         parts = [
             runtime,

@@ -27,7 +27,7 @@ from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Execution, Limits
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
 
@@ -292,7 +292,7 @@ def plan_run(
             cause = Cause.TOOLCHAIN
         else:
             cause = Cause.ENVIRONMENT
-        raise NoTask(Untestable(cause, str(error))) from None
+        raise NoTask(NoAnswer(cause, str(error))) from None
     places = (root, toolchain.program.parent)
     program = next(
         filter(
@@ -302,7 +302,7 @@ def plan_run(
     )
     if program is None:
         raise NoTask(
-            Untestable(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
+            NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
         )
     limits, own = spec.limits, runner.options(case, replace(spec, parameters=()))
     try:

@@ -41,12 +41,12 @@ from triage.model.case import Case, RunSpec
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import (
     OF_MACHINE,
-    Compiled,
     Failed,
     Measured,
+    NoAnswer,
     Outcome,
+    Passed,
     Probe,
-    Untestable,
 )
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
@@ -97,7 +97,7 @@ class Task:
     compiler: Compiler
     prepared: Prepared
     invocation: Invocation
-    run: RunTask | Untestable | Failed | None = None
+    run: RunTask | NoAnswer | Failed | None = None
     """What follows the compile, or why nothing can."""
     variant: str = ""
     """Part of the key of another way to make the same compile, such as a trial."""
@@ -213,11 +213,11 @@ class Task:
         outcome: Outcome = judge(
             execution, rules, compiled.failing_pass, flaky=compiled.disagreements > 0
         )
-        if isinstance(outcome, Compiled):
+        if isinstance(outcome, Passed):
             outcome = judge_thresholds(self.case, metrics, Stage.COMPILE) or outcome
-        if isinstance(outcome, Compiled) and isinstance(self.run, Untestable | Failed):
+        if isinstance(outcome, Passed) and isinstance(self.run, NoAnswer | Failed):
             outcome = self.run
-        elif isinstance(outcome, Compiled) and isinstance(self.run, RunTask):
+        elif isinstance(outcome, Passed) and isinstance(self.run, RunTask):
             if ran is None:
                 return None
             outcome = judge_run(
@@ -227,7 +227,7 @@ class Task:
                 ran.metrics,
                 flaky=ran.disagreements > 0,
             )
-            if isinstance(outcome, Compiled):
+            if isinstance(outcome, Passed):
                 outcome = (
                     judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK) or outcome
                 )
@@ -248,7 +248,7 @@ class Task:
 def unmade(
     case: Case,
     toolchain: Toolchain,
-    outcome: Untestable | Failed,
+    outcome: NoAnswer | Failed,
     *,
     cached: bool = False,
 ) -> Probe:
@@ -306,7 +306,7 @@ class Maker:
     meanwhile.
     """
     capacity: Capacity
-    elsewhere: Callable[[Task, StopSignal], list[Record] | Untestable | None] | None = (
+    elsewhere: Callable[[Task, StopSignal], list[Record] | NoAnswer | None] | None = (
         None
     )
     """Makes a task on another machine, unless only this machine can."""
@@ -346,13 +346,13 @@ class Maker:
             known = self.known(task)
             if known:
                 return known
-        records: list[Record] | Untestable | None = None
+        records: list[Record] | NoAnswer | None = None
         if self.elsewhere and not (here or on_output):
             records = self.elsewhere(task, AnyOf(self.stop, stop))
         if records is None:
             with self.capacity.reserved(self.reservation(task.case)):
                 records = self.make(task, stop, on_output)
-        if isinstance(records, Untestable):
+        if isinstance(records, NoAnswer):
             return unmade(task.case, task.toolchain, records)
         probe = task.probe(*records, cached=False)
         assert probe  # every stage has a record
@@ -527,7 +527,7 @@ def result_of(execution: Execution, case: Case) -> str:
     if execution.ending is Ending.SIGNALLED:
         return f"signal {execution.signal}"
     outcome = judge(execution, rules_of(case))
-    if isinstance(outcome, Untestable):
+    if isinstance(outcome, NoAnswer):
         return outcome.cause
     return state_of(outcome)
 

@@ -29,7 +29,7 @@ from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Limits
-from triage.model.outcome import Compiled, Untestable
+from triage.model.outcome import NoAnswer, Passed
 from triage.processes.process import run
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
@@ -120,7 +120,7 @@ def time_compile(engine: Engine, case: Case, ref: ToolchainRef) -> Sample | str:
     meanwhile.
     """
     probe = engine.probe(replace(case, run=None), ref, fresh=True)
-    if not isinstance(probe.outcome, Compiled):
+    if not isinstance(probe.outcome, Passed):
         return "it does not compile again"
     return Sample(probe.measured.cpu_seconds, probe.measured.peak_rss_mb)
 
@@ -195,7 +195,7 @@ def compile_program(
         compiled = engine.observe(
             case, toolchain, alter, on_output=lambda module: _keep(module, target)
         )
-        if isinstance(compiled, Untestable):
+        if isinstance(compiled, NoAnswer):
             return compiled.reason
         if target.is_file():
             count = compiled.metrics.get(DISPATCHES)

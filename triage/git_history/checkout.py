@@ -146,8 +146,6 @@ class Checkout:
         self._git("submodule", "--quiet", "sync")
         if deep is None:
             deep = ["--recursive"]
-        else:
-            deep = deep
         self._git("submodule", "--quiet", "update", "--init", "--force", *deep)
         self._git("submodule", "--quiet", "foreach", *deep, "git clean -ffdq")
 

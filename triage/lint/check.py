@@ -32,7 +32,7 @@ from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import as_json
-from triage.model.outcome import Compiled, Untestable
+from triage.model.outcome import NoAnswer, Passed
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import flag_applies
 from triage.toolchains.home import below_here
@@ -198,7 +198,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
             f"{case.name}: {toolchain.revision.name} has no tools that read MLIR"
         )
     prepared = engine.planner.input_of(case, toolchain)
-    if isinstance(prepared, Untestable):
+    if isinstance(prepared, NoAnswer):
         raise BadInput(f"{case.name}: {prepared.reason}")
     options = _options(engine, case, toolchain)
     backend, chip = linter.target_of(options)
@@ -267,7 +267,7 @@ def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...
             flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
         )
     invocation = engine.compilers[case.compiler].invocation(case, toolchain)
-    if isinstance(invocation, Untestable):
+    if isinstance(invocation, NoAnswer):
         raise BadInput(f"{case.name}: {invocation.reason}")
     return invocation.options
 
@@ -337,11 +337,11 @@ def measure_solver(
             )
         )
     outcome = engine.probe_on(staged, toolchain).outcome
-    if isinstance(outcome, Untestable):
+    if isinstance(outcome, NoAnswer):
         return ProgramFindings(
             notes=(f"solver iterations are not measured: {outcome.reason}",)
         )
-    if isinstance(outcome, Compiled):
+    if isinstance(outcome, Passed):
         return ProgramFindings()
     version = toolchain.revision.name
     headline = outcome.failure.headline
@@ -372,7 +372,7 @@ def measure_solver(
             f"{headline} on {version}; it needs {smallest} iterations: pass "
             f"`{flags[0]}`"
         )
-        if not isinstance(complete, Compiled):
+        if not isinstance(complete, Passed):
             other = "it cannot be tested"
             if complete.failure:
                 other = complete.failure.headline
@@ -411,11 +411,11 @@ def _smallest(
         outcome = engine.trial(
             _limited(staged, solver.option or "", iterations), toolchain, Naming.AT_ONCE
         ).outcome
-        if isinstance(outcome, Untestable):
+        if isinstance(outcome, NoAnswer):
             raise EnvironmentFailure(
                 f"{staged.name} with {iterations} iterations: {outcome.reason}"
             )
-        if isinstance(outcome, Compiled):
+        if isinstance(outcome, Passed):
             return True
         return (
             outcome.failure.failure_class

@@ -68,7 +68,7 @@ class Failure:
 
 
 class Cause(StrEnum):
-    """Why a probe is untestable."""
+    """Why there is no answer."""
 
     FLAG = "flag"  # the version does not have a flag
     INPUT = "input"  # the version cannot parse the input
@@ -86,7 +86,7 @@ OF_MACHINE = (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
 
 
 @dataclass(frozen=True, slots=True)
-class Compiled:
+class Passed:
     """The case compiled and, if it is run, computed what it must."""
 
     # failures that it printed although it exited with 0
@@ -112,8 +112,10 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Untestable:
-    """The probe says nothing about the bug."""
+class NoAnswer:
+    """Why there is none: a probe that says nothing about the bug, a plan or a search
+    that cannot be made.
+    """
 
     cause: Cause
     reason: str
@@ -123,7 +125,7 @@ class Untestable:
     warnings: ClassVar[tuple[Failure, ...]] = ()
 
 
-Outcome = Compiled | Failed | Untestable
+Outcome = Passed | Failed | NoAnswer
 
 
 class Verdict(StrEnum):

@@ -20,7 +20,7 @@ from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.own_program import case_with_own_program, newest_that_fails
 from triage.model.case import Case
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
 from triage.nightly.result import StepResult
 from triage.nightly.steps import diverging_pass, do_step, working_remedies
@@ -162,7 +162,7 @@ class Explainer:
             self.case.name,
             self.case.compiler,
             probe.revision,
-            isinstance(probe.outcome, Compiled),
+            isinstance(probe.outcome, Passed),
         )
         if isinstance(probe.outcome, Failed):
             known = replace(
@@ -171,7 +171,7 @@ class Explainer:
                 flaky=probe.outcome.flaky,
                 fails_on=probe.revision,
             )
-        elif isinstance(probe.outcome, Untestable):
+        elif isinstance(probe.outcome, NoAnswer):
             failure = probe.outcome.failure
             if failure and failure.location:
                 where = f"{failure.location.rpartition('/')[2]}: "

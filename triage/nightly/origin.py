@@ -105,8 +105,6 @@ class OriginFinder:
                             inside = finder.narrow(case, origin.pair)
                             if inside.pair:
                                 origin = inside
-                            else:
-                                origin = origin
                     return origin.bisection
         except BadInput as error:  # they do not differ any more
             reason = str(error)

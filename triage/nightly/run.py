@@ -29,7 +29,7 @@ from triage.execution.timing import (
 from triage.model.case import Case, InputKind
 from triage.model.errors import BadInput, TriageError
 from triage.model.execution import Stage
-from triage.model.outcome import FAILING, PASSING, Compiled, Failed, Probe, Status
+from triage.model.outcome import FAILING, PASSING, Failed, Passed, Probe, Status
 from triage.nightly.origin import OriginFinder
 from triage.nightly.result import (
     SCHEMA,
@@ -387,7 +387,7 @@ def probe_result(probe: Probe) -> ProbeResult:
     return ProbeResult(
         status=status_of(probe),
         stage=stages_of(probe.case)[-1]
-        if isinstance(outcome, Compiled)
+        if isinstance(outcome, Passed)
         else failed.stage
         if failed
         else None,

@@ -20,7 +20,7 @@ from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Outcome
+from triage.model.outcome import Cause, Failed, Failure, Outcome, Passed
 from triage.nightly.origin import ToolchainPair
 from triage.nightly.result import (
     CaseChangeKind,
@@ -289,7 +289,7 @@ def _changing(
             and not before.flaky
             and not cluster.has_failure(before)
         )
-        was_without = isinstance(before, Compiled) or (
+        was_without = isinstance(before, Passed) or (
             fails_otherwise and member.changed_failure is not None
         )
         if was_without and cluster.has_failure(after):
@@ -384,7 +384,7 @@ def _state(outcome: Outcome, failure: Failure) -> str:
     replay`.
     """
     match outcome:
-        case Compiled():
+        case Passed():
             return "fixed"
         case Failed():
             if same_signature(failure)(outcome.failure):

@@ -13,7 +13,7 @@ from triage.execution.judge import Match, rules_of, same_signature, same_wrong_r
 from triage.execution.task import Naming
 from triage.model.case import Case
 from triage.model.execution import Stage
-from triage.model.outcome import Compiled, Failed, Failure, Outcome, Probe, Untestable
+from triage.model.outcome import Failed, Failure, NoAnswer, Outcome, Passed, Probe
 from triage.model.revision import Toolchain
 from triage.reduce.result import Reduction
 from triage.toolchains.registry import ToolchainRef
@@ -81,7 +81,7 @@ class Baseline:
         """
         if self.changed and isinstance(outcome, Failed):
             return not self.match(outcome.failure)
-        return isinstance(outcome, Compiled)
+        return isinstance(outcome, Passed)
 
 
 def baseline(
@@ -129,7 +129,7 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
     """Return why the pair is not a start for a reduction, if it is not one."""
     case, name = probes[0].case, probes[0].revision.name
     match probes[0].outcome:
-        case Compiled():
+        case Passed():
             if case.run:
                 does = "computes what it must"
             else:
@@ -137,7 +137,7 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
             return Reduction(
                 case, f"it {does} on {name}; there is nothing to reduce", probes=probes
             )
-        case Untestable(cause=cause, reason=reason):
+        case NoAnswer(cause=cause, reason=reason):
             return Reduction(case, f"untestable on {name}: {reason}", cause, probes)
         case Failed(failure=Failure(stage=Stage.IMPORT)):
             why = (
@@ -165,7 +165,7 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
                             f"{what}; pass --good with another version",
                             probes=probes,
                         )
-                    case Untestable(reason=reason):
+                    case NoAnswer(reason=reason):
                         return Reduction(
                             case,
                             f"untestable on {name}, the --good version: {reason}",

@@ -18,7 +18,7 @@ from triage.classify.findings import dispatch_kind
 from triage.execution.engine import Engine
 from triage.model.case import Case, Input
 from triage.model.errors import Interrupted
-from triage.model.outcome import Cause, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline
@@ -125,7 +125,7 @@ class Oracle:
             )
         self._count(probe)
         if (
-            isinstance(probe.outcome, Untestable)
+            isinstance(probe.outcome, NoAnswer)
             and probe.outcome.cause is Cause.ENVIRONMENT
         ):
             self.problem = probe.outcome.reason
@@ -158,7 +158,7 @@ class Oracle:
         with self._lock:
             if probe.cached:
                 self.cached += 1
-            elif not isinstance(probe.outcome, Untestable) or probe.measured.seconds:
+            elif not isinstance(probe.outcome, NoAnswer) or probe.measured.seconds:
                 self.calls += 1
                 self.seconds += probe.measured.seconds
 

@@ -17,7 +17,7 @@ from triage.execution.judge import is_recorded_as
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
-from triage.model.outcome import Cause, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failure, NoAnswer, Probe
 from triage.model.revision import Revision
 from triage.reduce.reproducer import LOCAL
 from triage.toolchains.registry import parse_rev
@@ -265,7 +265,7 @@ def replay(
 
 def _replayed(signature: str, probe: Probe) -> ReplayedVersion:
     outcome, state = probe.outcome, ReplayState.FIXED
-    if isinstance(outcome, Untestable):
+    if isinstance(outcome, NoAnswer):
         state = ReplayState.UNTESTABLE
     elif outcome.failure:
         if is_recorded_as(outcome.failure.signature, signature):

@@ -19,7 +19,7 @@ from triage.compilers.values import split_value
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.model.case import Case, Expectation, RunSpec
-from triage.model.outcome import Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
 from triage.recipes.values import parse_version
 from triage.reduce.frontends.python import kernel_in, parameter_names, parse_program
@@ -285,7 +285,7 @@ def _clean_probe(probe: Probe, clean: Clean) -> Probe:
                     failure, headline=headline, location=location, details=details
                 ),
             )
-        case Untestable(reason=reason):
+        case NoAnswer(reason=reason):
             outcome = replace(outcome, reason=clean(reason))
     return replace(probe, revision=portable(probe.revision), outcome=outcome)
 
@@ -334,14 +334,14 @@ class VersionSpan:
     @property
     def last_good(self) -> Probe | None:
         """The version before the span, if it compiles."""
-        if self.before and isinstance(self.before.outcome, Compiled):
+        if self.before and isinstance(self.before.outcome, Passed):
             return self.before
         return None
 
     @property
     def first_good(self) -> Probe | None:
         """The version after the span, if it compiles."""
-        if self.after and isinstance(self.after.outcome, Compiled):
+        if self.after and isinstance(self.after.outcome, Passed):
             return self.after
         return None
 
@@ -352,7 +352,7 @@ def span_around(probes: Sequence[Probe], bad: Probe) -> VersionSpan:
     """
     assert isinstance(bad.outcome, Failed)
     signature = bad.outcome.failure.signature
-    tested = [probe for probe in probes if not isinstance(probe.outcome, Untestable)]
+    tested = [probe for probe in probes if not isinstance(probe.outcome, NoAnswer)]
     same = [
         isinstance(probe.outcome, Failed)
         and probe.outcome.failure.signature == signature
@@ -388,7 +388,7 @@ def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
         return (
             version is None,
             version or Version("0"),
-            not isinstance(probe.outcome, Compiled),
+            not isinstance(probe.outcome, Passed),
         )
 
     return tuple(sorted(probes, key=key))
@@ -402,9 +402,7 @@ def expectations(probes: Iterable[Probe]) -> tuple[Expectation, ...]:
     windows: list[Expectation] = []
     failing = None  # the class of the window that is open
     for probe in in_order(probes):
-        if parse_version(probe.version) is None or isinstance(
-            probe.outcome, Untestable
-        ):
+        if parse_version(probe.version) is None or isinstance(probe.outcome, NoAnswer):
             continue
         if isinstance(probe.outcome, Failed):
             failure_class = probe.outcome.failure.failure_class

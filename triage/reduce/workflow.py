@@ -17,7 +17,7 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case, Input, InputKind, Reference
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, ReductionRequest, baseline
 from triage.reduce.engine import Frontend, Pass, reduce, run_pass
@@ -362,9 +362,7 @@ def _finished(
             probe.revision.name: probe
             for probe in oracle.engine.probe_all(jobs, "probe the reduced program")
         }
-        untested = sum(
-            isinstance(probe.outcome, Untestable) for probe in probes.values()
-        )
+        untested = sum(isinstance(probe.outcome, NoAnswer) for probe in probes.values())
         outcome = probes[request.bad.revision.name].outcome
         is_same = (
             isinstance(outcome, Failed)
@@ -386,7 +384,7 @@ def _finished(
             )
             if not untested:
                 break
-    if not forms and isinstance(outcome, Untestable):
+    if not forms and isinstance(outcome, NoAnswer):
         return Reduction(asked, outcome.reason, outcome.cause, start.probes)
     if not forms:
         why = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
 from triage.remedy.candidates import change_text
 
@@ -115,7 +115,7 @@ class Remedies:
 
 def cost_of(probe: Probe) -> Mapping[str, float] | None:
     """Return the cost of a compile by name, if it compiled."""
-    if not isinstance(probe.outcome, Compiled):
+    if not isinstance(probe.outcome, Passed):
         return None
     measured = probe.measured
     cost = {
@@ -131,13 +131,13 @@ def cost_of(probe: Probe) -> Mapping[str, float] | None:
 def state_of(probe: Probe) -> str:
     """Return what happens on a version, in a few words."""
     match probe.outcome:
-        case Compiled():
+        case Passed():
             if probe.case.run:
                 return "right"
             return "compiles"
         case Failed(failure):
             return f"fails: {failure.failure_class}"
-        case Untestable(reason=reason):
+        case NoAnswer(reason=reason):
             # What this compiler suggests instead of a flag says nothing about the
             # remedy.
             if reason.startswith("does not"):
@@ -149,12 +149,11 @@ def check_of(without: Probe, remedied: Probe) -> RemedyCheck:
     """Compare a case without and with a remedy. A rewritten input that this version
     cannot parse shows nothing.
     """
-    holds = isinstance(remedied.outcome, Compiled)
+    holds = isinstance(remedied.outcome, Passed)
     unreadable = (
-        isinstance(remedied.outcome, Untestable)
-        and remedied.outcome.cause is Cause.INPUT
+        isinstance(remedied.outcome, NoAnswer) and remedied.outcome.cause is Cause.INPUT
     )
-    breaks = not holds and not unreadable and isinstance(without.outcome, Compiled)
+    breaks = not holds and not unreadable and isinstance(without.outcome, Passed)
     states = (state_of(without), state_of(remedied))
     costs = (cost_of(without), cost_of(remedied))
     return RemedyCheck(remedied.revision, *states, *costs, breaks)

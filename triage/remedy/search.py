@@ -19,7 +19,7 @@ from triage.execution.files import Prepared
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import TriageError
-from triage.model.outcome import Cause, Compiled, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
 from triage.recipes.values import parse_version
 from triage.remedy.candidates import (
@@ -125,7 +125,7 @@ class Trials:
         return [
             (change, probe)
             for change, probe in self.probes.values()
-            if isinstance(probe.outcome, Compiled)
+            if isinstance(probe.outcome, Passed)
         ]
 
     @property
@@ -158,7 +158,7 @@ class Trials:
             [tried[number]] = self.compiled(
                 [change.with_value(values[number - 1])], f"the smallest {change.text}"
             )
-            return isinstance(tried[number][1].outcome, Compiled)
+            return isinstance(tried[number][1].outcome, Passed)
 
         number = bisect_left(range(1, len(values)), 1, key=works) + 1
         return *tried[number], number > 1
@@ -265,7 +265,7 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
 
 def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
     match probe.outcome:
-        case Compiled():
+        case Passed():
             if probe.case.run:
                 does = "computes what it must"
             else:
@@ -275,11 +275,9 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
             )
         case Failed(failure, others):
             return (failure, *others)
-        case Untestable(cause, _, failure) if (
-            cause is Cause.FLAG and failure is not None
-        ):
+        case NoAnswer(cause, _, failure) if cause is Cause.FLAG and failure is not None:
             return (failure,)
-        case Untestable(cause, reason):
+        case NoAnswer(cause, reason):
             return Remedies(
                 probe.case.name,
                 probe.revision,
@@ -382,7 +380,7 @@ def _checked(
             *(probes[id(case), request.bad.revision.name] for case in cases),
         )
         wrong = {
-            id(probe.case) for probe in both if not isinstance(probe.outcome, Compiled)
+            id(probe.case) for probe in both if not isinstance(probe.outcome, Passed)
         }
     remedies = []
     for (change, probe, smallest), case in zip(found, cases, strict=False):
@@ -398,7 +396,7 @@ def _checked(
     if request.untimed is None:
         remedies += [_remedy(*one) for one in found[_MAX_CHECKED:]]
     return remedies, [
-        probe.revision for probe in plain if isinstance(probe.outcome, Compiled)
+        probe.revision for probe in plain if isinstance(probe.outcome, Passed)
     ]
 
 
@@ -442,7 +440,7 @@ def _remedy(
     smallest: bool,
     checks: tuple[RemedyCheck, ...] = (),
 ) -> Remedy:
-    if isinstance(probe.outcome, Compiled):
+    if isinstance(probe.outcome, Passed):
         warnings = probe.outcome.warnings
     else:
         warnings = ()

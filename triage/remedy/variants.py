@@ -18,7 +18,7 @@ from triage.execution.judge import Match, any_failure, same_class
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Target
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause, Failed, Failure, Probe, Untestable
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
@@ -217,7 +217,7 @@ def compare_variants(
 
 def _variant(probe: Probe, match: Match) -> Variant:
     outcome, status = probe.outcome, VariantResult.COMPILES
-    if isinstance(outcome, Untestable):
+    if isinstance(outcome, NoAnswer):
         status = VariantResult.UNTESTABLE
     elif isinstance(outcome, Failed):
         if any(map(match, (outcome.failure, *outcome.others))):
@@ -244,7 +244,7 @@ def depends_on(observed: Sequence[Observed]) -> tuple[tuple[str, ...], str]:
     """Find the smallest set of keys whose values separate failing variants from the
     others.
 
-    Untestable variants are ignored.
+    NoAnswer variants are ignored.
 
     Returns:
         The deciding keys, and a sentence that is exact for these variants.

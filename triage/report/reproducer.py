@@ -17,7 +17,7 @@ from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, Limits, Stage
 from triage.model.json_form import as_json
-from triage.model.outcome import Compiled, Failed, Probe
+from triage.model.outcome import Failed, Passed, Probe
 from triage.recipes.values import yaml_lines, yaml_text
 from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import (
@@ -232,7 +232,7 @@ def _versions(reproducer: Reproducer) -> list[Block]:
 
 def _result(probe: Probe) -> str:
     match probe.outcome:
-        case Compiled():
+        case Passed():
             if probe.case.run:
                 return "right"
             return "compiles"

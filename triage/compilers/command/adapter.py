@@ -28,7 +28,7 @@ from triage.compilers.parts import (
     StandaloneCompile,
 )
 from triage.model.case import Case, CaseSpec
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.expectations import flag_applies
 from triage.recipes.family import RecipeFamily
@@ -226,9 +226,9 @@ class Command(Compiler):
             )
         return Description(version, None, None, Capabilities())
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         if not isinstance(spec := case.spec, CommandSpec):
-            return Untestable(Cause.RECIPE, f"the recipe of {case.name} has no command")
+            return NoAnswer(Cause.RECIPE, f"the recipe of {case.name} has no command")
         flags = [
             flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
         ]
@@ -242,7 +242,7 @@ class Command(Compiler):
         places, program = _places(toolchain.program), toolchain.program
         for name in ("python", "site_packages"):
             if name not in places and f"{{{name}}}" in str(options):
-                return Untestable(
+                return NoAnswer(
                     Cause.RECIPE,
                     (
                         f"{toolchain.root} is not a virtual environment, so "

@@ -19,7 +19,7 @@ from triage.compilers.iree.runner import is_script
 from triage.compilers.parts import ReproScript
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.crash_stack import PRINT_ADDRESSES
 from triage.recipes.expectations import flag_applies
@@ -156,21 +156,21 @@ class Iree(Compiler):
             ),
         )
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         known, name = toolchain.capabilities, toolchain.revision.name
         if case.target.backend not in known.backends:
             has = ", ".join(sorted(known.backends))
-            return Untestable(
+            return NoAnswer(
                 Cause.TARGET,
                 f"{name} has no backend {case.target.backend} (it has {has})",
             )
         if case.phase is not None and case.phase not in known.phases:
-            return Untestable(Cause.FLAG, f"{name} has no phase {case.phase}")
+            return NoAnswer(Cause.FLAG, f"{name} has no phase {case.phase}")
         flags = [
             flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
         ]
         target = target_flags(case.target, known.flags, flags)
-        if isinstance(target, Untestable):
+        if isinstance(target, NoAnswer):
             return target
         if case.phase:
             phase = [f"--compile-to={case.phase}"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import flag_name
 from triage.model.case import InputKind, Target
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def is_gpu(backend: str | None) -> bool:
 
 def target_flags(
     target: Target, known: frozenset[str], own: Sequence[str]
-) -> list[str] | Untestable:
+) -> list[str] | NoAnswer:
     """Return the flags for backend or devices, and chip, or why the version, which has
     the flags `known`, has none.
 
@@ -319,7 +319,7 @@ def target_flags(
             (name for name in CHIP_FLAGS.get(target.backend, ()) if name in known), None
         )
         if spelling is None:
-            return Untestable(
+            return NoAnswer(
                 Cause.FLAG,
                 f"this version has no flag that names a chip for {target.backend}",
             )

@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from triage.compilers.values import result_ending
 from triage.model.case import Case, RunSpec
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Cause, NoAnswer
 
 # The first is that of a wheel, the last the same folder as seen from the compiler next
 # to it.
@@ -214,13 +214,13 @@ class IreeRunner:
         """
         return version is not None and Version(version) < _COMPARES_NAN
 
-    def unusable(self, stderr: str) -> Untestable | None:
+    def unusable(self, stderr: str) -> NoAnswer | None:
         """Return why the program could not run anything: a missing device, or an option
         that this version does not know.
         """
         match = _NO_DEVICE.search(stderr)
         if match:
-            return Untestable(
+            return NoAnswer(
                 Cause.TARGET,
                 (
                     f"this machine has no device {match['device']}: "
@@ -229,7 +229,7 @@ class IreeRunner:
             )
         match = _UNKNOWN_FLAG.search(stderr)
         if match:
-            return Untestable(
+            return NoAnswer(
                 Cause.FLAG, f"does not know the flag --{match[1]} to run a program"
             )
         return None

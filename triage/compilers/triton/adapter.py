@@ -27,7 +27,7 @@ from triage.compilers.invocation import Invocation
 from triage.compilers.triton.standalone import TritonScript, chip_of
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.crash_stack import stack_printer
 from triage.recipes.family import RecipeFamily
@@ -204,11 +204,11 @@ class Triton(Compiler):
         )
         return Description(pep440(version), commit[1] if commit else None, None, known)
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         python, spec = _python(toolchain), _spec(case, toolchain)
-        if isinstance(python, Untestable):
+        if isinstance(python, NoAnswer):
             return python
-        if isinstance(spec, Untestable):
+        if isinstance(spec, NoAnswer):
             return spec
         options = (
             "--spec",
@@ -235,7 +235,7 @@ def _metadata(program: Path) -> Iterator[Path]:
             yield path
 
 
-def _python(toolchain: Toolchain) -> Path | Untestable:
+def _python(toolchain: Toolchain) -> Path | NoAnswer:
     """Return the interpreter for the Python version of the wheel."""
     wanted = None
     for folder in _metadata(toolchain.program):
@@ -251,7 +251,7 @@ def _python(toolchain: Toolchain) -> Path | Untestable:
         if match:
             wanted = version_of(match[1])
     if wanted is None:
-        return Untestable(
+        return NoAnswer(
             Cause.TOOLCHAIN,
             f"nothing in {toolchain.root} names the Python version of its Triton",
         )
@@ -259,15 +259,15 @@ def _python(toolchain: Toolchain) -> Path | Untestable:
         f"{toolchain.revision.name} needs Python {wanted[0]}.{wanted[1]}, and none is "
         "installed here"
     )
-    return interpreter(wanted) or Untestable(Cause.TOOLCHAIN, text)
+    return interpreter(wanted) or NoAnswer(Cause.TOOLCHAIN, text)
 
 
-def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
+def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | NoAnswer:
     """Return the case as the worker reads it; it contains no path."""
     backend, name = case.target.backend, toolchain.revision.name
     if backend not in toolchain.capabilities.backends:
         known = ", ".join(sorted(toolchain.capabilities.backends))
-        return Untestable(
+        return NoAnswer(
             Cause.TARGET, f"{name} has no backend {backend} (it has {known})"
         )
     chip = chip_of(backend, case.target.chip or "")
@@ -276,7 +276,7 @@ def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
             example = "sm_90"
         else:
             example = "gfx942"
-        return Untestable(
+        return NoAnswer(
             Cause.RECIPE,
             (
                 f"{case.target.chip!r} is not a chip of {backend}: write one such as "
@@ -284,7 +284,7 @@ def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
             ),
         )
     if case.phase is not None and case.phase not in _PHASES[backend]:
-        return Untestable(
+        return NoAnswer(
             Cause.FLAG,
             (
                 f"{backend} has no phase {case.phase}; it has "
@@ -293,7 +293,7 @@ def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | Untestable:
         )
     kernel = kernel_of(case)
     if kernel is None:
-        return Untestable(
+        return NoAnswer(
             Cause.RECIPE, f"the recipe of {case.name} does not describe a kernel"
         )
     return {

@@ -21,7 +21,7 @@ from triage.compilers.invocation import Invocation, answer_of
 from triage.compilers.xla.standalone import XlaScript
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
-from triage.model.outcome import Cause, Untestable
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.expectations import flag_applies
 from triage.recipes.family import RecipeFamily
@@ -121,13 +121,13 @@ class Xla(Compiler):
             pep440(known["version"]), known["commit"], None, capabilities
         )
 
-    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | Untestable:
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         name = toolchain.revision.name
         flags = [
             flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
         ]
         if case.target.backend != "cpu":
-            return Untestable(
+            return NoAnswer(
                 Cause.TARGET,
                 (
                     f"{name} compiles for the cpu here, and the recipe asks for "

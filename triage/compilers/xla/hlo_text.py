@@ -37,8 +37,6 @@ def generic_form(text: str) -> str:
             lines = computations[head[2]] = []
             if head[1]:
                 entry = head[2]
-            else:
-                entry = entry
         elif _INSTRUCTION.match(line):
             lines.append(line)
     body = "\n".join(_operations(computations, entry, 2))

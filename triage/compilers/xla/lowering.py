@@ -150,8 +150,6 @@ def lowered(
         chosen = import_module("jax").jit(names[name])
     if isinstance(chosen, Watched):
         chosen = chosen.jitted
-    else:
-        chosen = chosen
     try:
         return chosen.lower(*types, **settings)
     except TypeError as error:
@@ -222,8 +220,6 @@ def print_portable(module: Any) -> None:
         portable = convert.deserialize_portable_artifact(artifact)
         if isinstance(portable, (str, bytes)):
             portable = ir.Module.parse(portable)
-        else:
-            portable = portable
         sys.stdout.write(portable.operation.get_asm(enable_debug_info=False) + "\n")
 
 

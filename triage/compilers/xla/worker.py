@@ -198,8 +198,6 @@ def print_dumps(folder: Path, after: str, *, generic: bool) -> str:
             text = path.read_text()
             if generic:
                 text = generic_form(text)
-            else:
-                text = text
             if after in ("all", name):
                 sys.stderr.write(
                     f"// -----// IR Dump After {name} ({name}) //----- //\n{text}\n"

@@ -342,8 +342,6 @@ def drop_statements(candidate: ReducedCase, test: InterestingnessTest) -> Reduce
             candidate = minimise(
                 candidate, items, build, test, whole=depth == 0 and kernel is None
             )
-        else:
-            candidate = candidate
     return candidate
 
 

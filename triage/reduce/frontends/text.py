@@ -68,8 +68,6 @@ def drop_blocks(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
         ranges = blocks(_lines(candidate), depth)
         if len(ranges) > 1:
             candidate = _drop_ranges(candidate, test, ranges)
-        else:
-            candidate = candidate
     return candidate
 
 
