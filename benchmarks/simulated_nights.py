@@ -11,8 +11,9 @@ from datetime import date, timedelta
 from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.outcome import Failure, Status
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
-from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult
+from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night
 from triage.nightly.run import clusters_of
 
 BACKENDS = ("llvm-cpu", "vulkan-spirv", "cuda", "rocm")
@@ -37,6 +38,9 @@ _CLASSES = {
 }
 
 
+_BASELINE = Revision("3.9.0", "e" * 40, "2025-11-20")
+
+
 def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[Night]:
     """Yield nights from the oldest to the newest. About 4 % of the cases fail at some
     time, 0.5 % are flaky.
@@ -53,9 +57,10 @@ def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[Night]:
     ]
     flaky = [source.random() < 0.005 for _ in names]
     start = date(2026, 11, 21) - timedelta(days=nights - 1)
-    passed = ProbeResult(status=Status.PASSED)
     for night in range(nights):
         day = start + timedelta(days=night)
+        sha = f"{random.Random(night // 2).getrandbits(160):040x}"
+        toolchain = Revision(f"nightly:{day}", sha, str(day))
         results = []
         for number, name in enumerate(names):
             failure = next(
@@ -87,24 +92,27 @@ def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[Night]:
                     status=Status.FAILED if failure else Status.PASSED,
                     stage=failure.stage if failure else Stage.COMPILE,
                     failure=failure,
-                    metrics={} if failure else {"cpu_seconds": level},
-                    baseline=passed,
+                    toolchain=toolchain,
+                    cpu_seconds=0.0 if failure else level,
+                    baseline=_passed(name),
                 )
             )
         yield Night(
             schema=SCHEMA,
             started=f"{day}T02:00:00+00:00",
             compiler="iree",
-            toolchain=Revision(
-                f"nightly:{day}",
-                f"{random.Random(night // 2).getrandbits(160):040x}",
-                str(day),
-            ),
-            baseline=Revision("3.9.0", "e" * 40, "2025-11-20"),
+            toolchain=toolchain,
+            baseline=_BASELINE,
             seconds=3600.0 + source.gauss(0, 60),
             cases=results,
             clusters=clusters_of(results),
         )
+
+
+def _passed(name: str) -> ProbeResult:
+    return ProbeResult(
+        case=name, recipe=name, toolchain=_BASELINE, status=Status.PASSED
+    )
 
 
 def _episodes(source: random.Random, nights: int) -> list[tuple[int, int, Failure]]:

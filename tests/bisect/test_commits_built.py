@@ -30,13 +30,13 @@ def test_commits_built_from_source(
     assert is_culprit(found, misleading)
     assert found["probes"] <= 26
     for one in found["untestable"]:
-        at = misleading.shas.index(one["revision"]["commit"])
+        at = misleading.shas.index(one["toolchain"]["commit"])
         assert misleading.fates[at] is Fate.BROKEN
         assert "does not build" in one["reason"]
         log = Path(one["reason"].rpartition("(log: ")[2].rstrip(")"))
         assert "redefinition of" in log.read_text()
     for one in found["other_failures"]:
-        assert misleading.fates[misleading.shas.index(one["revision"]["commit"])] in (
+        assert misleading.fates[misleading.shas.index(one["toolchain"]["commit"])] in (
             Fate.OTHER,
             Fate.CRASH,
         )

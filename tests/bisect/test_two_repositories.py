@@ -106,7 +106,7 @@ def combinations(
 ) -> set[tuple[int, int, str]]:
     return {
         (
-            compiler.shas.index(one["compiler"]["commit"]),
+            compiler.shas.index(one["toolchain"]["commit"]),
             shas.index(one["model"]["commit"]),
             one["status"],
         )

@@ -12,7 +12,8 @@ import pytest
 from tests.bisect.letters import case_named, outcome
 from tests.conftest import ROOT, Triage
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
-from triage.cli.exit_codes import Exit, exit_for_probes
+from triage.cli.exit_codes import Exit, exit_for_results
+from triage.execution.judge import result_of
 from triage.model.outcome import Cause, Measured, NoAnswer, Outcome, Probe
 from triage.model.revision import Revision
 
@@ -83,4 +84,4 @@ def probe(result: Outcome) -> Probe:
 def test_a_failure_outweighs_what_could_not_be_tested(
     outcomes: list[Outcome], code: Exit
 ) -> None:
-    assert exit_for_probes(map(probe, outcomes)) is code
+    assert exit_for_results(map(result_of, map(probe, outcomes))) is code

@@ -24,11 +24,12 @@ from triage.bisect.result import (
     Bisection,
     BisectKind,
     Suspect,
-    UntestableRevision,
 )
 from triage.cli.app import app
-from triage.execution.results import RunResults, run_result
-from triage.model.outcome import Failed, Measured, Probe
+from triage.execution.judge import result_of
+from triage.execution.results import RunResults
+from triage.model.outcome import Cause, Failed, Measured, Probe, Status
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.report.bisection import bisect_document, history_document
 from triage.report.formats import rendered
@@ -83,7 +84,14 @@ def bisect_screen() -> str:
         rounds=2,
         cached=1,
         untestable=(
-            UntestableRevision(Revision("1.0.0"), "does not know the flag --iree-x"),
+            ProbeResult(
+                case="softmax",
+                recipe="softmax",
+                toolchain=Revision("1.0.0"),
+                status=Status.UNTESTABLE,
+                reason="does not know the flag --iree-x",
+                cause=Cause.FLAG,
+            ),
         ),
     )
     return rendered("text", bisection, partial(bisect_document, compiler="iree"))
@@ -123,7 +131,7 @@ def run_screen() -> str:
     )
     return rendered(
         "text",
-        RunResults([run_result(probe) for row in found for probe in row]),
+        RunResults.of([probe for row in found for probe in row]),
         run_document,
     )
 
@@ -133,7 +141,12 @@ def history_screen() -> str:
     places = tuple(probe.revision for probe in found[0])
     return rendered(
         "text",
-        Histories([History(row[0].case, places, tuple(row), 3) for row in found]),
+        Histories(
+            [
+                History(row[0].case, places, tuple(map(result_of, row)), 3)
+                for row in found
+            ]
+        ),
         history_document,
     )
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from triage.model.case import Target
 from triage.model.execution import Stage
-from triage.model.outcome import Failure, Status
+from triage.model.outcome import Cause, Failure, Status
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
-from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night, ProbeResult
+from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night
 from triage.nightly.run import clusters_of
 
 STATUSES = {
@@ -76,8 +77,9 @@ def nights(histories: Mapping[str, str]) -> list[Night]:
 
 
 def case_result(name: str, letter: str, **values: Any) -> CaseResult:
+    recipe = name.partition("[")[0]
     known: dict[str, Any] = {
-        "recipe": name.partition("[")[0],
+        "recipe": recipe,
         "suite": "ops",
         "compiler": "iree",
         "target": Target("llvm-cpu"),
@@ -87,7 +89,11 @@ def case_result(name: str, letter: str, **values: Any) -> CaseResult:
         "stage": None if letter == "U" else Stage.COMPILE,
         "failure": FAILURES.get(letter),
         "reason": "no backend" if letter == "U" else None,
-        "baseline": ProbeResult(status=Status.PASSED),
-        "metrics": {"cpu_seconds": 1.5} if letter == "P" else {},
+        "baseline": ProbeResult(
+            case=name, recipe=recipe, toolchain=OLD, status=Status.PASSED
+        ),
+        "toolchain": OLD,
+        "cpu_seconds": 1.5 if letter == "P" else 0.0,
+        "cause": Cause.FLAG if letter == "U" else None,
     }
     return CaseResult(case=name, **{**known, **values})

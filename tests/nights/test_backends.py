@@ -5,7 +5,7 @@ has the same signature.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.conftest import Triage
 from tests.nights.documents import case_result, night
 from triage.cli.nights import open_nights
 from triage.model.case import Target
-from triage.nightly.result import CaseResult, ClusterKey, FailureCluster, Night, text_id
+from triage.nightly.result import CaseResult, ClusterKey, Night, night_bytes, text_id
 
 ISSUE = "o/r#7"
 
@@ -24,19 +24,27 @@ def on(backend: str, name: str, letter: str = "F", **values: Any) -> CaseResult:
     return case_result(name, letter, target=Target(backend, "gpu"), **values)
 
 
-def of_older_version(record: Night) -> Night:
-    """Return a night as it was written when clusters had neither compiler nor backend:
+def store_in_older_form(home: Path, record: Night) -> None:
+    """Write a night as it was stored when clusters had neither compiler nor backend:
     one for each signature.
     """
-    [first, *_] = record.clusters
-    cases = [case.case for case in record.cases if case.counts]
-    old = FailureCluster(
-        signature=first.signature,
-        cases=cases,
-        id=text_id(first.signature),
-        failure=first.failure,
-    )
-    return replace(record, clusters=[replace(old, representative="on-cuda")])
+    document = json.loads(night_bytes(record))
+    signature = record.clusters[0].signature
+    cluster = {
+        "signature": signature,
+        "cases": [case.case for case in record.cases if case.counts],
+        "id": text_id(signature),
+        "failure": document["clusters"][0]["failure"],
+        "representative": "on-cuda",
+    }
+    for case in document["cases"]:
+        for result in (case, case["baseline"]):
+            del result["toolchain"]
+    document |= {"schema": 4, "clusters": [cluster]}
+    folder = home / "nights-4" / "1"
+    folder.mkdir(parents=True)
+    content = zlib.compress(json.dumps(document).encode())
+    (folder / "nightly.json.z").write_bytes(content)
 
 
 def shown(triage: Triage, case: str) -> dict[str, Any]:
@@ -48,11 +56,12 @@ def shown(triage: Triage, case: str) -> dict[str, Any]:
 def test_a_regression_does_not_show_the_issue_of_another_backend(
     home: Path, triage: Triage, *, older: bool
 ) -> None:
-    store, known = (
-        open_nights(),
-        night(1, {}, cases=[on("cuda", "on-cuda"), on("rocm", "on-rocm", "P")]),
-    )
-    store.add(of_older_version(known) if older else known)
+    known = night(1, {}, cases=[on("cuda", "on-cuda"), on("rocm", "on-rocm", "P")])
+    if older:
+        store_in_older_form(home, known)
+    store = open_nights()
+    if not older:
+        store.add(known)
     store.add_issues(
         {(text_id("legalize:x") if older else known.clusters[0].id): ISSUE}
     )
@@ -107,7 +116,7 @@ def test_a_cluster_of_an_older_version_has_the_backend_of_its_investigated_case(
     record = night(
         1, {}, cases=[on("rocm", "on-rocm"), on("cuda", "on-cuda"), on("cuda", "too")]
     )
-    open_nights().add(of_older_version(record))
+    store_in_older_form(home, record)
     [cluster] = json.loads(triage("nights", "show", "--format", "json").stdout)[
         "clusters"
     ]

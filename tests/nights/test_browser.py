@@ -37,9 +37,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     store = NightStore(folder / "home")
     for at, record in enumerate(nights(histories)):
-        slow = {"cpu_seconds": 2.0 if at < 10 else 3.0}
+        slow = 2.0 if at < 10 else 3.0
         cases = [
-            replace(case, metrics=slow) if case.case == "slower" else case
+            replace(case, cpu_seconds=slow) if case.case == "slower" else case
             for case in record.cases
         ]
         clusters = [

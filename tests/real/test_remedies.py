@@ -27,11 +27,13 @@ def test_a_remedy_for_shared_memory_and_its_cost(
     assert remedy["cost"]["cpu_seconds"] > 0
     assert (remedy["cost"]["dispatches"], remedy["cost"]["shared_bytes"]) == (1, 2104)
     [good] = [
-        check for check in remedy["checks"] if check["revision"]["name"] == "3.0.0"
+        check
+        for check in remedy["checks"]
+        if check["without"]["toolchain"]["name"] == "3.0.0"
     ]
     assert (
-        good["cost_without"]["shared_bytes"],
-        good["cost_with"]["shared_bytes"],
+        good["without"]["metrics"]["shared_bytes"],
+        good["with"]["metrics"]["shared_bytes"],
     ) == (131072, 2104)
     assert report["failure"]["class"] == "shared-memory-overflow"
     assert 0 < report["tried"] <= 100

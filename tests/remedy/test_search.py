@@ -9,11 +9,12 @@ import pytest
 
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed, fixed_by
 from triage.classify.rules import RemedyCandidate
+from triage.execution.judge import result_of
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Measured, NoAnswer, Outcome, Passed, Probe
 from triage.model.revision import Revision
 from triage.remedy.candidates import CaseChange
-from triage.remedy.result import Remedies, check_of
+from triage.remedy.result import Remedies, RemedyCheck, cost_of
 from triage.remedy.search import RemedyRequest, Trials, find_remedies
 from triage.report.tables import remedy_document
 from triage.report.terminal import text
@@ -194,12 +195,12 @@ def test_a_rewritten_input_that_a_version_cannot_parse_breaks_nothing(
     after: Outcome, breaks: bool
 ) -> None:
     plain = compiled("3.13.0", dispatches=3)
-    check = check_of(plain, replace(plain, outcome=after))
-    assert check.breaks is breaks
-    assert check.cost_without == {
+    remedied = result_of(replace(plain, outcome=after))
+    assert RemedyCheck(result_of(plain), remedied).breaks is breaks
+    assert cost_of(result_of(plain)) == {
         "cpu_seconds": 1.0,
         "seconds": 1.0,
         "peak_rss_mb": 100.0,
         "dispatches": 3,
     }
-    assert (check.cost_with is None) == (after != Passed())
+    assert (cost_of(remedied) is None) == (after != Passed())

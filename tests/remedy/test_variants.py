@@ -12,29 +12,31 @@ import pytest
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
-from triage.model.outcome import Cause, NoAnswer, Outcome, Passed
+from triage.model.outcome import Cause, NoAnswer, Outcome, Passed, Status
+from triage.model.revision import Revision
 from triage.remedy.variants import (
-    Observed,
-    VariantResult,
+    Variant,
     compare_variants,
     depends_on,
     varied,
 )
 
-F, P, X, U = (
-    VariantResult.FAILS,
-    VariantResult.COMPILES,
-    VariantResult.OTHER,
-    VariantResult.UNTESTABLE,
-)
 
-
-def grid(outcomes: str, **axes: list[str]) -> list[Observed]:
-    letters = {"F": F, "P": P, "X": X, "U": U}
-    choices = [
-        dict(zip(axes, values, strict=True)) for values in product(*axes.values())
+def grid(outcomes: str, **axes: list[str]) -> list[Variant]:
+    """Return a variant for each letter: F has the failure, X another one."""
+    choices = product(*axes.values())
+    return [
+        Variant(
+            case="case",
+            recipe="case",
+            toolchain=Revision("1.0.0"),
+            status=Status.PASSED if letter == "P" else Status.FAILED,
+            cause=Cause.FLAG if letter == "U" else None,
+            values=dict(zip(axes, values, strict=True)),
+            same_failure=letter == "F",
+        )
+        for letter, values in zip(outcomes, choices, strict=True)
     ]
-    return list(zip(choices, (letters[letter] for letter in outcomes), strict=True))
 
 
 DTYPE = {"dtype": ["f16", "f8"]}

@@ -16,13 +16,14 @@ import numpy as np
 
 from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain, table_of
-from triage.bisect.result import Suspect, UntestableRevision
+from triage.bisect.result import Suspect
 from triage.git_history.branches import Branch, place_of, read_branches, same_change
 from triage.git_history.refs import Links, links_of, pull_request, read_moves
 from triage.git_history.timeline import Timeline
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.outcome import NoAnswer, Outcome
+from triage.model.outcome import NoAnswer, Outcome, Probe
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 from triage.toolchains.sources.base import Build, Source
@@ -55,9 +56,13 @@ class Candidate:
     """
     case_of: Callable[[], Case | NoAnswer] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
-    outcomes: list[Outcome] = field(default_factory=list)
+    probes: list[Probe] = field(default_factory=list)
     is_foreign: bool = False
     """It was first probed by a machine that is not trusted."""
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [probe.outcome for probe in self.probes]
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class BisectRange:
     """Candidates 0 .. N-1, oldest first: 0 is the old end, N-1 the new end."""
 
     candidates: tuple[Candidate, ...]
-    left_out: tuple[UntestableRevision, ...] = ()
+    left_out: tuple[ProbeResult, ...] = ()
     """Revisions that were never candidates, with the reason."""
     brought: list[str] = field(default_factory=list)
     """The sources of compilers that were downloaded or built."""

@@ -12,9 +12,11 @@ from typing import ClassVar
 from packaging.version import Version
 
 from triage.execution.engine import Engine
+from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Failed, Failure, Outcome, Probe
+from triage.model.outcome import Failed, Failure, Outcome, Status
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
 
@@ -35,46 +37,18 @@ class StatusChange:
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryState:
-    """Neighbours among the probed releases with one status and, if they fail, one
-    signature.
-    """
-
-    first: str
-    last: str
-    status: str
-    failure: Failure | None
-    reason: str | None
-    """Why the last one is untestable."""
-
-    @property
-    def releases(self) -> str:
-        if self.first == self.last:
-            return self.first
-        return f"{self.first} .. {self.last}"
-
-
-@dataclass(frozen=True, slots=True)
 class History:
     """One case across releases, oldest first."""
 
     about: Case
     places: tuple[Revision, ...]
-    probes: tuple[Probe, ...]
+    results: tuple[ProbeResult, ...]
     """Of the releases that were probed."""
     compiles: int
     """Without cache hits."""
 
-    JSON_KEYS: ClassVar = dict.fromkeys(("about", "places", "probes"))
-    JSON_PROPERTIES: ClassVar = (
-        "case",
-        "recipe",
-        "changes",
-        "statuses",
-        "failures",
-        "reasons",
-        "states",
-    )
+    JSON_KEYS: ClassVar = dict.fromkeys(("about", "places"))
+    JSON_PROPERTIES: ClassVar = ("case", "recipe", "changes", "statuses")
 
     @property
     def case(self) -> str:
@@ -89,58 +63,27 @@ class History:
         """Neighbours among the probed releases whose statuses differ: passed, failed or
         untestable.
         """
-        statuses = ((one.revision, one.outcome.plain_status) for one in self.probes)
         return tuple(
-            StatusChange(before, after, a, b)
-            for (before, a), (after, b) in pairwise(statuses)
-            if a != b
+            StatusChange(
+                before.toolchain,
+                after.toolchain,
+                before.plain_status,
+                after.plain_status,
+            )
+            for before, after in pairwise(self.results)
+            if before.plain_status is not after.plain_status
         )
 
     @property
-    def statuses(self) -> Mapping[str, str]:
-        """The status on each release that was probed."""
-        return {
-            probe.revision.name: probe.outcome.plain_status for probe in self.probes
-        }
+    def statuses(self) -> Mapping[str, Status]:
+        """The plain status on each release that was probed."""
+        return {one.toolchain.name: one.plain_status for one in self.results}
 
     @property
-    def failures(self) -> Mapping[str, Failure | None]:
-        """The failure on each release that does not pass."""
-        return {
-            probe.revision.name: probe.outcome.failure
-            for probe in self.probes
-            if probe.outcome.plain_status != "passed"
-        }
-
-    @property
-    def reasons(self) -> Mapping[str, str]:
-        """Why releases are untestable."""
-        return {
-            probe.revision.name: probe.outcome.reason
-            for probe in self.probes
-            if probe.outcome.reason is not None
-        }
-
-    @property
-    def states(self) -> tuple[HistoryState, ...]:
-        """The states of the case, oldest first."""
-        states = []
-        for (status, _), group in groupby(
-            self.probes,
-            lambda one: state_of(one.outcome, lambda failure: failure.signature),
-        ):
-            first, *_, last = (*group,) * 2
-            outcome = last.outcome
-            states.append(
-                HistoryState(
-                    first.revision.name,
-                    last.revision.name,
-                    status,
-                    outcome.failure,
-                    outcome.reason,
-                )
-            )
-        return tuple(states)
+    def states(self) -> list[list[ProbeResult]]:
+        """Neighbours with one status and, if they fail, one signature, oldest first."""
+        groups = groupby(self.results, key=lambda one: one.state)
+        return [list(group) for _, group in groups]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +122,7 @@ def histories(
     by_name = {case.name: case for case in cases}
     index_of = {ref.revision.name: index for index, ref in enumerate(refs)}
     rows: StateRows = {name: {} for name in by_name}
-    probes: dict[tuple[str, int], Probe] = {}
+    results: dict[tuple[str, int], ProbeResult] = {}
     compiles = dict.fromkeys(by_name, 0)
     everything = range(len(refs))
     wanted = [
@@ -196,7 +139,7 @@ def histories(
         ]
         for probe in engine.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
-            probes[name, index] = probe
+            results[name, index] = result_of(probe)
             rows[name][index] = state_of(probe.outcome)
             compiles[name] += not probe.cached and probe.measured.seconds > 0
         left = math.floor(share * len(cases) * len(refs)) - sum(compiles.values())
@@ -206,7 +149,7 @@ def histories(
         History(
             case,
             revisions,
-            tuple(probes[key] for key in sorted(probes) if key[0] == case.name),
+            tuple(results[key] for key in sorted(results) if key[0] == case.name),
             compiles[case.name],
         )
         for case in cases

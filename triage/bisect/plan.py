@@ -22,6 +22,7 @@ from triage.bisect.candidates import (
 from triage.bisect.releases import follow_failure, search_from_open_ends
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.execution.judge import result_of
 from triage.execution.own_program import case_with_own_program
 from triage.git_history.branches import main_refs
 from triage.git_history.repository import Repository, UnknownCommit
@@ -132,11 +133,11 @@ def _with_own_program(search: BisectSearch) -> BisectSearch | None:
     """Return a new search for a case that passes everywhere, with the program that a
     release makes itself and fails on.
     """
-    tried = [one for one in search.range.candidates if one.outcomes]
+    tried = [one for one in search.range.candidates if one.probes]
     request = search.request
-    outcomes = [outcome for one in tried for outcome in one.outcomes]
+    results = [result_of(probe) for one in tried for probe in one.probes]
     case = case_with_own_program(
-        request.engine, request.case, [one.ref for one in tried], outcomes
+        request.engine, request.case, [one.ref for one in tried], results
     )
     if case is None:
         return None

@@ -14,11 +14,10 @@ from triage.bisect.result import (
     Bisection,
     BisectKind,
     Side,
-    UntestableRevision,
     unexpected,
 )
 from triage.bisect.search import BisectSearch, answer, run_search
-from triage.execution.judge import Match, any_failure
+from triage.execution.judge import Match, any_failure, result_of
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.model.outcome import Failed, Failure, NoAnswer, Outcome, Passed, Verdict
@@ -44,17 +43,9 @@ def search_from_open_ends(
         # it was always there until then
         return found.about(fixed, kind=BisectKind.FIX, failure=fixed.failure, hint=hint)
     part, candidates = search.part(*ends), search.range.candidates
-    outside = [
-        one
-        for one in (*candidates[: ends[0]], *candidates[ends[1] + 1 :])
-        if one.outcomes
-    ]
-    reasons = [(one.revision, one.outcomes[-1].reason) for one in outside]
-    left_out = tuple(
-        UntestableRevision(revision, reason)
-        for revision, reason in reasons
-        if reason is not None
-    )
+    outside = (*candidates[: ends[0]], *candidates[ends[1] + 1 :])
+    results = [result_of(one.probes[-1]) for one in outside if one.probes]
+    left_out = tuple(one for one in results if one.untestable)
     part.range = replace(part.range, left_out=left_out)
     return part
 

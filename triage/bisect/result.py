@@ -11,6 +11,7 @@ from triage.git_history.branches import Branch
 from triage.git_history.refs import PinMove
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failure, Verdict
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.recipes.expectations import matches
 
@@ -109,22 +110,6 @@ class RankedChanges:
 
 
 @dataclass(frozen=True)
-class OtherFailure:
-    """A revision with another failure than the one that the bisect searches for."""
-
-    revision: Revision
-    failure: Failure
-
-
-@dataclass(frozen=True)
-class UntestableRevision:
-    """A revision that could not be tested."""
-
-    revision: Revision
-    reason: str
-
-
-@dataclass(frozen=True)
 class Transition:
     """Two revisions between which a case broke, its failure changed, or was fixed."""
 
@@ -169,8 +154,9 @@ class Bisection:
     obtained: Mapping[str, int] = field(default_factory=dict)
     """Compilers that were downloaded or built, by source."""
     seconds: float = 0.0
-    other_failures: tuple[OtherFailure, ...] = ()
-    untestable: tuple[UntestableRevision, ...] = ()
+    other_failures: tuple[ProbeResult, ...] = ()
+    """Revisions with another failure than the one that is searched for."""
+    untestable: tuple[ProbeResult, ...] = ()
     reason: str | None = None
     """Why it is inconclusive."""
     cause: Cause | None = None
@@ -217,16 +203,11 @@ class Bisection:
         return Transition(self.before, self.after, about, self.confirmed, self.suspects)
 
 
-@dataclass(frozen=True, slots=True)
-class Combination:
+@dataclass(frozen=True, kw_only=True)
+class Combination(ProbeResult):
     """What one compiler does with one commit of the model."""
 
-    compiler: Revision
     model: Revision
-    status: str
-    """passed, failed or untestable"""
-    failure: Failure | None
-    reason: str | None
 
 
 def unexpected(case: Case, failure: Failure) -> str | None:

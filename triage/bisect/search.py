@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.belief import Belief, next_probes, next_round
-from triage.bisect.candidates import BisectRange, CommitCandidates
+from triage.bisect.candidates import BisectRange, Candidate, CommitCandidates
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.prior import Clues, PassEvidence
 from triage.bisect.result import (
@@ -23,14 +23,18 @@ from triage.bisect.result import (
     Answer,
     Bisection,
     BisectKind,
-    OtherFailure,
     Side,
     Transition,
-    UntestableRevision,
     unexpected,
 )
 from triage.execution.engine import Engine
-from triage.execution.judge import Match, any_failure, same_signature, verdict_of
+from triage.execution.judge import (
+    Match,
+    any_failure,
+    result_of,
+    same_signature,
+    verdict_of,
+)
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.model.case import Case
@@ -39,9 +43,11 @@ from triage.model.outcome import (
     Cause,
     Failed,
     Failure,
+    Measured,
     NoAnswer,
     Outcome,
     Passed,
+    Probe,
     Verdict,
 )
 from triage.toolchains.sources.project import FILE, Project, find_project, load_project
@@ -428,7 +434,7 @@ class BisectSearch:
             else:
                 case = self.request.case
             if isinstance(case, NoAnswer):
-                self._take(index, case)
+                self._take(index, self.unread(candidate, case))
             elif (
                 asked.setdefault((case.source, candidate.ref.revision.name), index)
                 == index
@@ -453,7 +459,7 @@ class BisectSearch:
             candidate.is_foreign |= probe.foreign
             if candidate.revision.commit is None:
                 candidate.revision = probe.revision
-            self._take(index, outcome)
+            self._take(index, probe)
             if (
                 isinstance(outcome, NoAnswer)
                 and outcome.cause is Cause.ENVIRONMENT
@@ -480,12 +486,17 @@ class BisectSearch:
             )
             self.cause = Cause.ENVIRONMENT
 
-    def _take(self, index: int, outcome: Outcome) -> None:
+    def unread(self, candidate: Candidate, why: NoAnswer) -> Probe:
+        """Return the probe of a candidate whose case cannot be read."""
+        case = self.request.case
+        return Probe(case, candidate.revision, None, why, Measured(), cached=False)
+
+    def _take(self, index: int, probe: Probe) -> None:
         candidate = self.range.candidates[index]
-        candidate.outcomes.append(outcome)
+        candidate.probes.append(probe)
         if self.belief is not None:
             self.belief = self.belief.observe(
-                (index, self.side(outcome)), trusted=not candidate.is_foreign
+                (index, self.side(probe.outcome)), trusted=not candidate.is_foreign
             )
 
     def tell(self) -> None:
@@ -560,21 +571,19 @@ def answer(search: BisectSearch) -> Bisection:
         match = any_failure
     untestable, others = [], []
     for candidate in search.range.candidates:
-        if candidate.outcomes:
-            outcome = candidate.outcomes[-1]
-        else:
-            outcome = None
-        if isinstance(outcome, NoAnswer):
-            untestable.append(UntestableRevision(candidate.revision, outcome.reason))
-        elif isinstance(outcome, Failed) and not match(outcome.failure):
-            others.append(OtherFailure(candidate.revision, outcome.failure))
+        if not candidate.probes:
+            continue
+        result = result_of(candidate.probes[-1])
+        if result.untestable:
+            untestable.append(result)
+        elif result.failure and not match(result.failure):
+            others.append(result)
     if belief is not None:
         inside = search.range.candidates[belief.bounds[0] + 1 : belief.bounds[1]]
-        untestable += [
-            UntestableRevision(one.revision, one.untestable)
-            for one in inside
-            if one.untestable is not None
-        ]
+        for one in inside:
+            if one.untestable is not None:
+                why = NoAnswer(Cause.TOOLCHAIN, one.untestable)
+                untestable.append(result_of(search.unread(one, why)))
         untestable += search.range.left_out
     inconclusive = Bisection(
         case=request.case.name,

@@ -24,6 +24,7 @@ from triage.bisect.candidates import BisectRange, Candidate, commit_change
 from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
 from triage.bisect.result import Answer, Bisection, Combination, Side
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.execution.judge import result_of
 from triage.git_history.refs import links_of
 from triage.git_history.repository import Repository
 from triage.model.case import Case
@@ -254,14 +255,11 @@ def bisect_two(
     changed = _changed(search)
     combinations = tuple(
         Combination(
-            request.engine.registry.revision(one.ref),
-            Revision(shas[model][:_SHORT_SHA], shas[model]),
-            outcome.plain_status,
-            outcome.failure,
-            outcome.reason,
+            **vars(result_of(probe)),
+            model=Revision(shas[model][:_SHORT_SHA], shas[model]),
         )
         for (_, model), one in zip(pairs, candidates, strict=True)
-        for outcome in one.outcomes[-1:]
+        for probe in one.probes[-1:]
     )
     if changed is None:
         undecided = Bisection(

@@ -32,7 +32,7 @@ from triage.cli.context import (
     select_one_family,
     show_forecast,
 )
-from triage.cli.exit_codes import Exit, command, exit_for_probes, exit_without_answer
+from triage.cli.exit_codes import Exit, command, exit_for_results, exit_without_answer
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
     MATCHES,
@@ -428,7 +428,7 @@ def history(
                 what = "most releases between two with the same status are left out"
             return show_forecast(output, engine, planned, what)
     write_report(output, Histories(found), history_document)
-    code = exit_for_probes(probe for history in found for probe in history.probes)
+    code = exit_for_results(one for history in found for one in history.results)
     if code in (Exit.FOUND, Exit.INCONCLUSIVE):
         return Exit.OK
     return code
@@ -438,9 +438,7 @@ def _with_own_program(
     engine: Engine, history: History, refs: Sequence[ToolchainRef]
 ) -> Case | None:
     tried = [ref for ref in refs if ref.revision.name in history.statuses]
-    return case_with_own_program(
-        engine, history.about, tried, [probe.outcome for probe in history.probes]
-    )
+    return case_with_own_program(engine, history.about, tried, history.results)
 
 
 @command

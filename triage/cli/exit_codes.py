@@ -22,7 +22,8 @@ import typer
 
 from triage.cli.screen import AppContext, print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
-from triage.model.outcome import Cause, Probe, Status
+from triage.model.outcome import Cause, Status
+from triage.model.probe_result import ProbeResult
 from triage.report.printable import printed_streams
 
 
@@ -189,22 +190,16 @@ def exit_without_answer(causes: Iterable[Cause | None]) -> Exit:
     return Exit.INCONCLUSIVE
 
 
-def exit_for_probes(probes: Iterable[Probe]) -> Exit:
-    """Return the exit code for probes, see `exit_for_results`."""
-    from triage.execution.judge import status_of
-
-    return exit_for_results((status_of(probe), probe.outcome.cause) for probe in probes)
-
-
-def exit_for_results(results: Iterable[tuple[str, Cause | None]]) -> Exit:
-    """Return the exit code for statuses, each with its cause if untestable: FOUND for
-    an unexpected failure, else the reason why some could not be tested, else OK.
+def exit_for_results(results: Iterable[ProbeResult]) -> Exit:
+    """Return FOUND for an unexpected failure, else the reason why some could not be
+    tested, else OK.
     """
     results = list(results)
-    statuses = {status for status, _ in results}
+    statuses = {result.status for result in results}
     if Status.FAILED in statuses:
         return Exit.FOUND
-    code = exit_without_answer(cause for _, cause in results if cause is not None)
+    causes = [result.cause for result in results if result.cause is not None]
+    code = exit_without_answer(causes)
     if code is Exit.INCONCLUSIVE and statuses != {Status.UNTESTABLE}:
         return Exit.OK
     return code

@@ -187,7 +187,7 @@ class Session:
                 if entry.by == "probe":
                     self.search.range.candidates[
                         self._index_of(entry.name)
-                    ].outcomes.clear()
+                    ].probes.clear()
                 self._change(others)
                 self.out.print(f"  removed: {entry.name} {entry.verdict.value}")
             case ["undo"]:

@@ -284,7 +284,7 @@ def exit_of(night: Night) -> Exit:
     ):
         return Exit.FOUND
     results = (result for case in night.cases for result in (case.baseline, case))
-    code = exit_for_results((result.status, result.cause) for result in results)
+    code = exit_for_results(results)
     if code is Exit.FOUND:
         return Exit.OK
     return code

@@ -20,8 +20,9 @@ from triage.cli.context import open_runner
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import recipe_families
-from triage.execution.recipe_trial import TrialResult, try_recipe
+from triage.execution.recipe_trial import try_recipe
 from triage.model.errors import BadInput
+from triage.model.probe_result import ProbeResult
 from triage.recipes.family import RecipeStart, new_recipe, with_questions
 from triage.recipes.loader import check_recipe
 from triage.recipes.values import name_from
@@ -39,7 +40,7 @@ class StartedRecipe:
     start: RecipeStart
     reported: Sequence[str] = ()
     """The revisions that a text reports about."""
-    tried: Sequence[TrialResult] = ()
+    tried: Sequence[ProbeResult] = ()
 
     def with_chip(self) -> StartedRecipe:
         """Return the recipe for the chip that the user names. Raises BadInput for a

@@ -36,11 +36,11 @@ from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, suite_reader
 from triage.execution.engine import Engine
 from triage.execution.judge import status_of
-from triage.execution.recipe_trial import TrialResult
 from triage.execution.task import ProbeJob
 from triage.model.case import Expectation
 from triage.model.errors import BadFiles, BadInput
 from triage.model.outcome import Failed, NoAnswer, Passed, Probe, Status
+from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import (
     ExpectationUpdate,
     LeftCase,
@@ -54,6 +54,7 @@ from triage.recipes.values import parse_version
 from triage.report.document import Code, Paragraph, Table
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
+from triage.report.outcomes import outcome_text
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors, save_file
 
@@ -314,7 +315,7 @@ def new(
 def _remarks(
     path: Path,
     start: RecipeStart,
-    tried: Sequence[TrialResult],
+    tried: Sequence[ProbeResult],
     reported: Sequence[str],
 ) -> Iterator[str]:
     if start.copied is not None:
@@ -328,10 +329,7 @@ def _remarks(
     if start.guessed and not tried:
         yield f"not tried; -t {start.family}:latest installs a release and tries it"
     for trial in tried:
-        yield (
-            f"{trial.toolchain}: {trial.status}"
-            f"{f', {trial.reason}' if trial.reason else ''}"
-        )
+        yield f"{trial.toolchain.name}: {outcome_text(trial)}"
     if start.unknown and start.guessed:
         names = ", ".join(start.unknown)
         yield (

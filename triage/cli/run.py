@@ -14,7 +14,7 @@ from triage.cli.context import (
     select_one_family,
     show_command_lines,
 )
-from triage.cli.exit_codes import Exit, command, exit_for_probes
+from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.options import (
     SECONDS,
     Compiling,
@@ -31,8 +31,9 @@ from triage.cli.options import (
 from triage.cli.screen import AppContext
 from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.engine import Engine
+from triage.execution.judge import result_of
 from triage.execution.own_program import case_with_own_program
-from triage.execution.results import RunResults, run_result
+from triage.execution.results import RunResults
 from triage.execution.task import ProbeJob
 from triage.execution.timing import Pace
 from triage.model.case import Case
@@ -89,11 +90,11 @@ def run(
         ]:
             ordered += (own := [probes[case.name, ref.revision.name] for ref in refs])
             ordered += _with_own_program(engine, case, refs, own)
-    result = RunResults([run_result(probe) for probe in ordered])
+    result = RunResults.of(ordered)
     write_report(
         output, result, partial(run_document, show_all=show_all), junit=run_junit
     )
-    return exit_for_probes(ordered)
+    return exit_for_results(result.results)
 
 
 def _with_own_program(
@@ -102,7 +103,7 @@ def _with_own_program(
     """Yield the probes of a case that passed everywhere, with the program that a
     release itself makes and fails on.
     """
-    own = case_with_own_program(engine, case, refs, [probe.outcome for probe in probes])
+    own = case_with_own_program(engine, case, refs, map(result_of, probes))
     if own is not None:
         found = {
             probe.revision.name: probe

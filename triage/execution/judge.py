@@ -31,6 +31,7 @@ from triage.model.outcome import (
     Status,
     Verdict,
 )
+from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import expectation_for
 
 if TYPE_CHECKING:
@@ -384,6 +385,34 @@ def status_of(probe: Probe) -> Status:
     if failure and expectation_for(probe.case, probe.version, failure):
         return Status.XFAIL
     return Status(probe.outcome.plain_status)
+
+
+def result_of(probe: Probe) -> ProbeResult:
+    """Return a probe in the shape that results print and nights store."""
+    case, outcome, measured = probe.case, probe.outcome, probe.measured
+    stage = None
+    if isinstance(outcome, Passed):
+        stage = case.stages[-1]
+    elif isinstance(outcome, Failed):
+        stage = outcome.failure.stage
+    return ProbeResult(
+        case=case.name,
+        recipe=case.recipe,
+        toolchain=probe.revision,
+        status=status_of(probe),
+        stage=stage,
+        failure=outcome.failure,
+        reason=outcome.reason,
+        cause=outcome.cause,
+        flaky=outcome.flaky,
+        cached=probe.cached,
+        foreign=probe.foreign,
+        seconds=measured.seconds,
+        cpu_seconds=measured.cpu_seconds,
+        peak_rss_mb=measured.peak_rss_mb,
+        metrics=measured.metrics,
+        warnings=outcome.warnings,
+    )
 
 
 def same_signature(reference: Failure) -> Match:

@@ -10,7 +10,8 @@ from dataclasses import replace
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.case import OWN, Case, InputKind
-from triage.model.outcome import Failed, Outcome, Passed, Probe
+from triage.model.outcome import Failed, Probe
+from triage.model.probe_result import ProbeResult
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -34,15 +35,15 @@ def case_with_own_program(
     engine: Engine,
     case: Case,
     refs: Sequence[ToolchainRef],
-    outcomes: Iterable[Outcome],
+    results: Iterable[ProbeResult],
 ) -> Case | None:
     """Return the case with the program that a release itself makes of its source, if
     that release fails on it.
 
-    Only for a case with outcomes that all passed: the program that the newest release
+    Only for a case that passed on all of them: the program that the newest release
     makes may lack what fails.
     """
-    if not all(isinstance(outcome, Passed) for outcome in outcomes):
+    if not all(result.passed for result in results):
         return None
     is_made = case.input.kind is InputKind.GENERATOR and case.input.maker is None
     if not (is_made and engine.compilers[case.compiler].generator):

@@ -5,14 +5,16 @@ compiler.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from triage.compilers.registry import load_cases, recipe_families, recipe_starters
 from triage.execution.engine import Engine
+from triage.execution.judge import result_of
 from triage.model.case import Case
 from triage.model.execution import Execution
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart, new_recipe
 from triage.toolchains.home import temporary_folder
@@ -21,18 +23,9 @@ _SECONDS = 30.0  # of one compile that tries a guess
 _OLDER = 4  # installed releases that are tried, the newest included
 
 
-@dataclass(frozen=True, slots=True)
-class TrialResult:
-    """How a new recipe compiles on a toolchain."""
-
-    toolchain: str
-    status: str
-    reason: str | None
-
-
 def try_recipe(
     engine: Engine, title: str, start: RecipeStart, revs: Sequence[str]
-) -> tuple[RecipeStart, list[TrialResult]]:
+) -> tuple[RecipeStart, list[ProbeResult]]:
     """Correct the guessed values on the newest installed toolchain, and compile the
     result on those that are named.
 
@@ -46,28 +39,22 @@ def try_recipe(
     refs = {
         ref.revision.name: ref for ref in (*installed[:1], *named, *installed[1:_OLDER])
     }
-    results: list[TrialResult] = []
+    results: list[ProbeResult] = []
     with temporary_folder() as folder:
         for name, ref in refs.items():
             # A release that fails shows what is wrong with the values; one that lacks
             # something shows nothing.
-            if (
-                any(result.status != "untestable" for result in results)
-                and ref not in named
-            ):
+            if not all(result.untestable for result in results) and ref not in named:
                 continue
             toolchain = engine.registry.obtain(ref)
-            if all(result.status != "passed" for result in results):
+            if not any(result.passed for result in results):
                 task = engine.progress.task(f"trying guesses  {title}  {name}")
                 start = recipe_starters()[start.family].improve(
                     start, partial(_compile, engine, toolchain, folder, title)
                 )
                 task.finish()
-            outcome = engine.probe_on(_case(folder, title, start), toolchain).outcome
-            reason = outcome.reason or (
-                outcome.failure.headline if outcome.failure else None
-            )
-            results.append(TrialResult(name, outcome.plain_status, reason))
+            probe = engine.probe_on(_case(folder, title, start), toolchain)
+            results.append(result_of(probe))
     return start, results
 
 

@@ -7,67 +7,27 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from triage.execution.engine import Engine
-from triage.execution.judge import status_of
+from triage.execution.judge import result_of, status_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Failure, Probe, Status
-from triage.model.revision import Revision
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """A case on a toolchain, compared with what its recipe expects."""
-
-    about: Case
-    recipe: str
-    case: str
-    toolchain: Revision
-    status: Status
-    failure: Failure | None
-    reason: str | None
-    """Why it is untestable."""
-    seconds: float
-    cpu_seconds: float
-    peak_rss_mb: float
-    metrics: Mapping[str, float]
-    warnings: tuple[Failure, ...]
-    flaky: bool
-    cached: bool
-    foreign: bool
-    """Another machine made it, which is not trusted."""
-
-    JSON_KEYS: ClassVar = {"about": None}
+from triage.model.outcome import Probe
+from triage.model.probe_result import ProbeResult
 
 
 @dataclass(frozen=True)
 class RunResults:
     """The results of `triage run`, in the order of cases and toolchains."""
 
-    results: Sequence[RunResult]
+    results: Sequence[ProbeResult]
+    cases: Mapping[str, Case]
+    """By name."""
 
+    JSON_KEYS: ClassVar = {"cases": None}
 
-def run_result(probe: Probe) -> RunResult:
-    """Return the result of a probe."""
-    case, outcome, measured = probe.case, probe.outcome, probe.measured
-    numbers = (
-        measured.seconds,
-        measured.cpu_seconds,
-        measured.peak_rss_mb,
-        measured.metrics,
-    )
-    end = (outcome.warnings, outcome.flaky, probe.cached, probe.foreign)
-    status = status_of(probe)
-    return RunResult(
-        case,
-        case.recipe,
-        case.name,
-        probe.revision,
-        status,
-        outcome.failure,
-        outcome.reason,
-        *numbers,
-        *end,
-    )
+    @classmethod
+    def of(cls, probes: Sequence[Probe]) -> RunResults:
+        cases = {probe.case.name: probe.case for probe in probes}
+        return cls([result_of(probe) for probe in probes], cases)
 
 
 @dataclass(frozen=True)

@@ -189,3 +189,17 @@ class Case:
     benchmarks: tuple[RunSpec, ...] = ()  # functions whose run time is measured
     artifacts: tuple[Artifact, ...] = ()  # files to obtain before the compile
     thresholds: tuple[tuple[str, float], ...] = ()  # largest accepted value by metric
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages that it has, in their order."""
+        stages = [Stage.COMPILE]
+        if self.input.kind is InputKind.ONNX:
+            stages.insert(0, Stage.IMPORT)
+        if self.run:
+            stages.append(Stage.RUN)
+            if self.run.expected or self.run.reference:
+                stages.append(Stage.COMPARE)
+            if self.run.measured:
+                stages.append(Stage.BENCHMARK)
+        return tuple(stages)

@@ -27,7 +27,6 @@ from triage.nightly.result import (
     CaseResult,
     ClusterKey,
     Night,
-    with_keys,
 )
 from triage.recipes.values import parse_version
 
@@ -80,11 +79,12 @@ class NightColumns:
                 text = case.failure.signature, case.failure.headline
                 number = numbers.setdefault(text, len(numbers) + 1)
                 kinds[number] = case.failure
+            numbers_of = case.numbers
             entries.append(
                 (
                     _state(case),
                     number,
-                    *(case.metrics.get(name, np.nan) for name in METRICS),
+                    *(numbers_of.get(name, np.nan) for name in METRICS),
                 )
             )
         listed = [
@@ -103,7 +103,7 @@ class NightColumns:
         """Return the columns in a file. ValueError or zlib.error for a damaged one."""
         head, keys, entries = zlib.decompress(content).split(b"\n", 2)
         night, kinds = _head().validate_json(head)
-        return cls(with_keys(night), keys, kinds, np.frombuffer(entries, _ENTRY))
+        return cls(night, keys, kinds, np.frombuffer(entries, _ENTRY))
 
     def content(self) -> bytes:
         """Return the content of a file with the columns."""

@@ -17,6 +17,7 @@ from triage.execution.judge import judge
 from triage.execution.record import Record
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Outcome, Status
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory, status_in
 from triage.nightly.result import ClusterKey, FailureCluster
@@ -28,16 +29,6 @@ from triage.reduce.reproducer import without_paths
 _NO_NAMES: Mapping[Path, str] = {}
 # lines of a log that are shown, and those before the root cause
 _LINES, _BEFORE = 400, 20
-
-
-@dataclass(frozen=True)
-class ToolchainState:
-    """A case on one toolchain."""
-
-    toolchain: str
-    status: Status
-    """What the recipe expects is known from nights only."""
-    failure: Failure | None
 
 
 @dataclass(frozen=True)
@@ -81,8 +72,10 @@ class KnownCase:
     """Its compiler and target."""
     runs: Sequence[CaseRun]
     """The newest first."""
-    states: Sequence[ToolchainState]
-    """The last result on each toolchain, the newest release first."""
+    states: Sequence[ProbeResult]
+    """The last result on each toolchain, the newest release first. What the recipe
+    expects is known from nights only.
+    """
     flaky_changes: int
     """Changes without a change of the compiler."""
     failures: Sequence[FailureCluster]
@@ -178,7 +171,7 @@ def known_case(
 
 def states_of(
     records: Sequence[Record], history: NightsHistory, rows: Sequence[int]
-) -> list[ToolchainState]:
+) -> list[ProbeResult]:
     """Return the state on each toolchain that a case ran on, the newest release first.
 
     A night also runs the program, compares its results, and knows what the recipe
@@ -188,8 +181,18 @@ def states_of(
     states = {}
     for record in sorted(records, key=lambda record: record.at):
         outcome = _judged(record)
-        states[record.toolchain] = ToolchainState(
-            record.toolchain, Status(outcome.plain_status), outcome.failure
+        states[record.toolchain] = ProbeResult(
+            case=record.case_name,
+            recipe=record.case_name.partition("[")[0],
+            toolchain=Revision(record.toolchain),
+            status=Status(outcome.plain_status),
+            failure=outcome.failure,
+            reason=outcome.reason,
+            cause=outcome.cause,
+            seconds=record.execution.seconds,
+            cpu_seconds=record.execution.cpu_seconds,
+            peak_rss_mb=record.execution.peak_rss_mb,
+            metrics=record.metrics,
         )
     for row in rows:
         newest = {
@@ -204,15 +207,22 @@ def states_of(
             else:
                 compiled = None
             if status in FAILING or (status is Status.XPASS and not compiled):
-                states[name] = ToolchainState(
-                    name, status, compiled or history.kind_of(row, number)
+                case = history.rows[row][1]
+                states[name] = ProbeResult(
+                    case=case,
+                    recipe=case.partition("[")[0],
+                    toolchain=history.nights[number].toolchain,
+                    status=status,
+                    failure=compiled or history.kind_of(row, number),
                 )
     ordered = sorted(
         states.values(),
-        key=lambda state: parse_version(state.toolchain) or Version("0"),
+        key=lambda state: parse_version(state.toolchain.name) or Version("0"),
         reverse=True,
     )
-    return sorted(ordered, key=lambda state: parse_version(state.toolchain) is None)
+    return sorted(
+        ordered, key=lambda state: parse_version(state.toolchain.name) is None
+    )
 
 
 def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:

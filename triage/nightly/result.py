@@ -4,8 +4,9 @@ read back by the same classes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cache
 from hashlib import blake2b
@@ -18,12 +19,13 @@ from triage.execution.timing import Pace
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.outcome import FAILING, PASSING, Cause, Failure, Status
+from triage.model.outcome import FAILING, PASSING, Failure, Status
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.reduce.result import IssueDraft
 from triage.remedy.result import Remedy
 
-SCHEMA: Final = 4  # of the JSON
+SCHEMA: Final = 5  # of the JSON
 # A night may come from another machine: its paths name what a nightly writes, and
 # nothing else.
 _NAME = "[A-Za-z0-9_][A-Za-z0-9_.+-]*"
@@ -72,30 +74,6 @@ class ClusterKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeResult:
-    """A case on one toolchain."""
-
-    status: Status
-    stage: Stage | None = None
-    """The stage that failed, or the last one; null when untestable."""
-    failure: Failure | None = None
-    reason: str | None = None
-    """Why it is untestable."""
-    cause: Cause | None = None
-    flaky: bool = False
-    cached: bool = False
-    foreign: bool = False
-    """Another machine made it, which is not trusted."""
-    metrics: dict[str, float] = field(default_factory=dict)
-    """`compile_seconds`, `cpu_seconds`, `peak_rss_mb`, `artifact_bytes`, `run_seconds`,
-    `dispatches` and others, if known.
-    """
-    warnings: list[Failure] = field(default_factory=list)
-    log: LogPath | None = None
-    """Path of the compiler's output, relative to the folder of the report."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class CaseResult(ProbeResult):
     """A case of a night: its result on the new toolchain, and `baseline`, the one on
     the baseline.
@@ -103,13 +81,13 @@ class CaseResult(ProbeResult):
 
     JSON_PROPERTIES: ClassVar = ("baseline_status", "cluster")
 
-    case: str
-    recipe: str
     suite: str
     """The folder of the recipe, or the recipe or config that many cases come from."""
     compiler: str
     change: CaseChangeKind
     baseline: ProbeResult
+    log: LogPath | None = None
+    """Path of the compiler's output, relative to the folder of the report."""
     summary: str = ""
     source: str = ""
     """The recipe's file, relative to the folder in which triage ran where it is inside.
@@ -308,7 +286,7 @@ class Night:
         *("partial", "slower", "stages", "suites"),
     )
 
-    schema: Literal[4]
+    schema: Literal[5]
     toolchain: Revision
     baseline: Revision
     compiler: str | None = None
@@ -449,22 +427,6 @@ def text_id(text: str) -> str:
     return blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
-def with_keys(night: Night) -> Night:
-    """Return a night whose clusters name the compiler and the backend of their cases,
-    which older versions did not write.
-    """
-    cases, clusters = {case.case: case for case in night.cases}, []
-    for cluster in night.clusters:
-        case = cases.get(cluster.representative or next(iter(cluster.cases), ""))
-        if case and not cluster.compiler:
-            key = ClusterKey(case.compiler, case.backend, cluster.signature)
-            cluster = replace(
-                cluster, **asdict(key), id=key.id + cluster.id[len(key.id) :]
-            )
-        clusters.append(cluster)
-    return replace(night, clusters=clusters)
-
-
 @cache
 def _adapter() -> TypeAdapter[Night]:
     return TypeAdapter(Night)
@@ -482,23 +444,39 @@ def parse_night(document: str | bytes, name: str) -> Night:
     of the document, for errors.
 
     Raises:
-        BadInput: It is not a night, or another version of triage wrote it.
+        BadInput: It is not a night, or a version of triage wrote it that is too old or
+            newer than this one.
     """
+    from triage.nightly.older_schema import from_schema_4  # imports the classes of here
+
     try:
-        return with_keys(_adapter().validate_json(document))
+        try:
+            return _adapter().validate_json(document)
+        except ValidationError as error:
+            if _schema_in(error) != 4:
+                raise
+        return _adapter().validate_python(from_schema_4(json.loads(document)))
     except RecursionError as error:
         raise BadInput(
             f"{name} is not the JSON of a nightly: it is nested too deeply"
         ) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        if first["type"] == "literal_error" and first["loc"] == ("schema",):
-            found = str(first["input"])[:20]
+        schema = _schema_in(error)
+        if schema is not None:
             raise BadInput(
-                f"{name} has schema {found} and this version reads {SCHEMA}: run the "
-                "nightly again"
+                f"{name} has schema {str(schema)[:20]} and this version reads 4 and "
+                f"{SCHEMA}: run the nightly again"
             ) from error
+        first = error.errors()[0]
         where = "".join(f"{part}: " for part in first["loc"])
         raise BadInput(
             f"{name} is not the JSON of a nightly: {where}{first['msg']}"
         ) from error
+
+
+def _schema_in(error: ValidationError) -> object:
+    """Return the schema of the document if it is the mistake, else None."""
+    for mistake in error.errors():
+        if mistake["type"] == "literal_error" and mistake["loc"] == ("schema",):
+            return mistake["input"]
+    return None

@@ -6,17 +6,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
-from triage.execution.judge import status_of
+from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.execution.timing import (
     LOOKS,
@@ -26,10 +27,10 @@ from triage.execution.timing import (
     rounds,
     time_compile,
 )
-from triage.model.case import Case, InputKind
+from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
-from triage.model.execution import Stage
-from triage.model.outcome import FAILING, PASSING, Failed, Passed, Probe, Status
+from triage.model.outcome import FAILING, PASSING, Probe, Status
+from triage.model.probe_result import ProbeResult
 from triage.nightly.origin import OriginFinder
 from triage.nightly.result import (
     SCHEMA,
@@ -38,7 +39,6 @@ from triage.nightly.result import (
     ClusterKey,
     FailureCluster,
     Night,
-    ProbeResult,
     TimeChange,
     text_id,
 )
@@ -169,10 +169,7 @@ class NightRun:
             )
             if is_unsteady or (has_changed and self.is_flaky(name)):
                 self._results[name] = replace(result, change=CaseChangeKind.FLAKY)
-            old, new = (
-                values.metrics.get("cpu_seconds", 0.0)
-                for values in (result.baseline, result)
-            )
+            old, new = result.baseline.cpu_seconds, result.cpu_seconds
             if (
                 result.passes_on_both
                 and 0 < _SUSPICIOUS * old < new
@@ -180,12 +177,14 @@ class NightRun:
             ):
                 times = compile_times(self.engine, case, *self.refs)
                 if times and times.baseline_seconds and times.seconds:
-                    self._add_times(
-                        name,
-                        [times],
-                        {"cpu_seconds": times.baseline_seconds},
-                        {"cpu_seconds": times.seconds},
+                    self._results[name] = replace(
+                        result,
+                        cpu_seconds=times.seconds,
+                        baseline=replace(
+                            result.baseline, cpu_seconds=times.baseline_seconds
+                        ),
                     )
+                    self._add_times(name, [times])
 
     def _probe(self, jobs: Sequence[ProbeJob], what: str) -> None:
         for probe in self.engine.probe_all(jobs, what):
@@ -290,8 +289,8 @@ class NightRun:
         self,
         name: str,
         rows: list[TimeChange],
-        old: dict[str, float],
-        new: dict[str, float],
+        old: Mapping[str, float] = MappingProxyType({}),
+        new: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         """Add times and metrics of both toolchains to a case, and the verdict that says
         most: slower before faster.
@@ -351,58 +350,22 @@ def compare(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
 
 def case_result(baseline: Probe, new: Probe) -> CaseResult:
     """Return the result of one case of a night."""
-    case, old, own = new.case, probe_result(baseline), probe_result(new)
+    case, old, own = new.case, result_of(baseline), result_of(new)
     if case.expect:
         expectation = expectation_for(case, new.version, own.failure)
     else:
         expectation = None
     return CaseResult(
         **vars(own),
-        case=case.name,
-        recipe=case.recipe,
         suite=suite_of(case),
         compiler=case.compiler,
         summary=case.summary,
         source=str(below_here(case.source)),
         target=case.target,
-        stages=list(stages_of(case)),
+        stages=list(case.stages),
         change=compare(old, own),
         baseline=old,
         issue=expectation.issue if expectation else None,
-    )
-
-
-def probe_result(probe: Probe) -> ProbeResult:
-    """Return the result of a case on one toolchain."""
-    measured, outcome = probe.measured, probe.outcome
-    if isinstance(outcome, Failed):
-        failed = outcome.failure
-    else:
-        failed = None
-    times = {
-        "compile_seconds": measured.seconds,
-        "cpu_seconds": measured.cpu_seconds,
-        "peak_rss_mb": measured.peak_rss_mb,
-    }
-    return ProbeResult(
-        status=status_of(probe),
-        stage=stages_of(probe.case)[-1]
-        if isinstance(outcome, Passed)
-        else failed.stage
-        if failed
-        else None,
-        failure=outcome.failure,
-        reason=outcome.reason,
-        cause=outcome.cause,
-        flaky=outcome.flaky,
-        cached=probe.cached,
-        foreign=probe.foreign,
-        metrics={
-            name: value
-            for name, value in {**times, **measured.metrics}.items()
-            if value or name not in times
-        },
-        warnings=list(outcome.warnings),
     )
 
 
@@ -428,20 +391,6 @@ def suite_of(case: Case) -> str:
     if is_own:
         return case.source.absolute().parent.name
     return case.recipe
-
-
-def stages_of(case: Case) -> tuple[Stage, ...]:
-    """Return the stages that a case has."""
-    stages = [Stage.COMPILE]
-    if case.input.kind is InputKind.ONNX:
-        stages.insert(0, Stage.IMPORT)
-    if case.run:
-        stages.append(Stage.RUN)
-        if case.run.expected or case.run.reference:
-            stages.append(Stage.COMPARE)
-        if case.run.measured:
-            stages.append(Stage.BENCHMARK)
-    return tuple(stages)
 
 
 def compile_times(

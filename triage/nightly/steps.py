@@ -31,6 +31,7 @@ from triage.nightly.result import (
 )
 from triage.nightly.run import NightRun
 from triage.reduce.baseline import ReductionRequest
+from triage.reduce.replay import replay_state
 from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
 from triage.reduce.workflow import reduce_case
 from triage.remedy.result import Remedies
@@ -371,26 +372,12 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     draft = replace(draft_of(shown), unneeded=unneeded)
     path = f"reproducers/{folder.name}"
     replays = {
-        probe.revision.name: _state(probe.outcome, reproducer.failure)
-        for probe in reproducer.reduction.probes
+        one.toolchain.name: replay_state(one, reproducer.failure.signature).value
+        for one in reproducer.reduction.versions
     }
     cluster.record = replace(
         cluster.record, reproducer=path, size=result.size, draft=draft, replays=replays
     )
-
-
-def _state(outcome: Outcome, failure: Failure) -> str:
-    """Return what a version does with a reduced program, in the words of `triage
-    replay`.
-    """
-    match outcome:
-        case Passed():
-            return "fixed"
-        case Failed():
-            if same_signature(failure)(outcome.failure):
-                return "reproduces"
-            return "changed"
-    return "untestable"
 
 
 #: The cheap ones first; each may use what those before it found.

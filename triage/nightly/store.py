@@ -8,20 +8,23 @@ import json
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
 from triage.model.errors import BadInput
+from triage.model.probe_result import ProbeResult
 from triage.nightly.history import NightColumns, NightsHistory, history_of
 from triage.nightly.result import SCHEMA, Night, night_bytes, parse_night
 from triage.toolchains.home import disk_errors, write_whole
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
+_OLDER = "nights-4"  # of the last schema
 _STORED, _COLUMNS, _ISSUES = "nightly.json.z", "columns.z", "issues.json"
 _LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are stored
 
@@ -42,7 +45,7 @@ def read_night(path: Path) -> Night:
             "--out` wrote"
         ) from error
     night = parse_night(content, str(file))
-    names = [result.log for case in night.cases for result in (case, case.baseline)]
+    names: list[str | None] = [case.log for case in night.cases]
     names += [
         name
         for cluster in night.clusters
@@ -63,13 +66,38 @@ class NightStore:
         """`warn` receives what the user must know about damage."""
         self.path = home / f"nights-{SCHEMA}"
         self._warn = warn
+        older = home / _OLDER
+        if older.is_dir() and not self.path.exists():
+            self._convert(older)
+
+    def _convert(self, older: Path) -> None:
+        """Copy the nights of an older version in this version's form. The older ones
+        stay where they are.
+        """
+        with ExitStack() as stack:
+            stack.enter_context(disk_errors(f"convert nights to {self.path}"))
+            stack.enter_context(FileLock(older / ".lock"))
+            if not self.path.exists():  # else another process was faster
+                scratch = TemporaryDirectory(dir=older.parent, prefix=".nights-")
+                new = Path(stack.enter_context(scratch)) / "nights"
+                shutil.copytree(
+                    older, new, ignore=shutil.ignore_patterns(".lock", _COLUMNS)
+                )
+                stored = [*new.glob(f"*/{_STORED}")]
+                noun = "night" if len(stored) == 1 else "nights"
+                self._warn(f"{len(stored)} {noun} of an older version, converted once")
+                for path in stored:
+                    with suppress(zlib.error, BadInput):  # it is left out when read
+                        night = parse_night(zlib.decompress(path.read_bytes()), "")
+                        write_whole(path, zlib.compress(night_bytes(night)))
+                new.rename(self.path)
 
     def add(self, night: Night, folder: Path | None = None) -> int | None:
         """Store a night and return its number, unless it is stored already. folder: of
         its reports, for logs of failures.
         """
         passed = [
-            replace(case, baseline=replace(case.baseline, metrics={}, warnings=[]))
+            replace(case, baseline=_without_numbers(case.baseline))
             for case in night.cases
         ]
         kept = [
@@ -220,6 +248,15 @@ class NightStore:
         if isinstance(values, dict):
             return {str(key): str(value) for key, value in values.items()}
         return {}
+
+
+def _without_numbers(result: ProbeResult) -> ProbeResult:
+    """Return a result of a baseline as it is stored: nights show the numbers of their
+    own toolchain.
+    """
+    return replace(
+        result, seconds=0.0, cpu_seconds=0.0, peak_rss_mb=0.0, metrics={}, warnings=()
+    )
 
 
 def _shortened(content: bytes) -> bytes:

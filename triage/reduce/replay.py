@@ -13,12 +13,11 @@ from pydantic import BaseModel, ValidationError
 
 from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
-from triage.execution.judge import is_recorded_as
+from triage.execution.judge import is_recorded_as, result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
-from triage.model.outcome import Cause, Failure, NoAnswer, Probe
-from triage.model.revision import Revision
+from triage.model.probe_result import ProbeResult
 from triage.reduce.reproducer import LOCAL
 from triage.toolchains.registry import parse_rev
 
@@ -148,32 +147,16 @@ class ReplayState(StrEnum):
     """The result of a reproducer on a version."""
 
     REPRODUCES = "reproduces"
-    FIXED = "fixed"  # it compiles
+    FIXED = "fixed"  # it passes
     CHANGED = "changed"  # it fails with another signature
     UNTESTABLE = "untestable"
-
-
-@dataclass(frozen=True, slots=True)
-class ReplayedVersion:
-    """The result of a reproducer on one version."""
-
-    JSON_KEYS: ClassVar = {"cause": None}
-
-    toolchain: Revision
-    status: ReplayState
-    failure: Failure | None
-    reason: str | None
-    """Why it is untestable."""
-    seconds: float
-    cached: bool
-    cause: Cause | None
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
     """A reproducer with its results, in the order in which the versions were named."""
 
-    JSON_PROPERTIES: ClassVar = ("status", "holds")
+    JSON_PROPERTIES: ClassVar = ("states", "status", "holds")
 
     reproducer: str
     """The folder."""
@@ -182,36 +165,38 @@ class Replay:
     signature: str
     bad: str | None
     """The recorded version."""
-    versions: tuple[ReplayedVersion, ...]
+    versions: tuple[ProbeResult, ...]
+
+    @property
+    def states(self) -> dict[str, ReplayState]:
+        """The state of each version by its name."""
+        return {
+            one.toolchain.name: replay_state(one, self.signature)
+            for one in self.versions
+        }
 
     @property
     def status(self) -> ReplayState:
-        """The result on the last version."""
-        return self.versions[-1].status
+        """The state on the last version."""
+        return replay_state(self.versions[-1], self.signature)
 
     @property
     def holds(self) -> bool | None:
         """Whether the recorded version still fails in the same way, if it was asked and
         is testable.
         """
-        states = [
-            version.status
-            for version in self.versions
-            if version.toolchain.name == self.bad
-        ]
-        if states in ([], [ReplayState.UNTESTABLE]):
+        state = self.states.get(self.bad or "")
+        if state in (None, ReplayState.UNTESTABLE):
             return None
-        return states == [ReplayState.REPRODUCES]
+        return state is ReplayState.REPRODUCES
 
     @property
     def tested(self) -> bool:
         """Whether the recorded version was testable or, when it was not asked, any
         version.
         """
-        asked = [
-            version for version in self.versions if version.toolchain.name == self.bad
-        ] or self.versions
-        return any(version.status is not ReplayState.UNTESTABLE for version in asked)
+        asked = [one for one in self.versions if one.toolchain.name == self.bad]
+        return not all(one.untestable for one in asked or self.versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +238,7 @@ def replay(
     for one in reproducers:
         signature, source = one.record.signature, one.case.source
         versions = tuple(
-            _replayed(signature, probes[source, job.ref.revision.name])
-            for job in jobs[source]
+            result_of(probes[source, job.ref.revision.name]) for job in jobs[source]
         )
         if versions:
             replays.append(
@@ -263,22 +247,12 @@ def replay(
     return tuple(replays)
 
 
-def _replayed(signature: str, probe: Probe) -> ReplayedVersion:
-    outcome, state = probe.outcome, ReplayState.FIXED
-    if isinstance(outcome, NoAnswer):
-        state = ReplayState.UNTESTABLE
-    elif outcome.failure:
-        if is_recorded_as(outcome.failure.signature, signature):
-            state = ReplayState.REPRODUCES
-        else:
-            state = ReplayState.CHANGED
-    measured = probe.measured
-    return ReplayedVersion(
-        probe.revision,
-        state,
-        outcome.failure,
-        outcome.reason,
-        measured.seconds,
-        probe.cached,
-        outcome.cause,
-    )
+def replay_state(result: ProbeResult, signature: str) -> ReplayState:
+    """Return what a version does with the program of a recorded failure."""
+    if result.untestable:
+        return ReplayState.UNTESTABLE
+    if result.failure is None:
+        return ReplayState.FIXED
+    if is_recorded_as(result.failure.signature, signature):
+        return ReplayState.REPRODUCES
+    return ReplayState.CHANGED

@@ -13,8 +13,10 @@ from typing import ClassVar
 from pydantic import TypeAdapter
 
 from triage.compilers.base import KernelSpec, kernel_of
+from triage.execution.judge import result_of
 from triage.model.case import Case, Flag, RunSpec, Target
-from triage.model.outcome import Cause, Failed, Failure, Probe
+from triage.model.outcome import Cause, Failure, Probe
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.reduce.program import ReducedCase
 from triage.toolchains.home import disk_errors, write_whole
@@ -29,19 +31,6 @@ class SizeChange:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionResult:
-    """The result of the program on one version."""
-
-    version: str
-    commit: str | None
-    status: str
-    """passed, failed or untestable."""
-    signature: str | None
-    headline: str | None
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Reduction:
     """A smaller program that fails as the original does, or the reason why there is
     none.
@@ -52,6 +41,7 @@ class Reduction:
         "probes": None,
         "cause": None,
         "readable": None,
+        "versions": "evidence",
     }
     JSON_PROPERTIES: ClassVar = (
         "status",
@@ -59,8 +49,7 @@ class Reduction:
         "case",
         "compiler",
         "signature",
-        "evidence",
-        "tried",
+        "versions",
     )
 
     small: Case
@@ -130,18 +119,11 @@ class Reduction:
         return None
 
     @property
-    def evidence(self) -> tuple[VersionResult, ...]:
-        """The smaller program on each version."""
-        if self.reason is None:
-            return tuple(map(version_result, self.probes))
-        return ()
-
-    @property
-    def tried(self) -> tuple[VersionResult, ...]:
-        """The original on each version, when nothing was reduced."""
-        if self.reason:
-            return tuple(map(version_result, self.probes))
-        return ()
+    def versions(self) -> tuple[ProbeResult, ...]:
+        """The smaller program on every version tried; the original when nothing was
+        reduced.
+        """
+        return tuple(map(result_of, self.probes))
 
     @property
     def size(self) -> str:
@@ -150,27 +132,6 @@ class Reduction:
             f"{self.operations.after} {self.unit}"
             f"{'' if self.operations.after == 1 else 's'}"
         )
-
-
-def version_result(probe: Probe) -> VersionResult:
-    """Return what is shown of a probe."""
-    revision, outcome = probe.revision, probe.outcome
-    if isinstance(outcome, Failed):
-        failure = outcome.failure
-    else:
-        failure = None
-    if failure:
-        signature, headline = (failure.signature, failure.headline)
-    else:
-        signature, headline = (None, None)
-    return VersionResult(
-        revision.name,
-        revision.commit,
-        outcome.plain_status,
-        signature,
-        headline,
-        outcome.reason,
-    )
 
 
 def setting_changes(original: Case, reduced: Case) -> Iterator[str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
+from pydantic import Field
+
+from triage.model.outcome import Cause, Failure
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.remedy.candidates import change_text
 
@@ -29,21 +32,24 @@ _SHOWN = (
 
 @dataclass(frozen=True, slots=True)
 class RemedyCheck:
-    """The case on another revision, without a remedy and with it. Costs are null where
-    it does not compile.
-    """
+    """The case on another revision, without a remedy and with it."""
 
     __pydantic_config__: ClassVar[Mapping[str, object]] = {
         "alias_generator": lambda name: name.removesuffix("_")
     }
 
-    revision: Revision
-    without: str
-    with_: str
-    cost_without: Mapping[str, float] | None
-    cost_with: Mapping[str, float] | None
-    breaks: bool
-    """Whether the case compiles there only without the remedy."""
+    without: ProbeResult
+    with_: ProbeResult
+
+    JSON_PROPERTIES: ClassVar = ("breaks",)
+
+    @property
+    def breaks(self) -> bool:
+        """Whether the case passes there only without the remedy. A rewritten input that
+        this version cannot parse shows nothing.
+        """
+        is_unreadable = self.with_.cause is Cause.INPUT
+        return self.without.passed and not self.with_.passed and not is_unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +73,8 @@ class Remedy:
     computes_in_other_types: bool
     cost: Mapping[str, float] | None
     checks: tuple[RemedyCheck, ...]
-    rank: tuple[float, ...] = ()
-    """Remedies are sorted by it, the best first."""
+    rank: Annotated[tuple[float, ...], Field(exclude=True)] = ()
+    """Remedies are sorted by it, the best first. It is not stored."""
 
     @property
     def text(self) -> str:
@@ -113,47 +119,14 @@ class Remedies:
     """
 
 
-def cost_of(probe: Probe) -> Mapping[str, float] | None:
-    """Return the cost of a compile by name, if it compiled."""
-    if not isinstance(probe.outcome, Passed):
+def cost_of(result: ProbeResult) -> Mapping[str, float] | None:
+    """Return the cost of a compile by name, if it passed."""
+    if not result.passed:
         return None
-    measured = probe.measured
     cost = {
-        "cpu_seconds": measured.cpu_seconds,
-        "seconds": measured.seconds,
-        "peak_rss_mb": measured.peak_rss_mb,
+        "cpu_seconds": result.cpu_seconds,
+        "seconds": result.seconds,
+        "peak_rss_mb": result.peak_rss_mb,
     }
-    return cost | {
-        name: measured.metrics[name] for name in _SHOWN if name in measured.metrics
-    }
-
-
-def state_of(probe: Probe) -> str:
-    """Return what happens on a version, in a few words."""
-    match probe.outcome:
-        case Passed():
-            if probe.case.run:
-                return "right"
-            return "compiles"
-        case Failed(failure):
-            return f"fails: {failure.failure_class}"
-        case NoAnswer(reason=reason):
-            # What this compiler suggests instead of a flag says nothing about the
-            # remedy.
-            if reason.startswith("does not"):
-                return reason.partition(";")[0]
-            return f"untestable: {reason}"
-
-
-def check_of(without: Probe, remedied: Probe) -> RemedyCheck:
-    """Compare a case without and with a remedy. A rewritten input that this version
-    cannot parse shows nothing.
-    """
-    holds = isinstance(remedied.outcome, Passed)
-    unreadable = (
-        isinstance(remedied.outcome, NoAnswer) and remedied.outcome.cause is Cause.INPUT
-    )
-    breaks = not holds and not unreadable and isinstance(without.outcome, Passed)
-    states = (state_of(without), state_of(remedied))
-    costs = (cost_of(without), cost_of(remedied))
-    return RemedyCheck(remedied.revision, *states, *costs, breaks)
+    shown = {name: result.metrics[name] for name in _SHOWN if name in result.metrics}
+    return cost | shown

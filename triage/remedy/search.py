@@ -16,10 +16,12 @@ from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
+from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import TriageError
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.recipes.values import parse_version
 from triage.remedy.candidates import (
@@ -35,7 +37,6 @@ from triage.remedy.result import (
     Remedies,
     Remedy,
     RemedyCheck,
-    check_of,
     cost_of,
 )
 from triage.remedy.rewrites import rewritten_inputs
@@ -386,7 +387,10 @@ def _checked(
     for (change, probe, smallest), case in zip(found, cases, strict=False):
         if id(case) not in wrong:
             checks = tuple(
-                check_of(without, probes[id(case), without.revision.name])
+                RemedyCheck(
+                    result_of(without),
+                    result_of(probes[id(case), without.revision.name]),
+                )
                 for without in plain
             )
             measured = replace(
@@ -457,15 +461,13 @@ def _remedy(
     broken = [check for check in checks if check.breaks]
     parts += [
         (
-            f"It breaks {check.revision.name}, where the case passes without it: "
-            f"{check.with_}."
+            f"It breaks {check.with_.toolchain.name}, where the case passes without "
+            f"it: {_why(check.with_)}."
         )
         for check in broken
     ]
-    if checks:
-        parts += []
-    else:
-        parts += ["It was not tried on another compiler."]
+    if not checks:
+        parts.append("It was not tried on another compiler.")
     return Remedy(
         flags=change.flags,
         dropped_flags=change.dropped,
@@ -473,14 +475,21 @@ def _remedy(
         input=str(change.program) if change.program else None,
         verified_on=(
             probe.revision,
-            *(check.revision for check in checks if check.cost_with is not None),
+            *(check.with_.toolchain for check in checks if check.with_.passed),
         ),
-        breaks=tuple(check.revision for check in broken),
+        breaks=tuple(check.with_.toolchain for check in broken),
         explanation=" ".join(filter(None, parts)),
         smallest=smallest,
         only_silences_a_check=change.checks_less,
         computes_in_other_types=change.recomputes,
-        cost=cost_of(probe),
+        cost=cost_of(result_of(probe)),
         checks=checks,
         rank=(len(broken), *_rank(change, probe)),
     )
+
+
+def _why(result: ProbeResult) -> str:
+    if result.reason is None:
+        return f"it fails with {result.failure and result.failure.failure_class}"
+    # What this compiler suggests instead of a flag says nothing about the remedy.
+    return f"it {result.reason.partition(';')[0]}"

@@ -4,22 +4,20 @@ keys that no recipe varies.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from itertools import combinations, product
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 from triage.compilers.base import kernel_of
 from triage.execution.engine import Engine
-from triage.execution.judge import Match, any_failure, same_class
+from triage.execution.judge import Match, any_failure, result_of, same_class
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Target
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
-from triage.model.revision import Revision
+from triage.model.outcome import Failed, Failure, Probe
+from triage.model.probe_result import ProbeResult
 from triage.toolchains.registry import ToolchainRef
 
 MAX_CASES = 64
@@ -28,34 +26,13 @@ MAX_CASES = 64
 Values = Mapping[str, str]
 
 
-class VariantResult(StrEnum):
-    """The result of one variant, relative to the failure in question."""
-
-    FAILS = "fails"
-    COMPILES = "compiles"
-    OTHER = "fails otherwise"
-    UNTESTABLE = "untestable"
-
-
-Observed = tuple[Values, VariantResult]
-
-
-@dataclass(frozen=True, slots=True)
-class Variant:
+@dataclass(frozen=True, kw_only=True)
+class Variant(ProbeResult):
     """The result of one variant."""
 
-    JSON_KEYS: ClassVar = {"cause": None}
-
-    case: str
-    toolchain: Revision
     values: Values
-    status: VariantResult
-    failure: Failure | None
-    reason: str | None
-    """Why it cannot be tested."""
-    cause: Cause | None
-    seconds: float
-    cached: bool
+    same_failure: bool
+    """It fails in the way that is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +179,7 @@ def compare_variants(
         _variant(probe, same_class(failure) if failure else any_failure)
         for probe in probes
     )
-    deciding, sentence = depends_on(
-        [(variant.values, variant.status) for variant in results]
-    )
+    deciding, sentence = depends_on(results)
     keys = tuple(dict.fromkeys(key for case in cases for key, _ in case.matrix))
     if failure is None:
         deciding = ()
@@ -216,60 +191,36 @@ def compare_variants(
 
 
 def _variant(probe: Probe, match: Match) -> Variant:
-    outcome, status = probe.outcome, VariantResult.COMPILES
-    if isinstance(outcome, NoAnswer):
-        status = VariantResult.UNTESTABLE
-    elif isinstance(outcome, Failed):
-        if any(map(match, (outcome.failure, *outcome.others))):
-            status = VariantResult.FAILS
-        else:
-            status = VariantResult.OTHER
+    outcome, is_same = probe.outcome, False
     if isinstance(outcome, Failed):
-        failure = outcome.failure
-    else:
-        failure = None
-    names = (probe.case.name, probe.revision, dict(probe.case.matrix))
-    return Variant(
-        *names,
-        status,
-        failure,
-        outcome.reason,
-        outcome.cause,
-        probe.measured.seconds,
-        probe.cached,
-    )
+        is_same = any(map(match, (outcome.failure, *outcome.others)))
+    values = dict(probe.case.matrix)
+    return Variant(**vars(result_of(probe)), values=values, same_failure=is_same)
 
 
-def depends_on(observed: Sequence[Observed]) -> tuple[tuple[str, ...], str]:
-    """Find the smallest set of keys whose values separate failing variants from the
-    others.
-
-    NoAnswer variants are ignored.
+def depends_on(variants: Sequence[Variant]) -> tuple[tuple[str, ...], str]:
+    """Find the smallest set of keys whose values separate variants with the failure
+    from the others; untestable ones are ignored.
 
     Returns:
         The deciding keys, and a sentence that is exact for these variants.
     """
-    testable = [
-        (values, result)
-        for values, result in observed
-        if result is not VariantResult.UNTESTABLE
-    ]
-    failing = [values for values, result in testable if result is VariantResult.FAILS]
+    testable = [one for one in variants if not one.untestable]
+    failing = [one.values for one in testable if one.same_failure]
     if not failing:
         return (), "No case has this failure."
-    known = dict.fromkeys(key for values, _ in testable for key in values)
+    known = dict.fromkeys(key for one in testable for key in one.values)
     keys = tuple(
-        key for key in known if len({values.get(key) for values, _ in testable}) > 1
+        key for key in known if len({one.values.get(key) for one in testable}) > 1
     )
     bad = {key: list(dict.fromkeys(values[key] for values in failing)) for key in keys}
 
     def separate(chosen: Sequence[str]) -> bool:
-        inside = (
-            result
-            for values, result in testable
-            if all(values[key] in bad[key] for key in chosen)
+        return all(
+            one.same_failure
+            for one in testable
+            if all(one.values[key] in bad[key] for key in chosen)
         )
-        return all(result is VariantResult.FAILS for result in inside)
 
     subsets = (
         chosen for size in range(len(keys) + 1) for chosen in combinations(keys, size)
@@ -293,15 +244,16 @@ def depends_on(observed: Sequence[Observed]) -> tuple[tuple[str, ...], str]:
             text = f"It fails for all values ({others})"
         else:
             text = "It fails for all values"
-    labels = {
-        VariantResult.OTHER: "fail in another way",
-        VariantResult.UNTESTABLE: "cannot be tested",
+    counts = {
+        "fail in another way": sum(
+            one.failed and not one.same_failure for one in variants
+        ),
+        "cannot be tested": sum(one.untestable for one in variants),
     }
-    counts = Counter(result for _, result in observed)
     notes = " and ".join(
-        f"{counts[kind]} of {len(observed)} {label}"
-        for kind, label in labels.items()
-        if counts[kind]
+        f"{count} of {len(variants)} {label}"
+        for label, count in counts.items()
+        if count
     )
     return (
         keys if deciding is None else deciding,

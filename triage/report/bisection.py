@@ -4,7 +4,7 @@ history`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from triage.bisect.result import (
     Transition,
 )
 from triage.git_history.branches import Branch
-from triage.model.outcome import Status
+from triage.model.probe_result import ProbeResult
 from triage.report.document import (
     Block,
     Bullets,
@@ -33,7 +33,6 @@ from triage.report.document import (
     Table,
 )
 from triage.report.elements import (
-    STYLES,
     cases_text,
     compare_url,
     compiler_title,
@@ -45,6 +44,7 @@ from triage.report.elements import (
     plural,
     revision_text,
 )
+from triage.report.outcomes import outcome_spans, outcome_text, why_text
 
 if TYPE_CHECKING:  # they import numerics, which the reports do not need
     from triage.bisect.history import Histories, History
@@ -74,16 +74,17 @@ def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
     ]
     suspects = {suspect.name for suspect in result.suspects}
     hiding = [
-        other for other in result.other_failures if other.revision.name in suspects
+        other for other in result.other_failures if other.toolchain.name in suspects
     ]
     if result.status is Answer.SUSPECTS and result.failure and hiding:
-        if result.failure.family in {other.failure.family for other in hiding}:
+        families = {other.failure.family for other in hiding if other.failure}
+        if result.failure.family in families:
             same = "family"
         else:
             same = "any"
         advice = (
             "leave out --good or --bad to follow it, pass --bad "
-            f"{hiding[0].revision.name} to bisect it, or --match {same}."
+            f"{hiding[0].toolchain.name} to bisect it, or --match {same}."
         )
         blocks.append(Paragraph(f"Another failure hides the change: {advice}"))
     blocks += _branch_details(result.branches)
@@ -200,10 +201,8 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, In
     yield from branch_facts(bisection.branches)
     if bisection.evidence:
         yield "evidence", bisection.evidence
-    for text, group in groupby(
-        bisection.other_failures, key=lambda other: failure_text(other.failure)
-    ):
-        names = [other.revision.name for other in group]
+    for text, group in groupby(bisection.other_failures, key=why_text):
+        names = [other.toolchain.name for other in group]
         yield (
             "another",
             (
@@ -212,7 +211,7 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, In
             ),
         )
     for reason, untestable in groupby(bisection.untestable, key=lambda one: one.reason):
-        names = [one.revision.name for one in untestable]
+        names = [one.toolchain.name for one in untestable]
         yield "untestable", f"{names_text(names, _NAMES_SHOWN)}: {reason}"
     if bisection.confirmed:
         confirmation = "confirmed by probing both again"
@@ -314,13 +313,8 @@ def two_repositories_document(
 
 
 def _combination_text(one: Combination) -> str:
-    if one.reason:
-        what = f"untestable: {one.reason}"
-    elif one.failure:
-        what = f"fails: {failure_text(one.failure)}"
-    else:
-        what = "compiles"
-    return f"{revision_text(one.compiler)}, model {one.model.name}: {what}"
+    where = f"{revision_text(one.toolchain)}, model {one.model.name}"
+    return f"{where}: {outcome_text(one)}"
 
 
 def suspects_document(result: RankedChanges) -> Document:
@@ -379,14 +373,7 @@ def history_document(result: Histories) -> Document:
         ]
         alike: dict[str, list[History]] = {}
         for history in family:
-            key = [
-                (
-                    state.releases,
-                    state.status,
-                    state.failure and state.failure.signature,
-                )
-                for state in history.states
-            ]
+            key = [(_releases(group), group[-1].state) for group in history.states]
             alike.setdefault(repr(key), []).append(history)
         for group in sorted(alike.values(), key=lambda group: not group[0].changes):
             blocks += [
@@ -395,7 +382,7 @@ def history_document(result: Histories) -> Document:
             ]
         compiles = plural(sum(history.compiles for history in family), "compile")
         pairs = plural(len(family) * len(family[0].places), "pair")
-        probes = sum(len(history.probes) for history in family)
+        probes = sum(len(history.results) for history in family)
         title = compiler_title(compiler)
         blocks.append(
             Paragraph(
@@ -412,15 +399,14 @@ def history_document(result: Histories) -> Document:
 
 
 def _states(history: History) -> list[tuple[str, Inline]]:
-    rows: list[tuple[str, Inline]] = []
-    for state in history.states:
-        why = state.reason
-        if state.failure and state.status == Status.FAILED:
-            why = failure_text(state.failure)
-        rows.append(
-            (
-                state.releases,
-                [Span(state.status, STYLES[state.status]), f"  {why}" if why else ""],
-            )
-        )
-    return rows
+    return [
+        (_releases(group), outcome_spans(group[-1], plain=True))
+        for group in history.states
+    ]
+
+
+def _releases(group: Sequence[ProbeResult]) -> str:
+    first, last = group[0].toolchain.name, group[-1].toolchain.name
+    if first == last:
+        return first
+    return f"{first} .. {last}"

@@ -423,7 +423,7 @@ def _suite_case(
     return SuiteCase(
         case.case,
         case.recipe,
-        case.metrics.get("compile_seconds", 0.0),
+        case.seconds,
         failed,
         skipped,
         output,

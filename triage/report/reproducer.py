@@ -16,8 +16,8 @@ from triage.execution.judge import rules_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.execution import Ending, Limits, Stage
-from triage.model.json_form import as_json
-from triage.model.outcome import Failed, Passed, Probe
+from triage.model.json_form import Json, as_json
+from triage.model.probe_result import ProbeResult
 from triage.recipes.values import yaml_lines, yaml_text
 from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import (
@@ -51,6 +51,7 @@ from triage.report.elements import (
 )
 from triage.report.formats import rendered
 from triage.report.night_issue import draft_blocks
+from triage.report.outcomes import outcome_text
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
@@ -114,9 +115,10 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     files[_SCRIPT] = _script(reproducer, call)
     files["README.md"] = rendered("markdown", reproducer, reproducer_document)
     record = as_json(reproducer.reduction)
-    for key in ("program", "reproducer", "reason", "tried"):
-        # the other files hold the program, and the rest is about failed reductions
+    # the other files hold the program, and only a failed reduction has a reason
+    for key in ("program", "reproducer", "reason"):
         del record[key]
+    record["evidence"] = [_recorded(one) for one in reproducer.reduction.versions]
     span = span_around(reproducer.reduction.probes, reproducer.bad)
     ends = {
         "last_good": span.last_good,
@@ -130,6 +132,19 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     record["command"] = list(call.words)
     files[RECORD] = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     return files
+
+
+def _recorded(result: ProbeResult) -> Json:
+    """Return what is the same whenever and wherever the program is compiled."""
+    failure = result.failure if result.failed else None
+    return {
+        "version": result.toolchain.name,
+        "commit": result.toolchain.commit,
+        "status": result.plain_status.value,
+        "signature": failure and failure.signature,
+        "headline": failure and failure.headline,
+        "reason": result.reason,
+    }
 
 
 def reproducer_document(reproducer: Reproducer) -> Document:
@@ -211,8 +226,8 @@ def _versions(reproducer: Reproducer) -> list[Block]:
     reduction, case = reproducer.reduction, reproducer.case
     span = span_text(span_around(reduction.probes, reproducer.bad))
     rows = [
-        [one.revision.name, (one.revision.commit or "")[:10], _result(one)]
-        for one in reduction.probes
+        [one.toolchain.name, (one.toolchain.commit or "")[:10], outcome_text(one)]
+        for one in reduction.versions
     ]
     summary, size = f" ({case.summary})" if case.summary else "", reduction.operations
     made = f"{summary}: {size.before} {reduction.unit}s before, {size.after} after."
@@ -228,21 +243,6 @@ def _versions(reproducer: Reproducer) -> list[Block]:
         ]
     blocks += [Paragraph(f"Note: {note}.") for note in reduction.notes]
     return blocks
-
-
-def _result(probe: Probe) -> str:
-    match probe.outcome:
-        case Passed():
-            if probe.case.run:
-                return "right"
-            return "compiles"
-        case Failed(failure=failure, flaky=flaky):
-            return (
-                f"{failure.failure_class}{' (not every time)' if flaky else ''}: "
-                f"{headline_text(failure)}"
-            )
-        case outcome:
-            return f"untestable: {outcome.reason}"
 
 
 def span_text(span: VersionSpan) -> str:
@@ -401,10 +401,10 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     """
     case = Span(result.case, "strong")
     if reproducer is None or result.program is None:
-        tried = []
-        for one in result.tried[:_MOST_TRIED]:
-            why = f": {one.headline or one.reason}" if one.status != "passed" else ""
-            tried.append(("tried", f"{one.version}: {one.status}{why}"))
+        tried = [
+            ("tried", f"{one.toolchain.name}: {outcome_text(one)}")
+            for one in result.versions[:_MOST_TRIED]
+        ]
         facts = Facts([("reason", result.reason or ""), *tried])
         return Document(
             "Reduction",

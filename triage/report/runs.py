@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from triage.execution.benchmark import Benchmark, Series
-from triage.execution.results import RunResult, RunResults
+from triage.execution.results import RunResults
 from triage.model.outcome import Failure, Status
+from triage.model.probe_result import ProbeResult
 from triage.report.document import (
     Block,
     Document,
@@ -27,8 +28,9 @@ from triage.report.elements import (
     plural,
 )
 from triage.report.junit import SuiteCase, junit_text
+from triage.report.outcomes import outcome_spans
 
-Row = Sequence[RunResult | None]
+Row = Sequence[ProbeResult | None]
 
 
 def run_document(result: RunResults, *, show_all: bool = False) -> Document:
@@ -38,11 +40,15 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
     show_all: also show the cases that pass everywhere.
     """
     blocks: list[Block] = []
-    compilers = list(dict.fromkeys(one.about.compiler for one in result.results))
+    compilers = list(
+        dict.fromkeys(result.cases[one.case].compiler for one in result.results)
+    )
     for compiler in compilers:
         if len(compilers) > 1:
             blocks.append(Heading(compiler_title(compiler)))
-        family = [one for one in result.results if one.about.compiler == compiler]
+        family = [
+            one for one in result.results if result.cases[one.case].compiler == compiler
+        ]
         versions = list(dict.fromkeys(one.toolchain.name for one in family))
         found = {(one.case, one.toolchain.name): one for one in family}
         names = dict.fromkeys(one.case for one in family)
@@ -79,16 +85,17 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
                     )
                 )
             )
-    groups: dict[str, list[tuple[RunResult, Failure]]] = {}
+    groups: dict[str, list[tuple[ProbeResult, Failure]]] = {}
     for one in result.results:
         if one.failure and one.status is Status.FAILED:
             groups.setdefault(one.failure.signature, []).append((one, one.failure))
     for group in groups.values():
         first, failure = group[0]
+        about = result.cases[first.case]
         cases: dict[str, list[str]] = {}
         for one, _ in group:
             cases.setdefault(one.toolchain.name, []).append(one.case)
-        title = compiler_title(first.about.compiler)
+        title = compiler_title(about.compiler)
         blocks.append(
             Heading(
                 "; ".join(
@@ -97,7 +104,7 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
                 )
             )
         )
-        blocks += failure_blocks(failure, first.about.input.path, first.about.compiler)
+        blocks += failure_blocks(failure, about.input.path, about.compiler)
     counts = Counter(one.status for one in result.results)
     spans = (
         Span(f"{counts[status]} {status.value}", STYLES[status])
@@ -108,7 +115,7 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
     return Document("Results", blocks)
 
 
-def _passes(result: RunResult | None) -> bool:
+def _passes(result: ProbeResult | None) -> bool:
     return result is not None and result.status is Status.PASSED and not result.warnings
 
 
@@ -127,18 +134,10 @@ def _table(rows: Mapping[str, Row], versions: Sequence[str]) -> Table:
     return Table(["case", *versions, *(["cost"] if len(versions) == 1 else [])], cells)
 
 
-def _words(result: RunResult | None) -> Inline:
+def _words(result: ProbeResult | None) -> Inline:
     if result is None:
         return Span("not probed", "dim")
-    words = [Span(result.status.value, STYLES[result.status])]
-    if result.reason:
-        words.append(Span(f"  {result.reason}", "dim"))
-    elif result.failure:
-        words.append(
-            Span(
-                f"  {result.failure.failure_class}{' (flaky)' if result.flaky else ''}"
-            )
-        )
+    words = outcome_spans(result, short=True)
     if result.warnings:
         words.append(Span(f"  warning: {result.warnings[0].headline}", "dim"))
     return [*words, " (from another machine)" if result.foreign else ""]

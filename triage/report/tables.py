@@ -21,6 +21,7 @@ from triage.report.document import (
     Table,
 )
 from triage.report.elements import STYLES, failure_blocks, failure_text, joined, plural
+from triage.report.outcomes import outcome_spans, outcome_text
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.classify import ClassifiedLogs
@@ -156,8 +157,8 @@ def replay_document(result: Replays) -> Document:
     reasons: list[Block] = []
     for replay in result.reproducers:
         versions = joined(
-            Span(f"{one.toolchain.name} {one.status.value}", STYLES[one.status])
-            for one in replay.versions
+            Span(f"{name} {state.value}", STYLES[state])
+            for name, state in replay.states.items()
         )
         rows.append(
             [
@@ -179,17 +180,10 @@ def replay_document(result: Replays) -> Document:
                 )
             )
         for version in replay.versions:
-            if version.status == "changed":
-                changed = version.failure
-            else:
-                changed = None
-            why = version.reason
-            if changed:
-                why = failure_text(changed)
-            if why:
-                reasons.append(
-                    Paragraph(f"{replay.reproducer} on {version.toolchain.name}: {why}")
-                )
+            name = version.toolchain.name
+            if replay.states[name] in ("changed", "untestable"):
+                why = outcome_text(version)
+                reasons.append(Paragraph(f"{replay.reproducer} on {name}: {why}"))
     counts = Counter(replay.status.value for replay in result.reproducers)
     total = Paragraph(
         ", ".join(
@@ -206,14 +200,8 @@ def variants_document(result: Variants) -> Document:
     """Show the compared variants of a case."""
     rows: list[list[Inline]] = []
     for variant in result.results:
-        why = variant.reason
-        if variant.failure:
-            why = variant.failure.failure_class
-        text = Span(
-            f"{variant.status.value}: {why}" if why else variant.status.value,
-            STYLES[variant.status],
-        )
-        rows.append([*(variant.values.get(key, "") for key in result.keys), text])
+        values = [variant.values.get(key, "") for key in result.keys]
+        rows.append([*values, outcome_spans(variant, short=True, plain=True)])
     blocks: list[Block] = [
         Table((*result.keys, "result"), rows),
         Paragraph(Span(result.sentence, "strong")),
@@ -259,11 +247,8 @@ def known_case_document(result: KnownCase) -> Document:
             nights.append([when, " to ".join(ends), *_state(run.status, run.failure)])
         blocks += [Heading("Nights"), Table(("", "", "", ""), nights)]
     if result.states:
-        states = [
-            [state.toolchain, *_state(state.status, state.failure)]
-            for state in result.states
-        ]
-        blocks += [Heading("Toolchains"), Table(("", "", ""), states)]
+        states = [[one.toolchain.name, outcome_spans(one)] for one in result.states]
+        blocks += [Heading("Toolchains"), Table(("", ""), states)]
     for cluster, signature in {
         run.cluster: run.failure.signature for run in result.runs if run.failure
     }.items():
@@ -388,14 +373,14 @@ def remedy_document(result: Remedies) -> Document:
 
 def _row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[Inline]:
     cost = remedy.cost or {}
-    plain = next((check for check in remedy.checks if check.cost_without), None)
+    plain = next((one.without for one in remedy.checks if one.without.passed), None)
     cells: list[Inline] = [
         Span(remedy.text, "strong"),
         f"{cost.get('cpu_seconds', 0):.1f} s",
     ]
     for name, (_, unit) in metrics.items():
         if plain:
-            before = (plain.cost_without or {}).get(name)
+            before = plain.metrics.get(name)
         else:
             before = None
         if name in cost:
@@ -404,7 +389,7 @@ def _row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[Inline]
             now = ""
         changed = plain and before is not None and now and before != cost[name]
         cells.append(
-            f"{now} ({before:.0f} on {plain.revision.name} without)"
+            f"{now} ({before:.0f} on {plain.toolchain.name} without)"
             if changed and plain
             else now
         )

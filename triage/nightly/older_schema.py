@@ -1,0 +1,127 @@
+"""Convert the JSON of a night of schema 4, which had five shapes for what a case did on
+a toolchain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from triage.model.errors import BadInput
+from triage.model.json_form import Json
+from triage.nightly.result import ClusterKey
+
+_TIMES = {
+    "compile_seconds": "seconds",
+    "cpu_seconds": "cpu_seconds",
+    "peak_rss_mb": "peak_rss_mb",
+}
+
+
+def from_schema_4(night: Json) -> Json:
+    """Return the JSON of a night in schema 5; what is not known stays at its default.
+
+    Raises:
+        BadInput: a part has another shape than schema 4 says.
+    """
+    try:
+        return _converted(night)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"not the JSON of a nightly of schema 4: {error!r}") from error
+
+
+def _converted(night: Json) -> Json:
+    cases = []
+    for case in night.get("cases", []):
+        name = {"case": case["case"], "recipe": case["recipe"]}
+        baseline = _result(case["baseline"], night["baseline"]) | name
+        bisections = [_bisection(one) for one in case.get("bisections", [])]
+        more = {"baseline": baseline, "bisections": bisections}
+        cases.append(_result(case, night["toolchain"]) | more)
+    by_name = {case["case"]: case for case in cases}
+    clusters = [_cluster(one, by_name) for one in night.get("clusters", [])]
+    times = [
+        row | {"bisection": _bisection(row["bisection"])}
+        if row.get("bisection")
+        else row
+        for row in night.get("times", [])
+    ]
+    own: Json = {"schema": 5, "cases": cases, "clusters": clusters, "times": times}
+    return night | own
+
+
+def _result(result: Json, toolchain: Json) -> Json:
+    """Move the times out of the metrics and name the toolchain."""
+    metrics = dict(result.get("metrics", {}))
+    times = {
+        field: metrics.pop(name) for name, field in _TIMES.items() if name in metrics
+    }
+    return result | times | {"metrics": metrics, "toolchain": toolchain}
+
+
+def _bisection(bisection: Json) -> Json:
+    case = bisection["case"]
+
+    def results(key: str, **more: str) -> Iterator[Json]:
+        for one in bisection.get(key, []):
+            known = {name: one[name] for name in ("failure", "reason") if name in one}
+            yield _named(case, one["revision"]) | known | more
+
+    others = results("other_failures", status="failed")
+    untestable = results("untestable", status="untestable", cause="toolchain")
+    return bisection | {"other_failures": [*others], "untestable": [*untestable]}
+
+
+def _named(case: str, toolchain: Json) -> Json:
+    return {
+        "case": case,
+        "recipe": case.partition("[")[0],
+        "toolchain": toolchain,
+    }
+
+
+def _cluster(cluster: Json, cases: dict[str, Json]) -> Json:
+    """Convert a cluster. Early ones of the schema lack compiler and backend, which are
+    those of their cases.
+    """
+    converted = dict(cluster)
+    for key in ("culprit", "release_culprit", "fix"):
+        if cluster.get(key):
+            converted[key] = _bisection(cluster[key])
+    names = cluster.get("cases", [])
+    name = cluster.get("representative") or next(iter(names), "")
+    converted["remedies"] = [
+        remedy
+        | {
+            "checks": [_check(name, one) for one in remedy.get("checks", [])],
+            "rank": [],  # numbers that JSON does not have were written as null
+        }
+        for remedy in cluster.get("remedies", [])
+    ]
+    case = cases.get(name)
+    if case and not cluster.get("compiler"):
+        backend = (case.get("target") or {}).get("backend", "")
+        identity = ClusterKey(case["compiler"], backend, cluster["signature"])
+        number = cluster.get("id", "")[len(identity.id) :]
+        converted |= asdict(identity) | {"id": identity.id + number}
+    return converted
+
+
+def _check(case: str, check: Json) -> Json:
+    def side(text: str, cost: Json | None, cause: str) -> Json:
+        result = _named(case, check["revision"])
+        if cost is None:
+            return result | {"status": "untestable", "reason": text, "cause": cause}
+        times = {name: cost[name] for name in _TIMES.values() if name in cost}
+        metrics = {name: value for name, value in cost.items() if name not in times}
+        return result | {"status": "passed", "metrics": metrics} | times
+
+    # a remedy that could not be read breaks nothing
+    if check.get("breaks"):
+        cause = "flag"
+    else:
+        cause = "input"
+    return {
+        "without": side(check["without"], check.get("cost_without"), "flag"),
+        "with": side(check["with"], check.get("cost_with"), cause),
+    }
