@@ -95,7 +95,8 @@ def recipes_of(
             continue
         passed = any(each["status"] == "passed" for each in tried)
         reasons = [
-            f"{each['toolchain']} {each['status']}: {each['reason']}" for each in tried
+            f"{each['toolchain']['name']} {each['status']}: {each['reason']}"
+            for each in tried
         ] or ["not tried"]
         yield str(path.relative_to(root)), name, "passed" if passed else reasons[0]
 

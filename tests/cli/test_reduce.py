@@ -77,7 +77,7 @@ def test_a_case_that_compiles_is_not_reproducible(
         None,
     )
     assert "there is nothing to reduce" in answer["reason"]
-    assert [probe["status"] for probe in answer["tried"]] == ["passed"]
+    assert [probe["status"] for probe in answer["evidence"]] == ["passed"]
     assert not (tmp_path / "work" / "reproducers").exists()
     message = triage("reduce", tmp_path / "good.yaml", "-t", "installed").stdout
     assert "not reduced" in message

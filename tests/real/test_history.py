@@ -28,7 +28,12 @@ def letters(case: dict[str, Any]) -> str:
     def letter(version: str) -> str:
         if case["statuses"][version] != "failed":
             return case["statuses"][version][0].upper()
-        return LETTERS.get(case["failures"][version]["class"], "F")
+        [failure] = [
+            one["failure"]
+            for one in case["results"]
+            if one["toolchain"]["name"] == version
+        ]
+        return LETTERS.get(failure["class"], "F")
 
     return "".join(letter(version) for version in VERSIONS)
 

@@ -70,7 +70,8 @@ def test_wrong_guesses_are_corrected(
     ]
     done = triage("recipe", "new", tmp_path / "convert.yaml", *words)
     assert {
-        each["toolchain"]: each["status"] for each in json.loads(done.stdout)["tried"]
+        each["toolchain"]["name"]: each["status"]
+        for each in json.loads(done.stdout)["tried"]
     }["3.4.0"] == "passed"
     text = (tmp_path / "convert.yaml").read_text()
     assert re.search(r'flags: "\*[iu]\d+:16"  # guessed', text)

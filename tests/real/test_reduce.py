@@ -57,7 +57,7 @@ def test_a_regression_stays_a_regression(
 
     [replayed] = json_answer(triage, "replay", tmp_path / "small")["reproducers"]
     assert (replayed["status"], replayed["holds"]) == ("fixed", True)
-    assert [version["status"] for version in replayed["versions"]] == [
+    assert [*replayed["states"].values()] == [
         "reproduces",
         "fixed",
     ]

@@ -108,7 +108,7 @@ def test_a_reduced_kernel_is_readable(
     [replayed] = json_answer(
         triage, "replay", tmp_path / "small", "-t", "3.2.0", "-t", "3.1.0"
     )["reproducers"]
-    assert [version["status"] for version in replayed["versions"]] == [
+    assert [*replayed["states"].values()] == [
         "reproduces",
         "fixed",
     ]
