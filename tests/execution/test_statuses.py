@@ -1,10 +1,14 @@
 """What the status of a compiler that ends with an exception says about the compiler."""
 
+from dataclasses import replace
+
 import pytest
 
 from triage.classify import packaged_rules
-from triage.execution.judge import judge
-from triage.model.execution import Captured, Ending, Execution
+from triage.compilers.invocation import mismatch_line
+from triage.compilers.registry import family_named
+from triage.execution.judge import judge, judge_run
+from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import Cause, Failed, NoAnswer
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "/w/compile.py", line 9, in <module>\n    compile(program)\n'
@@ -68,3 +72,31 @@ def test_an_operation_without_a_lowering_is_a_failure() -> None:
     outcome = judge(compiled(message), packaged_rules())
     assert isinstance(outcome, Failed)
     assert outcome.failure.failure_class == "unsupported-op"
+
+
+@pytest.mark.parametrize(
+    ("mismatch", "signature", "headline"),
+    [
+        (
+            {"output": 1, "element": 7, "actual": "0.25", "expected": "1"},
+            "wrong-result:1",
+            "result 1, element 7 is 0.25, expected 1",
+        ),
+        (
+            {"output": 0, "kind": "metadata", "actual": "3x4", "expected": "4"},
+            "wrong-result:0 metadata",
+            "result 0 is 3x4, expected 4",
+        ),
+    ],
+)
+def test_a_run_reports_a_wrong_result_as_a_line_of_json(
+    mismatch: dict[str, str | int], signature: str, headline: str
+) -> None:
+    ran = replace(compiled(""), stdout=Captured(mismatch_line(**mismatch)))
+    runner = family_named("xla").run
+    assert runner
+    outcome = judge_run(ran, packaged_rules(), runner, {})
+    assert isinstance(outcome, Failed)
+    assert outcome.failure.stage is Stage.COMPARE
+    assert outcome.failure.signature == signature
+    assert outcome.failure.headline == headline

@@ -327,6 +327,7 @@ TARGETS: Mapping[str, Target] = {
     "rules": Target(
         lambda: [
             *_files("triage/classify/rules/*.yaml"),
+            *_files("triage/compilers/*/rules.yaml"),
             *_files("recipes/models/*.rules"),
         ],
         rules,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, cached_property
-from importlib.resources import files
+from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Annotated, Any, Literal
@@ -35,12 +35,17 @@ _INTEGER = re.compile(r"-?\d{1,29}\Z")
 @cache
 def packaged_yaml(name: str) -> Any:
     """Read a YAML file next to this one."""
+    return read_yaml(Path(__file__).with_name(f"{name}.yaml"))
+
+
+def read_yaml(file: Path) -> Any:
+    """Read a YAML file of the program."""
     import yaml  # here, because many commands need none of it
 
     # libyaml is ten times faster
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    text = files("triage.classify").joinpath(f"{name}.yaml").read_text("utf-8")
-    return yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader, the C one
+    # a safe loader, the C one
+    return yaml.load(file.read_text("utf-8"), Loader=loader)  # noqa: S506
 
 
 @cache

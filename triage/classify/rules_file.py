@@ -9,13 +9,12 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from triage.classify.rules import Rule, RuleSet, Strict, packaged_yaml
+from triage.classify.rules import Rule, RuleSet, Strict, read_yaml
 from triage.model.errors import BadFiles, Problem
 from triage.model.outcome import Failure
 
@@ -51,16 +50,23 @@ class RuleFile(Strict):
         )
 
 
+def rule_files() -> list[Path]:
+    """Return the files of the rules that come with the program: those for all
+    compilers, then those in the folder of each compiler family.
+    """
+    package = Path(__file__).parents[1]
+    return [
+        *sorted(package.glob("classify/rules/*.yaml")),
+        *sorted(package.glob("compilers/*/rules.yaml")),
+    ]
+
+
 @cache
 def packaged_rules() -> RuleSet:
     """Return the rules that come with the program; their regexes are checked by the
     tests, not at each start.
     """
-    folder = files("triage.classify").joinpath("rules")
-    names = sorted(
-        entry.name[:-5] for entry in folder.iterdir() if entry.name.endswith(".yaml")
-    )
-    read = [packaged_yaml(f"rules/{name}") for name in names]
+    read = map(read_yaml, rule_files())
     adapter = TypeAdapter(RuleFile)
     return _ranked(
         [rule for data in read for rule in adapter.validate_python(data).rules]

@@ -85,6 +85,25 @@ def answer_of(argv: Sequence[str]) -> Execution:
     return answer
 
 
+MISMATCH = {
+    "output": int,
+    "element": int,
+    "kind": str,
+    "actual": str,
+    "expected": str,
+}
+"""The index of a wrong result, and that of its first wrong element; or `kind`, what
+else differs, such as `metadata` for its shape. What it is, and what it must be.
+"""
+
+
+def mismatch_line(**mismatch: str | int) -> str:
+    """Return the line of a run whose result is wrong. The keys are those of
+    `MISMATCH`.
+    """
+    return f"{_MARK}{json.dumps({'mismatch': mismatch})}"
+
+
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """What a finished run printed for this program."""
@@ -97,14 +116,29 @@ class RunFacts:
     """
     ignored: tuple[str, ...] = ()
     """Metrics that are not finite numbers."""
+    mismatch: Mapping[str, str | int] = field(default_factory=dict)
+    """The first wrong result of a run, see `MISMATCH`; empty if none is."""
+
+
+def _known_mismatch(report: Mapping[str, Any]) -> dict[str, str | int]:
+    known: dict[str, str | int] = {}
+    for name, kind in MISMATCH.items():
+        value = report.get(name)
+        if kind is str and isinstance(value, str):
+            known[name] = utf8(value[:_LONGEST_NAME])
+        elif kind is int and type(value) is int:
+            known[name] = value
+    return known
 
 
 def reported_facts(execution: Execution) -> RunFacts:
     """Read stdout lines that start with `triage: ` and continue as JSON: `{"stage":
-    "llir"}` when a stage starts, and numbers as `{"metrics": {"shared_bytes": 4096}}`.
-    Other lines are ignored, and values that are not finite numbers.
+    "llir"}` when a stage starts, numbers as `{"metrics": {"shared_bytes": 4096}}`, and
+    a wrong result as `mismatch_line` writes it. Other lines are ignored, and values
+    that are not finite numbers.
     """
     phase: str | None = None
+    mismatch: dict[str, str | int] = {}
     metrics: dict[str, Any] = {}
     for line in execution.stdout.text.splitlines():
         if not line.startswith(_MARK):
@@ -118,6 +152,8 @@ def reported_facts(execution: Execution) -> RunFacts:
             continue
         if isinstance(stage := report.get("stage"), str):
             phase = utf8(stage[:_LONGEST_NAME])
+        if isinstance(wrong := report.get("mismatch"), dict):
+            mismatch = _known_mismatch(wrong)
         if isinstance(numbers := report.get("metrics"), dict):
             values = islice(numbers.items(), max(0, _MOST_METRICS - len(metrics)))
             metrics |= {
@@ -130,4 +166,5 @@ def reported_facts(execution: Execution) -> RunFacts:
         phase,
         {name: value for name, value in metrics.items() if name not in ignored},
         ignored,
+        mismatch,
     )

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from triage.classify import FailingPass, RuleSet, diagnose, load_rules, packaged_rules
 from triage.classify.findings import in_class
+from triage.classify.rules import detail
+from triage.compilers.invocation import reported_facts
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import (
@@ -190,7 +192,11 @@ def judge_run(
     unusable = runner.unusable(execution.stderr.text)
     if unusable is not None:
         return unusable
-    first, *_ = diagnose(execution, _without_machine(rules)).failures
+    mismatch = reported_facts(execution).mismatch
+    if mismatch:
+        first = _wrong_result(mismatch, rules)
+    else:
+        first, *_ = diagnose(execution, _without_machine(rules)).failures
     if first.failure_class == "wrong-result":
         details = {**first.details, **numbers}
         headline = first.headline
@@ -228,6 +234,17 @@ def judge_run(
     return Failed(
         replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky
     )
+
+
+def _wrong_result(mismatch: Mapping[str, Detail], rules: RuleSet) -> Failure:
+    """Return the failure of a result that differs as a run reports it."""
+    rule = rules.by_name["wrong-result"]
+    details = {name: detail(value) for name, value in mismatch.items()}
+    known = [str(details[name]) for name in rule.identity if name in details]
+    signature = f"{rule.name}:{' '.join(known)}"
+    headline = " ".join(f"{name} {value}" for name, value in details.items())
+    failure = Failure(rule.name, rule.family, signature, headline, details=details)
+    return in_class(failure, rule, signature)
 
 
 def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:

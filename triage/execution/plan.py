@@ -11,7 +11,6 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import Compiler, mlir_tools
-from triage.compilers.values import file_value, identity_of, read_value
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.inputs import Inputs, NoTask, no_recipe, version_of
 from triage.execution.mlir_tools import WORKER
@@ -32,6 +31,7 @@ from triage.model.outcome import (
 )
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
+from triage.recipes.run_values import file_value, identity_of, read_value
 from triage.toolchains.registry import ToolchainRegistry
 
 _PROBLEM = "problem"  # the file that says why there are no results

@@ -11,15 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.values import (
-    TOLERANCES,
-    converted,
-    element_type,
-    file_value,
-    identity_of,
-    read_value,
-    tensor_proto,
-)
+from triage.compilers.invocation import mismatch_line
 from triage.execution.files import KeptFiles, digest_of
 from triage.execution.inputs import NoTask, no_recipe
 from triage.execution.judge import RUN_MS
@@ -30,6 +22,15 @@ from triage.model.execution import Captured, Execution, Limits
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
+from triage.recipes.run_values import (
+    TOLERANCES,
+    converted,
+    element_type,
+    file_value,
+    identity_of,
+    read_value,
+    tensor_proto,
+)
 
 if TYPE_CHECKING:
     from triage.compilers.base import Runner
@@ -146,9 +147,7 @@ class RunTask:
         )
 
     def _once(self, module: Path, stop: StopSignal) -> Execution:
-        """Run and compare. A difference that is seen here is written as the program
-        that runs it writes its own.
-        """
+        """Run and compare. A difference that is seen here is written to stdout."""
         is_close = self.spec.closeness is not None and bool(self.expected)
         if not is_close:
             execution = self.start(module, stop, self.expected)
@@ -157,20 +156,20 @@ class RunTask:
         saved, files = self.results(module, module.parent, stop)
         if is_close:
             execution = saved
+        line = ""
         if saved.ok:
-            message = self._first_wrong(files)[0]
-        else:
-            message = ""
+            mismatch = self._first_wrong(files)[0]
+            line = mismatch_line(**mismatch) if mismatch else ""
         if is_close and saved.ok and len(files) != len(self.expected):
-            message = f"{len(files)} results; expected {len(self.expected)}"
-        if message:
-            return replace(execution, exit_code=1, stdout=Captured(message))
+            line = f"{len(files)} results; expected {len(self.expected)}"
+        if line:
+            return replace(execution, exit_code=1, stdout=Captured(line))
         return execution
 
-    def _first_wrong(self, files: Sequence[Path]) -> tuple[str, dict[str, float]]:
-        """Return what a program prints about the first wrong result, and numbers on
-        it.
-        """
+    def _first_wrong(
+        self, files: Sequence[Path]
+    ) -> tuple[dict[str, str | int], dict[str, float]]:
+        """Return the first wrong result as in `MISMATCH`, and numbers on it."""
         for index, (file, expected) in enumerate(
             zip(files, self.expected, strict=False)
         ):
@@ -186,14 +185,16 @@ class RunTask:
                     for array in arrays
                     if array is not None
                 )
-                message = (
-                    f"[FAILED] result[{index}]: element at index {element} ({got}) "
-                    f"does not match the expected ({want})"
-                )
-                return message, {"output": float(index), **numbers}
+                mismatch: dict[str, str | int] = {
+                    "output": index,
+                    "element": element,
+                    "actual": got,
+                    "expected": want,
+                }
+                return mismatch, {"output": float(index), **numbers}
             if not numbers and self.spec.closeness:
-                return f"[FAILED] result[{index}]: {_unlike(actual, expected)}", {}
-        return "", {}
+                return {"output": index, **_other_shape(actual, expected)}, {}
+        return {}, {}
 
     def _milliseconds(self, execution: Execution) -> list[float]:
         if self.spec.measured:
@@ -262,12 +263,12 @@ def differences(
     }
 
 
-def _unlike(actual: str, expected: str) -> str:
+def _other_shape(actual: str, expected: str) -> dict[str, str | int]:
     got, want = read_value(actual), read_value(expected)
     if got is None or want is None:
         raise ValueError(f"{expected if want is None else actual} cannot be read")
-    sizes = ["x".join(map(str, array.shape)) for array in (got, want)]
-    return f"metadata is {sizes[0]}; expected that the view matches {sizes[1]}"
+    shape, expected_shape = ("x".join(map(str, array.shape)) for array in (got, want))
+    return {"kind": "metadata", "actual": shape, "expected": expected_shape}
 
 
 def plan_run(

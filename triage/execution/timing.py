@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import Invocation
-from triage.compilers.values import zero_of
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.inputs import NoTask
@@ -31,6 +30,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Limits
 from triage.model.outcome import NoAnswer, Passed
 from triage.processes.process import run
+from triage.recipes.run_values import zero_of
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 

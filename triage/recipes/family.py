@@ -6,18 +6,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from triage.model.case import InputKind, Target
 from triage.model.errors import BadInput
 from triage.recipes.values import did_you_mean, name_from, yaml_lines, yaml_text
 
-if TYPE_CHECKING:
-    from triage.recipes.recipe import RecipeFormat
+if TYPE_CHECKING:  # pydantic models are slow to import
+    from triage.recipes.mapping import MappingFormat
 
 SECTIONS = ("input", "args", "flags", "target", "env")
 """Where ${key} is replaced for every family; in flags only the text, not the bounds."""
@@ -56,9 +55,9 @@ class RecipeFamily:
     """A matrix key with two values, for a new recipe."""
     flag: str = "-O3"
     """An example, for a new recipe."""
-    keys: str = "triage.recipes.recipe:RecipeFormat"
-    """`module:Class` of the model, which is imported on first use because pydantic
-    models are slow to import.
+    keys: Callable[[], type[MappingFormat]] | None = None
+    """Import the RecipeFormat of its keys, on first use because pydantic models are
+    slow to import (default: the keys that all families have).
     """
 
     def kind_of(self, suffix: str) -> InputKind | None:
@@ -76,11 +75,6 @@ class RecipeFamily:
                 f"no release of {self.name} is known to compile for {chip}{nearest} A "
                 "recipe may name any chip"
             )
-
-    def model(self) -> type[RecipeFormat]:
-        """Import the model of a recipe's keys."""
-        model: type[RecipeFormat] = resolve_name(self.keys)
-        return model
 
 
 RecipeFamilies = Mapping[str, RecipeFamily]

@@ -36,6 +36,7 @@ from triage.recipes.recipe import (
     RecipeFormat,
     Setting,
     is_pattern,
+    keys_of,
     locate,
     matching,
 )
@@ -183,7 +184,7 @@ def _cases(
     setting = Setting(family, folder, () if "rules" in data else sorted(failure_names))
     cases = []
     for choice, filled in _choices(document, (*SECTIONS, *family.sections)):
-        recipe = checked(document, family.model(), filled, setting)
+        recipe = checked(document, keys_of(family), filled, setting)
         if recipe is None:
             continue
         inputs: list[tuple[Choice, Path]] = [({}, locate(source.parent, recipe.input))]

@@ -504,6 +504,15 @@ class RecipeFormat(MappingFormat):
         return case
 
 
+def keys_of(family: RecipeFamily) -> type[RecipeFormat]:
+    """Import the model of the keys of a family's recipes."""
+    if family.keys is None:
+        return RecipeFormat
+    keys = family.keys()
+    assert issubclass(keys, RecipeFormat)
+    return keys
+
+
 def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a recipe file: the keys of the family
     that `compiler` names.
@@ -511,7 +520,7 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     It describes shapes and words. Relations between keys, such as the order of since
     and until or an unused matrix key, are checked by the loader only.
     """
-    models = {name: family.model() for name, family in families.items()}
+    models = {name: keys_of(family) for name, family in families.items()}
     wanted = [(model, "validation") for model in models.values()]
     references, schema = models_json_schema(wanted, schema_generator=_RecipeSchema)  # type: ignore[arg-type]
     default = next(iter(families))

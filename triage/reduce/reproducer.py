@@ -15,12 +15,12 @@ from packaging.version import Version
 from triage.compilers.base import Environment, Packaging, kernel_of
 from triage.compilers.parts import MODULE_PLACE, PythonFunction, StandaloneCompile
 from triage.compilers.registry import family_of
-from triage.compilers.values import split_value
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
+from triage.recipes.run_values import split_value
 from triage.recipes.values import parse_version
 from triage.reduce.frontends.python import kernel_in, parameter_names, parse_program
 from triage.reduce.result import IssueDraft, Reduction

@@ -14,7 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from triage.compilers.values import (
+from triage.execution.inputs import NoTask
+from triage.execution.run_task import differences
+from triage.model.case import Reference, RunSpec
+from triage.model.outcome import Failed
+from triage.recipes.run_values import (
     array_type,
     element_of,
     file_value,
@@ -22,10 +26,6 @@ from triage.compilers.values import (
     value_bytes,
     value_text,
 )
-from triage.execution.inputs import NoTask
-from triage.execution.run_task import differences
-from triage.model.case import Reference, RunSpec
-from triage.model.outcome import Failed
 from triage.reduce.interestingness import InterestingnessTest, Oracle
 from triage.reduce.program import ReducedCase
 from triage.toolchains.home import disk_errors, write_whole

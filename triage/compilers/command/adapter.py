@@ -34,6 +34,7 @@ from triage.recipes.expectations import flag_applies
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
+    from triage.compilers.command.recipe import CommandFormat
     from triage.compilers.parts import RecipeFromInput
 
 _PACKAGES = "command:"
@@ -136,6 +137,12 @@ def _shell_word(word: str, source: str) -> str:
     )
 
 
+def _keys() -> type[CommandFormat]:
+    from triage.compilers.command.recipe import CommandFormat
+
+    return CommandFormat
+
+
 class Command(Compiler):
     """A family of one compiler: the releases of a package, or what folders hold."""
 
@@ -147,7 +154,7 @@ class Command(Compiler):
         "command",
         any_input=True,
         sections=("command",),
-        keys="triage.compilers.command.recipe:CommandFormat",
+        keys=_keys,
     )
     folders = "a folder, a virtual environment, or a program"
     script = CommandScript()

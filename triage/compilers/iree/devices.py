@@ -16,6 +16,7 @@ from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.mlir import Module
+    from triage.recipes.run_keys import RunnableFormat
 
 _PHASES = (
     *(
@@ -73,6 +74,14 @@ _CUDA_CHIPS = (
     "sm_120",
     "sm_121",
 )
+
+
+def _keys() -> type[RunnableFormat]:
+    from triage.recipes.run_keys import RunnableFormat
+
+    return RunnableFormat
+
+
 IREE = RecipeFamily(
     name="iree",
     nicknames=("iree-compile", "mlir"),
@@ -98,7 +107,7 @@ IREE = RecipeFamily(
     phases=_PHASES,
     sections=("run", "bench"),
     flag="--iree-opt-level=O3",
-    keys="triage.compilers.iree.recipe_format:IreeFormat",
+    keys=_keys,
     inputs={
         ".mlir": InputKind.MLIR,
         ".mlirbc": InputKind.BYTECODE,

@@ -10,9 +10,9 @@ from typing import Any
 
 from packaging.version import Version
 
-from triage.compilers.values import result_ending
 from triage.model.case import Case, RunSpec
 from triage.model.outcome import Cause, NoAnswer
+from triage.recipes.run_values import result_ending
 
 # The first is that of a wheel, the last the same folder as seen from the compiler next
 # to it.

@@ -11,7 +11,6 @@ from pathlib import Path
 from pydantic import Field, PositiveFloat
 
 from triage.compilers.iree.devices import IREE
-from triage.compilers.iree.recipe_format import read_flagfile
 from triage.compilers.iree.suite_files import Suite, SuiteFile
 from triage.compilers.iree.suite_models import (
     expected_at,
@@ -32,6 +31,7 @@ from triage.recipes.expectations import (
     edited_json_lists,
 )
 from triage.recipes.mapping import MappingFormat, Text, Texts
+from triage.recipes.run_keys import read_flagfile
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
 _COMPILE, _RUN = _EXPECTED = ("expected_compile_failures", "expected_run_failures")

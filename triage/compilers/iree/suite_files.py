@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from triage.compilers.iree.devices import IREE, target_of
-from triage.compilers.values import ValueText, split_value
 from triage.model.case import (
     Artifact,
     Case,
@@ -31,6 +30,7 @@ from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import read_document
 from triage.recipes.mapping import MappingFormat, content_of
+from triage.recipes.run_values import ValueText, split_value
 
 EMPTY = (
     'write a mapping such as {"config_name": …} or {"type": "compstat", "markers": '

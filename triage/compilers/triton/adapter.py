@@ -34,6 +34,7 @@ from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.parts import RecipeFromInput
+    from triage.compilers.triton.recipe_format import TritonFormat
 
 _WORKER = Path(__file__).parent / "worker"
 _FIRST = Version("2.1")
@@ -106,6 +107,12 @@ _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 _COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
 
 
+def _keys() -> type[TritonFormat]:
+    from triage.compilers.triton.recipe_format import TritonFormat
+
+    return TritonFormat
+
+
 class Triton(Compiler):
     """The Triton family."""
 
@@ -124,7 +131,7 @@ class Triton(Compiler):
         sections=("kernel", "signature", "constexprs", "hints", "options"),
         flags=False,
         axis=("num_warps", "4, 8"),
-        keys="triage.compilers.triton.recipe_format:TritonFormat",
+        keys=_keys,
     )
     noun = "kernel"
     title = "Triton"

@@ -29,6 +29,7 @@ from triage.recipes.family import RecipeFamily
 if TYPE_CHECKING:
     from triage.compilers.base import Ir, Runner
     from triage.compilers.parts import RecipeFromInput, RemedyHints
+    from triage.compilers.xla.recipe_format import XlaFormat
 
 DISABLE = "xla_disable_hlo_passes"
 WORKER = Path(__file__).with_name("worker.py")
@@ -42,6 +43,12 @@ _INPUTS = {
     ".py": InputKind.GENERATOR,
 }
 _HLO = dict.fromkeys((".hlo", ".txt"), InputKind.OTHER)
+
+
+def _keys() -> type[XlaFormat]:
+    from triage.compilers.xla.recipe_format import XlaFormat
+
+    return XlaFormat
 
 
 class Xla(Compiler):
@@ -59,7 +66,7 @@ class Xla(Compiler):
         inputs=_INPUTS | _HLO,
         sections=("run", "bench", "lower"),
         flag="--xla_backend_optimization_level=0",
-        keys="triage.compilers.xla.recipe_format:XlaFormat",
+        keys=_keys,
     )
     ir: Part[Ir] = Part("triage.compilers.xla.passes:XlaIr")
     run: Part[Runner] = Part("triage.compilers.xla.runner:XlaRunner")

@@ -10,13 +10,13 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from triage.compilers.iree.recipe_format import IreeFormat
 from triage.compilers.parts import RecipeFromInput
 from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 from triage.recipes.mapping import AtKey, MappingFormat, Text, Word
+from triage.recipes.run_keys import RunnableFormat
 
 _CPU = Target("cpu")
 _NAMES = ("xla", "cpu", "host", "llvm-cpu", "local")  # of the backend
@@ -78,7 +78,7 @@ class LowerFormat(MappingFormat):
     )
 
 
-class XlaFormat(IreeFormat):
+class XlaFormat(RunnableFormat):
     """A program for XLA."""
 
     lower: LowerFormat | None = Field(

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from triage.compilers.iree.runner import IreeRunner
-from triage.compilers.values import TOLERANCES, result_ending
 from triage.compilers.xla.adapter import ISOLATED
 from triage.model.case import Case, RunSpec
+from triage.recipes.run_values import TOLERANCES, result_ending
 
 _RESULT = re.compile(r"^result\[\d+\]: ((?:\d+x)*)([\w<>]+)=", re.MULTILINE)
 

@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping
 
 from triage.compilers.parts import ReproScript, StandaloneCall, StandaloneCompile
-from triage.compilers.values import split_value
 from triage.model.case import Case
 from triage.model.revision import Toolchain
+from triage.recipes.run_values import split_value
 
 _SCRIPT = "repro.py"
 _START = '''"""Compile {source} with jaxlib{run}."""

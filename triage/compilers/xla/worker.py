@@ -268,9 +268,9 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     for index, (text, result) in enumerate(
         zip(options.expected_output, results, strict=False)
     ):
-        problem = difference(result, value(text, str(result.dtype)), options.tolerances)
-        if problem:
-            say(f"[FAILED] result[{index}]: {problem}")
+        wrong = difference(result, value(text, str(result.dtype)), options.tolerances)
+        if wrong:
+            say("triage: " + json.dumps({"mismatch": {"output": index, **wrong}}))
             return 1
     return 0
 
@@ -328,13 +328,15 @@ def element_name(dtype: Any) -> str:
     )
 
 
-def difference(result: Any, expected: Any, tolerances: dict[str, float]) -> str:
+def difference(
+    result: Any, expected: Any, tolerances: dict[str, float]
+) -> dict[str, Any]:
     """Return where a result differs by more than its tolerance, if it does."""
     import numpy as np
 
     if result.shape != expected.shape:
         sizes = ["x".join(map(str, array.shape)) for array in (result, expected)]
-        return f"metadata is {sizes[0]}; expected that the view matches {sizes[1]}"
+        return {"kind": "metadata", "actual": sizes[0], "expected": sizes[1]}
     name = element_name(result.dtype)
     if name in tolerances:
         relative = tolerances.get("relative", 0.0)
@@ -350,9 +352,9 @@ def difference(result: Any, expected: Any, tolerances: dict[str, float]) -> str:
         )
     )
     if not wrong.size:
-        return ""
+        return {}
     got, want = (number_text(array.flat[wrong[0]]) for array in (result, expected))
-    return f"element at index {wrong[0]} ({got}) does not match the expected ({want})"
+    return {"element": int(wrong[0]), "actual": got, "expected": want}
 
 
 def number_text(number: Any) -> str:

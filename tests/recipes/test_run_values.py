@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from triage.compilers.values import identity_of, read_value, split_value, zero_of
 from triage.execution.run_task import differences
+from triage.recipes.run_values import identity_of, read_value, split_value, zero_of
 
 
 @pytest.mark.parametrize("text", ["", "4 5", "3x4y=1", "=@", "2x3x=4", "f33=1", "@"])

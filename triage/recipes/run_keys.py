@@ -1,5 +1,5 @@
-"""The recipe keys of IREE: how to run what was compiled, and what it must compute; and
-files that say the same.
+"""The recipe keys `run` and `bench`: how to run what was compiled, and what it must
+compute; and files that say the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pydantic import (
     model_validator,
 )
 
-from triage.compilers.values import TENSOR_PROTO, TOLERANCES, located, split_value
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
@@ -31,6 +30,7 @@ from triage.recipes.recipe import (
     is_pattern,
     locate,
 )
+from triage.recipes.run_values import TENSOR_PROTO, TOLERANCES, located, split_value
 
 
 def _value(text: str, info: ValidationInfo) -> str:
@@ -73,7 +73,7 @@ class ReferenceFormat(MappingFormat):
     flags: list[Flag] | None = Field(
         default=None,
         description="Its compiler flags instead of the recipe's.",
-        examples=[["--iree-opt-level=O0"]],
+        examples=[["-O0"]],
     )
 
     onnxruntime: bool = Field(
@@ -126,7 +126,7 @@ class _CallFormat(MappingFormat):
     )
     flags: list[_RunFlag] = Field(
         default=[],
-        description="Further options of `iree-run-module` or `iree-benchmark-module`.",
+        description="Further options of the program that runs or measures it.",
         examples=[["--parameters=model=weights.irpa"]],
     )
 
@@ -209,8 +209,8 @@ class BenchmarkFormat(_CallFormat):
         )
 
 
-class IreeFormat(RecipeFormat):
-    """A program for IREE."""
+class RunnableFormat(RecipeFormat):
+    """A program that is compiled, and then run or measured."""
 
     run: RunFormat | None = Field(
         default=None,
