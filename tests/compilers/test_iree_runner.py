@@ -4,9 +4,9 @@ prints.
 
 from __future__ import annotations
 
-from triage.compilers.iree.runner import IreeRunner
+from triage.compilers.iree.runner import IreeKernels
 
-RUNNER = IreeRunner()
+KERNELS = IreeKernels()
 
 
 def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() -> None:
@@ -18,8 +18,8 @@ def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() ->
             *map(kernel.format, "ab"),
         ]
     )
-    assert RUNNER.extracted(text) == [
+    assert KERNELS.extracted(text) == [
         ("k", "--benchmark_filter=^BM_k_elf_a/"),
         ("k-2", "--benchmark_filter=^BM_k_elf_b/"),
     ]
-    assert RUNNER.extracted("module {}") == []
+    assert KERNELS.extracted("module {}") == []

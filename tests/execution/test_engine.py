@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,8 +16,7 @@ from tests.execution.test_inputs import inputs_without_importer
 from tests.programs import write_program
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
-from triage.compilers.iree.passes import IreeIr
-from triage.compilers.iree.runner import IreeRunner
+from triage.compilers.parts import Measures, PassTrace, Runner
 from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
 from triage.execution.files import Scratch
@@ -48,15 +47,17 @@ NAMES_ITS_PASS = """case "$*" in *--report*)
 )
 
 
-class ScriptIr:
-    def naming_pass(self, invocation: Invocation) -> Invocation:
+class ScriptPasses(PassTrace):
+    def after_passes(
+        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
+    ) -> Invocation:
         return replace(invocation, printing=("--report",))
 
     def on_one_thread(self, invocation: Invocation) -> Invocation:
         return replace(invocation, printing=("--one-thread",))
 
 
-class ScriptRunner(IreeRunner):
+class ScriptRunner(Runner):
     """Runs the script `program` beside the compiler, whatever its format."""
 
     def program(self, root: Path, *, measured: bool) -> Path | None:
@@ -65,7 +66,7 @@ class ScriptRunner(IreeRunner):
 
 class ScriptFamily(Compiler):
     name = "script"
-    ir, run = cast(IreeIr, ScriptIr()), ScriptRunner()
+    passes, run, measures = ScriptPasses(), ScriptRunner(), Measures()
     folders = "any"
 
     def locate(self, root: Path) -> Path | None:
@@ -214,7 +215,7 @@ def test_folders_of_killed_processes_are_removed(tmp_path: Path) -> None:
 RUNS = """#!/bin/sh
 here=$(dirname "$0")
 [ -n "$MALLOC_PERTURB_" ] && mv "$here/other.npy" "$here/result.npy"
-echo "result[0]: x"
+echo "result[0]: 2xf32=1 1"
 for word; do case $word in --output=@*) cp "$here/result.npy" "${word#--output=@}";; esac; done
 """
 

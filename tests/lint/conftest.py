@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.base import mlir_tools
 from triage.compilers.iree.adapter import Iree
 from triage.compilers.iree.lint.program import LintProgram
 from triage.execution.mlir_tools import Reader
@@ -25,8 +24,7 @@ def read(tmp_path: Path) -> Read:
     root = Path(sys.prefix)
     program = Iree().locate(root)
     assert program
-    tools = mlir_tools(
-        Iree(),
+    tools = Iree().mlir_tools(
         Toolchain(
             "iree",
             Revision("installed"),

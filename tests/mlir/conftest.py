@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from triage.compilers.base import mlir_tools
 from triage.compilers.iree.adapter import Iree
 from triage.execution.mlir_tools import Reader
 from triage.toolchains.registry import ToolchainRegistry
@@ -24,8 +23,8 @@ def readers(shared_home: Path) -> Iterator[Readers]:
 
     def of(version: str) -> Reader:
         if version not in made:
-            tools = mlir_tools(
-                Iree(), registry.obtain(registry.resolve(version, "iree"))
+            tools = Iree().mlir_tools(
+                registry.obtain(registry.resolve(version, "iree"))
             )
             assert tools
             made[version] = Reader(tools, threading.Event())

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from triage.attribute.align import (
     AlignedPass,
@@ -26,6 +26,7 @@ from triage.attribute.result import (
     Excerpt,
 )
 from triage.compilers.invocation import Invocation
+from triage.compilers.parts import IrPrinter, PassTrace
 from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
 from triage.execution.task import ProbeJob
@@ -39,9 +40,6 @@ from triage.model.outcome import Failed, Failure, NoAnswer, Probe
 from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef
-
-if TYPE_CHECKING:
-    from triage.compilers.base import Ir
 
 T = TypeVar("T")
 _UNBOUNDED = (1 << 63) - 1  # the size of a buffer with an unbounded dimension
@@ -66,18 +64,18 @@ def attribute(
     functions are followed (default: the one that the failure names).
 
     Raises:
-        BadInput: The family's IR cannot be printed.
+        BadInput: The family's passes cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
     family = engine.compilers[case.compiler]
-    ir = family.ir
-    if ir is None:
+    printer = family.passes
+    if printer is None:
         advice = (
             "`triage bisect` finds the release or commit, and `triage suspects` ranks "
             "the commits in between"
         )
         raise BadInput(
-            f"{family.title or family.name} does not print its IR after each pass, so "
+            f"{family.title or family.name} does not print its passes, so "
             f"none can be named; {advice}"
         )
     jobs = [ProbeJob(case, good), ProbeJob(case, bad)]
@@ -92,7 +90,7 @@ def attribute(
         return inconclusive
     toolchains = (engine.registry.obtain(good), engine.registry.obtain(bad))
     for toolchain in toolchains:
-        if not ir.is_printed_by(toolchain):
+        if not printer.is_printed_by(toolchain):
             reason = (
                 f"{toolchain.revision.name} has no options that print the IR after "
                 "each pass"
@@ -106,7 +104,7 @@ def attribute(
         engine,
         task,
         replace(case, limits=limits),
-        ir,
+        printer,
         pair,
         toolchains,
         repository,
@@ -154,7 +152,7 @@ class _Comparison:
     engine: Engine
     task: ProgressTask
     case: Case
-    ir: Ir
+    printer: PassTrace
     probes: tuple[Probe, Probe]
     toolchains: tuple[Toolchain, Toolchain]
     repository: Repository | None
@@ -166,15 +164,19 @@ class _Comparison:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, *, excerpts: bool) -> Attribution:
-        traces, found = self._followed(self.ir.words)
+        traces, found = self._followed(self.printer.words)
         compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
-        if found.persistent is None and compiles:
+        if not self.prints_ir:
+            self.notes.append(
+                "the compiler prints no IR, so only names of passes were compared"
+            )
+        elif found.persistent is None and compiles:
             self.notes.append(
                 "no difference of operations or types persists, so attributes and "
                 "sizes were compared as well"
             )
             traces, found = self._followed(
-                replace(self.ir.words, detailed=True, bookkeeping=None)
+                replace(self.printer.words, detailed=True, bookkeeping=None)
             )
         if found.persistent:
             status = ComparisonResult.DIVERGES
@@ -223,6 +225,10 @@ class _Comparison:
         )
 
     @property
+    def prints_ir(self) -> bool:
+        return isinstance(self.printer, IrPrinter)
+
+    @property
     def failure(self) -> Failure | None:
         outcome = self.probes[1].outcome
         if isinstance(outcome, Failed):
@@ -247,7 +253,7 @@ class _Comparison:
             (early[0], early[1]),
             text,
             self.kernel,
-            words is self.ir.words,
+            words is self.printer.words,
         )
         return traces, follow(traces)
 
@@ -284,9 +290,8 @@ class _Comparison:
         self, toolchain: Toolchain, words: Vocabulary
     ) -> tuple[Trace, Execution]:
         trace = Trace()
-        execution = self._compile(
-            toolchain, self.ir.after_passes, DumpReader(words, trace.take).feed
-        )
+        reader = DumpReader(words, trace.take, names_only=not self.prints_ir)
+        execution = self._compile(toolchain, self.printer.after_passes, reader.feed)
         if execution.ending in (
             Ending.TIMED_OUT,
             Ending.OVER_MEMORY,
@@ -340,7 +345,7 @@ class _Comparison:
             argument = text.after.argument
             self._compile(
                 toolchain,
-                lambda plain: self.ir.after_passes(plain, argument, generic=False),
+                lambda plain: self.printer.after_passes(plain, argument, generic=False),
                 text.feed,
             )
             return tuple(text.text)
@@ -355,7 +360,7 @@ class _Comparison:
             name,
             self.repository,
             self.toolchains[1].revision.commit,
-            self.ir.words.sources,
+            self.printer.words.sources,
         )
 
 

@@ -158,7 +158,7 @@ def bench(
     selection = select_one_family(chosen.load(), toolchain or ["installed"], "bench")
     with open_runner(app, selection.cases, 1) as engine:
         family = engine.compilers[selection.cases[0].compiler]
-        if family.run is None:
+        if family.measures is None:
             advice = (
                 "`triage run` reports its sizes, and `triage bisect --metric` finds "
                 "where one of them changed"

@@ -156,11 +156,7 @@ def info(
     family, text = _split(rev)
     with open_runner(context) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
-        ir = engine.compilers[family].ir
-        if ir:
-            dialects = sorted(ir.dialects(toolchain))
-        else:
-            dialects = []
+        dialects = sorted(engine.compilers[family].dialects(toolchain))
     known = toolchain.capabilities
     revision = toolchain.revision
     summary = _summary(toolchain)

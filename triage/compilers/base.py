@@ -8,34 +8,29 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Generic, TypeVar
 
 from triage.compilers.invocation import Invocation, MlirTools
-from triage.compilers.parts import IssueForm, ReproScript
+from triage.compilers.parts import (
+    IssueForm,
+    Kernels,
+    Linter,
+    Measures,
+    PassTrace,
+    RecipeFromInput,
+    RemedyHints,
+    ReproScript,
+    Resources,
+    Runner,
+    Suites,
+    packaged_yaml,
+)
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.recipes.family import RecipeFamily
 from triage.recipes.values import parse_version
 
-# a compile needs none of these. A second implementation of a part makes its type a
-# union.
-if TYPE_CHECKING:
-    from triage.compilers.iree.lint import IreeLinter
-    from triage.compilers.iree.passes import IreeIr
-    from triage.compilers.iree.runner import IreeRunner
-    from triage.compilers.iree.suite import IreeSuites
-    from triage.compilers.parts import RecipeFromInput, RemedyHints
-
-    Ir = IreeIr
-    Runner = IreeRunner
-    Linter = IreeLinter
-    Suites = IreeSuites
-
-P = TypeVar("P")
 VERSION = "{version}"
 
 
@@ -125,30 +120,6 @@ def kernel_of(case: Case) -> KernelSpec | None:
     return None
 
 
-def mlir_tools(family: Compiler, toolchain: Toolchain) -> MlirTools | None:
-    """Return the toolchain's MLIR tools, if the family and the installation have
-    any.
-    """
-    if family.ir:
-        return family.ir.tools(toolchain)
-    return None
-
-
-class Part(Generic[P]):
-    """An optional part of a family, `module:Class`, imported when it is first asked
-    for.
-    """
-
-    def __init__(self, place: str = "") -> None:
-        self._place = place
-        self._part: P | None = None
-
-    def __get__(self, family: Compiler, owner: type[Compiler]) -> P | None:
-        if self._part is None and self._place:
-            self._part = resolve_name(self._place)()
-        return self._part
-
-
 class Compiler(ABC):
     """One compiler family. A minimal family sets `name` and `folders` and implements
     the abstract methods.
@@ -171,34 +142,75 @@ class Compiler(ABC):
     this program's own Python).
     """
 
-    ir: Part[Ir] = Part()
-    """Prints IR: `attribute`, resource metrics, the names of passes that fail,
-    reduction and rewrites of MLIR.
-    """
-    run: Part[Runner] = Part()
-    """Runs compiled programs: the stages `run`, `compare` and `benchmark`."""
-    lint: Part[Linter] = Part()
-    """Checks programs before they are compiled: `lint`."""
-    remedies: Part[RemedyHints] = Part()
-    """Options and rewrites that `remedy` tries beyond those of the failure rules."""
-    recipe_from_input: Part[RecipeFromInput] = Part()
-    """Makes recipes from programs, command lines and issues: `recipe new`."""
-    suites: Part[Suites] = Part()
-    """Reads the compiler's own test suites: `--suite-config`, `expect update`."""
     script = ReproScript()
     """Repeats a compile without this program: `reduce`."""
+
+    # The optional parts. A family imports the module of a part where it makes the part,
+    # because a compile needs few of them.
+
+    @property
+    def passes(self) -> PassTrace | None:
+        """Names passes or prints IR: `attribute` and the names of passes that fail."""
+        return None
+
+    @property
+    def run(self) -> Runner | None:
+        """Runs compiled programs: the stages `run` and `compare`."""
+        return None
+
+    @property
+    def measures(self) -> Measures | None:
+        """Measures compiled programs: the stage `benchmark`, and `bench`."""
+        return None
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """Counts kernels and measures each alone: `bench --dispatch`."""
+        return None
+
+    @property
+    def resources(self) -> Resources | None:
+        """Reads resource metrics from the IR."""
+        return None
+
+    @property
+    def lint(self) -> Linter | None:
+        """Checks programs before they are compiled: `lint`."""
+        return None
+
+    @property
+    def remedies(self) -> RemedyHints | None:
+        """What `remedy` tries beyond the failure rules."""
+        return None
+
+    @property
+    def recipe_from_input(self) -> RecipeFromInput | None:
+        """Makes recipes from programs, command lines and issues: `recipe new`."""
+        return None
+
+    @property
+    def suites(self) -> Suites | None:
+        """Reads the compiler's own test suites: `--suite-config`, `expect update`."""
+        return None
+
+    def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
+        """Return the toolchain's MLIR tools, which reduce and rewrite MLIR, if the
+        family and the installation have any.
+        """
+        return None
+
+    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
+        """Return the MLIR dialects that it registers; empty if it lists none. Raises
+        EnvironmentFailure if it does not run.
+        """
+        return frozenset()
 
     @cached_property
     def issue_form(self) -> IssueForm:
         """The project's form for bug reports: `issue_form.yaml` in the family's
         folder.
         """
-        import yaml
-
-        file = files(type(self).__module__.rpartition(".")[0]) / "issue_form.yaml"
-        if file.is_file():
-            return IssueForm(**yaml.safe_load(file.read_text("utf-8")))
-        return IssueForm()
+        return IssueForm(**(packaged_yaml(type(self), "issue_form.yaml") or {}))
 
     @property
     def recipe(self) -> RecipeFamily:

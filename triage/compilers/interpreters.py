@@ -89,3 +89,9 @@ def uv_program() -> str:
     from uv import find_uv_bin
 
     return find_uv_bin()
+
+
+def is_script(path: Path) -> bool:
+    """Return whether a file names the program that runs it in its first line."""
+    with path.open("rb") as source:
+        return source.read(2) == b"#!"

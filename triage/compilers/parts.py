@@ -1,27 +1,252 @@
-"""What the optional parts of a family take and return: reproducers, recipes from other
-texts, lint findings, remedies.
+"""The optional parts of a family, each a narrow class whose defaults suit most
+compilers, and what they take and return.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from triage.model.case import Case
+from triage.compilers.invocation import Invocation
+from triage.model.case import Case, RunSpec
 from triage.model.execution import Execution
+from triage.model.outcome import NoAnswer
 from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart
+from triage.recipes.run_values import result_ending
 
 if TYPE_CHECKING:  # it parses MLIR
-    from triage.mlir import SourcePosition
+    from triage.mlir import Module, SourcePosition
+    from triage.mlir.fingerprint import Vocabulary
+    from triage.recipes.expectations import ObservedCase, UpdatedFile
 
+_RESULT = re.compile(r"^result\[\d+\]: ((?:\d+x)*)([\w<>]+)=", re.MULTILINE)
+_PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
+# of each measurement; short functions are called again and again for as long
+_SECONDS = 0.1
 MODULE_PLACE = "{module}"  # stands for the compiled file in a command
 RULES_FILE = "failure.rules"  # a suffix that no recipe has
+
+
+def packaged_yaml(family: type[object], name: str) -> Any:
+    """Read a YAML file in the folder of a family, of which `family` is a class.
+    Returns None if there is none.
+    """
+    import yaml
+
+    file = files(family.__module__.rpartition(".")[0]) / name
+    if file.is_file():
+        return yaml.safe_load(file.read_text("utf-8"))
+    return None
+
+
+class Runner(ABC):
+    """Runs what was compiled, on this machine."""
+
+    distribution = ""
+    """The package of the runtime, which is released next to the compiler; empty if it
+    is the compiler's own.
+    """
+    unoptimised: tuple[str, ...] = ()
+    """Flags of the compiler that switch its optimisations off."""
+
+    @abstractmethod
+    def program(self, root: Path, *, measured: bool) -> Path | None:
+        """Return the program of an installation that runs a compiled file once, or
+        measures it.
+        """
+
+    def device(self, case: Case, run: RunSpec) -> str | None:
+        """Return the kind of device that a run needs in addition to a processor, such
+        as `hip`.
+        """
+        return None
+
+    def options(self, case: Case, run: RunSpec) -> list[str]:
+        """Return the options that decide what a run does, without its values."""
+        return list(run.flags)
+
+    def argv(
+        self,
+        program: Path,
+        module: Path,
+        options: Sequence[str],
+        *,
+        libraries: Sequence[Path] = (),
+        inputs: Sequence[str] = (),
+        expected: Sequence[str] = (),
+        results: Sequence[Path] = (),
+    ) -> list[str]:
+        """Return the command that runs a compiled file. A result that differs from the
+        expected one ends it with another status than 0, and with `mismatch_line`.
+
+        Args:
+            program: The runtime's program.
+            module: The compiled file.
+            options: See `options`.
+            libraries: Further compiled files to load.
+            inputs: The arguments.
+            expected: The results to compare with.
+            results: Files to write the results to, see `result_files`.
+        """
+        return [
+            str(program),
+            *(f"--module={path}" for path in (module, *libraries)),
+            *options,
+            *(f"--input={text}" for text in inputs),
+            *(f"--expected_output={text}" for text in expected),
+            *(f"--output=@{file}" for file in results),
+        ]
+
+    def overlooks_nan(self, version: str | None) -> bool:
+        """Return whether the program of this release treats NaN as equal to any
+        number.
+        """
+        return False
+
+    def unusable(self, stderr: str) -> NoAnswer | None:
+        """Return why the program could not run anything: a missing device, or an option
+        that this version does not know.
+        """
+        return None
+
+    def result_files(self, stdout: str, folder: Path) -> list[Path]:
+        """Return a file in a folder for each result that a run printed as `result[0]:
+        2x3xf32=...`, named as `run_values.file_value` expects.
+        """
+        types = (
+            f"{sizes}{element}" if element.startswith(("bf16", "f8")) else None
+            for sizes, element in _RESULT.findall(stdout)
+        )
+        return [
+            folder / f"{index}{result_ending(kind)}" for index, kind in enumerate(types)
+        ]
+
+
+class Measures:
+    """Measures compiled functions. This one suits a program that prints the report of
+    Google's benchmark library.
+    """
+
+    printing: tuple[str, ...] = ("--benchmark_format=json",)
+    """Options of the program that print what `seconds` reads."""
+
+    def argv(
+        self, runner: Runner, program: Path, module: Path, case: Case, run: RunSpec
+    ) -> list[str]:
+        """Return the command that measures a function of a compiled file."""
+        options = runner.options(case, run)
+        argv = runner.argv(program, module, options, inputs=run.inputs)
+        return [*argv, *self.printing, f"--benchmark_min_time={_SECONDS}s"]
+
+    def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
+        """Return wall time (or CPU time) of each repetition, parsed from the output of
+        a program that measures.
+        """
+        clock = "cpu_time" if cpu else "real_time"
+        try:
+            report = json.loads(output[output.find("{") :])
+            runs = [
+                run for run in report["benchmarks"] if run["run_type"] == "iteration"
+            ]
+            return [run[clock] / _PER_SECOND[run["time_unit"]] for run in runs]
+        # not its usual report
+        except (ValueError, RecursionError, LookupError, TypeError, OverflowError):
+            return []
+
+
+class Kernels(ABC):
+    """Counts the kernels of a program, and measures each alone."""
+
+    @abstractmethod
+    def counting(self, file: Path) -> list[str]:
+        """Return options of the compiler that write to a file how many kernels the
+        program starts.
+        """
+
+    @abstractmethod
+    def dispatches(self, text: str) -> int | None:
+        """Return the number of kernels in that file."""
+
+    @abstractmethod
+    def extracting(self, folder: Path) -> list[str]:
+        """Return options of the compiler that write programs to a folder which start
+        one kernel each.
+        """
+
+    @abstractmethod
+    def extracted(self, text: str) -> list[tuple[str, str]]:
+        """Return the kernels of such a program, each with the option that measures it
+        alone.
+        """
+
+
+class PassTrace(ABC):
+    """Names the passes of a compile, as the headers of MLIR's dumps do: `// -----// IR
+    Dump After NAME (ARGUMENT) //----- //`, with `Failed` behind the name of one that
+    failed.
+    """
+
+    @abstractmethod
+    def after_passes(
+        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
+    ) -> Invocation:
+        """Return the same compile, printing a header after each pass that changed the
+        program, or after the one pass `only`.
+        """
+
+    def is_printed_by(self, toolchain: Toolchain) -> bool:
+        """Return whether this compiler can print that."""
+        return True
+
+    def naming_pass(self, invocation: Invocation) -> Invocation:
+        """Return the same compile, printing which pass failed."""
+        return self.after_passes(invocation)
+
+    def on_one_thread(self, invocation: Invocation) -> Invocation:
+        """Return the same compile on one thread."""
+        return invocation
+
+    @property
+    def words(self) -> Vocabulary:
+        """The names of operations, types and passes."""
+        from triage.mlir.fingerprint import Vocabulary
+
+        return Vocabulary(frozenset())
+
+
+class IrPrinter(PassTrace):
+    """Prints the IR below each header, in MLIR's generic form if `generic`."""
+
+    @property
+    @abstractmethod
+    def words(self) -> Vocabulary:
+        """The names of its operations, types and passes."""
+
+
+class Resources(ABC):
+    """Reads which resources a program uses from its IR."""
+
+    @abstractmethod
+    def phase(self, toolchain: Toolchain, last: str | None) -> str | None:
+        """Return the phase up to `last` whose output shows them best, if any."""
+
+    @abstractmethod
+    def up_to(self, invocation: Invocation, phase: str) -> Invocation:
+        """Return the same compile, stopped after a phase, with generic output."""
+
+    @abstractmethod
+    def metrics(self, printed: Path, backend: str) -> Mapping[str, float]:
+        """Return the resources from the IR after that phase, as in `RunFacts`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +337,21 @@ class ReproScript:
     """The compiled file of a reproducer that is run."""
 
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
-        """`compiler`, and the recipe keys that only this family has."""
-        return {"compiler": case.compiler}
+        """`compiler`, `run`, and the recipe keys that only this family has."""
+        run = case.run
+        if run is None:
+            return {"compiler": case.compiler}
+        keys = {
+            "inputs": run.inputs,
+            "expected": run.expected,
+            "function": run.function,
+            "device": run.device,
+            "flags": run.flags,
+            "tolerance": dict(run.tolerances),
+            "limits": {"timeout": run.limits.timeout_text},
+        }
+        known = {name: value for name, value in keys.items() if value}
+        return {"compiler": case.compiler, "run": known}
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         """Return what users call the compiler."""
@@ -417,15 +655,98 @@ class RewriteNames:
     transfers: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
 class RemedyHints:
-    """What one compiler family knows about remedies."""
+    """What a family knows about remedies."""
 
-    options: OptionCatalog
-    names: RewriteNames
-    devices_named: Callable[[Path], frozenset[str]]
-    """Return the devices that a program refers to."""
-    declaring: Callable[[Case, Collection[str]], tuple[str, ...] | None]
-    """Return the options that declare these devices, unless all are declared or no
-    option can.
-    """
+    names = RewriteNames("", frozenset())
+
+    @cached_property
+    def options(self) -> OptionCatalog:
+        """The compiler's own options that are tried: `options.yaml` in the family's
+        folder.
+        """
+        from pydantic import TypeAdapter
+
+        words = packaged_yaml(type(self), "options.yaml")
+        return TypeAdapter(OptionCatalog).validate_python(words)
+
+    def devices_named(self, program: Path) -> frozenset[str]:
+        """Return the devices that a program refers to."""
+        return frozenset()
+
+    def declaring(self, case: Case, devices: Collection[str]) -> tuple[str, ...] | None:
+        """Return the options that declare these devices, unless all are declared or no
+        option can.
+        """
+        return None
+
+
+class Linter(ABC):
+    """Checks programs before they are compiled."""
+
+    rules: Sequence[LintRule]
+    """All rules, in documentation order."""
+
+    @abstractmethod
+    def check(
+        self,
+        module: Module,
+        options: Sequence[str],
+        backend: str | None,
+        chip: str | None,
+    ) -> ProgramFindings:
+        """Apply all rules to a module that is compiled with these options."""
+
+    def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
+        """Return the backend and the chip that a command line compiles for, each if it
+        names exactly one.
+        """
+        return None, None
+
+    def graph(self, module: Module, options: Sequence[str]) -> str:
+        """Return a module's devices and transfers as a Mermaid flowchart."""
+        return ""
+
+    def solver(self, toolchain: Toolchain, module: Module) -> SolverLimit | None:
+        """Return how the affinity solver is limited and measured on this version, if
+        the compiler has one.
+        """
+        return None
+
+
+class Suites(ABC):
+    """Reads the compiler's own test suites."""
+
+    @abstractmethod
+    def cases(
+        self, folder: Path, configs: Sequence[Path], downloads: Path
+    ) -> tuple[Case, ...]:
+        """Return the cases of a suite: for each config the tests that it does not skip,
+        in the order of their names.
+
+        Args:
+            folder: The tests are below it, and names of modules are relative to it.
+            configs: Files with flags and known failures, tests of whole models, or
+                folders of such tests.
+            downloads: Where files from URLs are kept.
+
+        Raises:
+            BadFiles: With the mistakes of all configs and tests.
+            BadInput: The folder has no test.
+        """
+
+    @abstractmethod
+    def updated_config(
+        self,
+        folders: Sequence[Path],
+        path: Path,
+        observed: Sequence[ObservedCase],
+        *,
+        prune: bool,
+    ) -> UpdatedFile:
+        """Return a config with the known failures that were seen. Raises BadFiles if it
+        cannot be read or edited.
+
+        Only cases of this config are in `observed`. `prune` removes listed tests that
+        exist in none of the folders.
+        """

@@ -7,18 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING
 
 from triage.classify import load_rules, packaged_rules
 from triage.compilers.base import Compiler
-from triage.compilers.parts import RecipeFromInput
+from triage.compilers.parts import RecipeFromInput, Suites
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeFamilies
 from triage.recipes.loader import load_recipes
-
-if TYPE_CHECKING:
-    from triage.compilers.base import Suites
 
 # Imported on first use. The first is the family of recipes and revisions that name
 # none.

@@ -190,12 +190,12 @@ class Engine:
         memory, as the IR of one more compile shows them. Empty when the family's IR
         does not show them or that compile fails.
         """
-        task, ir = self.planner.plan(case, toolchain), self.compilers[case.compiler].ir
-        if ir:
-            phase = ir.metrics_phase(toolchain, case.phase)
-        else:
-            phase = None
-        if isinstance(task, Probe) or ir is None or phase is None:
+        resources = self.compilers[case.compiler].resources
+        if resources is None:
+            return {}
+        task = self.planner.plan(case, toolchain)
+        phase = resources.phase(toolchain, case.phase)
+        if isinstance(task, Probe) or phase is None:
             return {}
         task = replace(task, variant=_RESOURCES)
         known = self.cache.find(task.key)
@@ -203,9 +203,9 @@ class Engine:
             return known.metrics
         numbers: dict[str, float] = {}
         execution = self.maker.compile(
-            replace(task, invocation=ir.up_to(task.invocation, phase)),
+            replace(task, invocation=resources.up_to(task.invocation, phase)),
             on_output=lambda printed: numbers.update(
-                ir.resource_metrics(printed, case.target.backend)
+                resources.metrics(printed, case.target.backend)
             ),
         )
         if numbers:

@@ -37,7 +37,7 @@ from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import expectation_for
 
 if TYPE_CHECKING:
-    from triage.compilers.base import Runner
+    from triage.compilers.parts import Runner
 
 Match = Callable[[Failure], bool]
 _SUGGESTION = re.compile(r"[Dd]id you mean '?(-{1,2}[^\s'?]+)")

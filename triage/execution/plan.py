@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
-from triage.compilers.base import Compiler, mlir_tools
+from triage.compilers.base import Compiler
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.inputs import Inputs, NoTask, no_recipe, version_of
 from triage.execution.mlir_tools import WORKER
@@ -93,7 +93,7 @@ class Planner:
         tools = None
         generator: tuple[str, ...] = (sys.executable,)
         if toolchain is not None and case.input.kind is InputKind.ONNX:
-            tools = mlir_tools(self.compilers[toolchain.family], toolchain)
+            tools = self.compilers[toolchain.family].mlir_tools(toolchain)
         elif case.input.kind is InputKind.GENERATOR and (
             words := self.compilers[case.compiler].generator
         ):
@@ -134,13 +134,10 @@ class Planner:
             spec = replace(
                 spec, expected=self.reference_results(case, toolchain, spec.reference)
             )
-        runner = self.compilers[case.compiler].run
-        if runner is None:
-            problem = f"{case.compiler} has nothing that runs compiled programs here"
-            raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
+        compiler = self.compilers[case.compiler]
         values = self.registry.home / "values"
         return plan_run(
-            case, spec, toolchain, runner, self.registry.runtime, values, libraries
+            case, spec, toolchain, compiler, self.registry.runtime, values, libraries
         )
 
     def _library(self, case: Case, library: Library, toolchain: Toolchain) -> Path:

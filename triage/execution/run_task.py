@@ -33,7 +33,8 @@ from triage.recipes.run_values import (
 )
 
 if TYPE_CHECKING:
-    from triage.compilers.base import Runner
+    from triage.compilers.base import Compiler
+    from triage.compilers.parts import Measures, Runner
 
 
 def agreeing_runs(
@@ -68,6 +69,7 @@ class RunTask:
     case: Case
     spec: RunSpec
     runner: Runner
+    measures: Measures | None
     program: Path
     options: tuple[str, ...]
     """Without values."""
@@ -136,8 +138,9 @@ class RunTask:
             inputs=self.inputs,
             expected=expected,
             results=results,
-            measured=self.spec.measured,
         )
+        if self.spec.measured and self.measures:
+            argv += self.measures.printing
         return run(
             argv,
             self.spec.limits,
@@ -197,8 +200,9 @@ class RunTask:
         return {}, {}
 
     def _milliseconds(self, execution: Execution) -> list[float]:
-        if self.spec.measured:
-            return [1000 * time for time in self.runner.seconds(execution.stdout.text)]
+        if self.spec.measured and self.measures:
+            times = self.measures.seconds(execution.stdout.text)
+            return [1000 * time for time in times]
         return []
 
     def _is_slow(self, execution: Execution) -> bool:
@@ -275,17 +279,23 @@ def plan_run(
     case: Case,
     spec: RunSpec,
     toolchain: Toolchain,
-    runner: Runner,
+    compiler: Compiler,
     runtime: Callable[[Toolchain, str], Path],
     values: Path,
     libraries: Sequence[Path] = (),
 ) -> RunTask:
-    """Return a run of a case on a toolchain. Raises NoTask if there is none.
+    """Return a run of a case on a toolchain. Raises NoTask if there is none, or nothing
+    that runs or measures it.
 
     `runtime` returns the folder of a package that belongs to a toolchain; `values` is
     the folder for values in another form;
     `libraries` are compiled files, named for their content.
     """
+    runner, measures = compiler.run, compiler.measures
+    if runner is None or (spec.measured and measures is None):
+        does = "measures" if runner else "runs"
+        problem = f"{case.compiler} has nothing that {does} compiled programs here"
+        raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
     try:
         root = runtime(toolchain, runner.distribution)
     except EnvironmentFailure as error:
@@ -333,6 +343,7 @@ def plan_run(
         case,
         spec,
         runner,
+        measures,
         program,
         options,
         tuple(libraries),

@@ -157,16 +157,16 @@ class Task:
 
     def with_pass_reporting(self) -> Task:
         """Return the same task, printing which pass failed."""
-        ir = self.compiler.ir
-        if ir:
-            return replace(self, invocation=ir.naming_pass(self.invocation))
+        passes = self.compiler.passes
+        if passes:
+            return replace(self, invocation=passes.naming_pass(self.invocation))
         return self
 
     def on_one_thread(self) -> Task:
         """Return the same task, compiling on one thread."""
-        ir = self.compiler.ir
-        if ir:
-            return replace(self, invocation=ir.on_one_thread(self.invocation))
+        passes = self.compiler.passes
+        if passes:
+            return replace(self, invocation=passes.on_one_thread(self.invocation))
         return self
 
     def record(
@@ -441,11 +441,8 @@ class Maker:
         """
         with self.scratch.folder() as folder:
             output, counted = folder / "out", folder / "statistics.json"
-            if task.counts_dispatches:
-                runner = task.compiler.run
-            else:
-                runner = None
-            argv = [*task.argv(output), *(runner.counting(counted) if runner else ())]
+            kernels = task.compiler.kernels if task.counts_dispatches else None
+            argv = [*task.argv(output), *(kernels.counting(counted) if kernels else ())]
             execution = run(
                 argv,
                 task.case.limits,
@@ -459,8 +456,8 @@ class Maker:
                 size = output.stat().st_size
             else:
                 size = None
-            if runner and counted.is_file():
-                count = runner.dispatches(counted.read_text("utf-8", "replace"))
+            if kernels and counted.is_file():
+                count = kernels.dispatches(counted.read_text("utf-8", "replace"))
             else:
                 count = None
             if on_output and size is not None:

@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
@@ -35,7 +34,7 @@ from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
 if TYPE_CHECKING:
-    from triage.compilers.base import Runner
+    from triage.compilers.parts import Measures, Runner
 
 T = TypeVar("T")
 
@@ -61,6 +60,7 @@ class Program:
     """A compiled program that can be measured."""
 
     runner: Runner
+    measures: Measures
     tool: Path
     module: Path
     case: Case
@@ -76,7 +76,7 @@ class Program:
         Times of a device with one thread are CPU times: other work on the core does not
         count.
         """
-        argv = self.runner.benchmark_argv(self.tool, self.module, self.case, spec)
+        argv = self.measures.argv(self.runner, self.tool, self.module, self.case, spec)
         alone = _ONE_THREAD in argv
         with temporary_folder() as folder:
             printed = Path(folder) / "printed"
@@ -94,7 +94,7 @@ class Program:
             else:
                 output = ""
         if execution.ok:
-            times = self.runner.seconds(output, cpu=alone)
+            times = self.measures.seconds(output, cpu=alone)
             if times:
                 return Sample(times[0], execution.peak_rss_mb)
         # some versions print errors on standard output
@@ -133,6 +133,9 @@ def dispatch_programs(
 
     Each program has the size and the number of dispatches of the whole.
     """
+    kernels = engine.compilers[case.compiler].kernels
+    if kernels is None:
+        return f"{case.compiler} has no kernels that are measured alone"
     sources = target.with_suffix(".dispatches")
     whole = compile_program(engine, case, ref, target, sources)
     if isinstance(whole, str):
@@ -146,9 +149,7 @@ def dispatch_programs(
         )
         if isinstance(program, Program):
             program = replace(program, bytes=whole.bytes, dispatches=whole.dispatches)
-        for name, option in whole.runner.extracted(
-            source.read_text("utf-8", "replace")
-        ):
+        for name, option in kernels.extracted(source.read_text("utf-8", "replace")):
             measured.append(
                 (
                     RunSpec(
@@ -171,9 +172,10 @@ def compile_program(
     folder for a program of each kernel.
     """
     plain = replace(original, phase=None, run=None, thresholds=())
-    device = engine.compilers[original.compiler].run
-    if device is None:
-        return f"{original.compiler} has nothing that runs compiled programs here"
+    family = engine.compilers[original.compiler]
+    device, measures = family.run, family.measures
+    if device is None or measures is None:
+        return f"{original.compiler} has nothing that measures compiled programs here"
     try:
         toolchain = engine.registry.obtain(ref)
         root = engine.registry.runtime(toolchain, device.distribution)
@@ -185,8 +187,8 @@ def compile_program(
     if tool is None:
         return no_program(toolchain, device.distribution)
     counted = replace(plain, thresholds=((DISPATCHES, math.inf),))
-    if sources:
-        extracting = device.extracting(sources)
+    if sources and family.kernels:
+        extracting = family.kernels.extracting(sources)
     else:
         extracting = []
     # the second for a compiler that cannot count
@@ -201,6 +203,7 @@ def compile_program(
             count = compiled.metrics.get(DISPATCHES)
             return Program(
                 device,
+                measures,
                 tool,
                 target,
                 original,
@@ -250,7 +253,7 @@ def functions_of(
         except (NoTask, ValueError) as error:
             return str(error)
     toolchain = engine.registry.obtain(ref)
-    tools = mlir_tools(engine.compilers[case.compiler], toolchain)
+    tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     prepared = engine.planner.input_of(case, toolchain)
     if tools is None or device is None or not isinstance(prepared, Prepared):
         return "its input cannot be read"

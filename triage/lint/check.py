@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from triage.compilers.base import mlir_tools
 from triage.compilers.parts import (
     LintFinding,
     LintRule,
@@ -38,7 +37,7 @@ from triage.recipes.expectations import flag_applies
 from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:
-    from triage.compilers.base import Linter
+    from triage.compilers.parts import Linter
 
 _SEVERITIES = list(Severity)
 _IGNORE = re.compile(rb"(^\s*)?//\s*triage:\s*ignore(?:\[([\w\s,-]*)\])?\s*$")
@@ -192,7 +191,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
     toolchain = engine.registry.obtain(
         engine.registry.resolve(rev or "installed", case.compiler)
     )
-    tools = mlir_tools(engine.compilers[case.compiler], toolchain)
+    tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     if tools is None:
         raise BadInput(
             f"{case.name}: {toolchain.revision.name} has no tools that read MLIR"
@@ -227,10 +226,11 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         if ignored.get(line, set()).isdisjoint((finding.rule, _ALL))
     ]
     extra = ProgramFindings()
-    if rev and target.backend and all(device.declared for device in found.devices):
-        solver, case = linter.solver(toolchain, module), replace(case, target=target)
+    solver = linter.solver(toolchain, module) if rev else None
+    if solver and target.backend and all(device.declared for device in found.devices):
+        case = replace(case, target=target)
         extra = measure_solver(engine, solver, case, toolchain, prepared.path, name)
-    elif rev:
+    elif solver:
         if target.backend:
             reason = "declare all devices first"
         else:

@@ -313,14 +313,20 @@ def _shortened(line: bytes) -> bytes:
 
 class DumpReader:
     """Reads the IR that a compiler prints after each pass and reports each complete
-    dump.
+    dump. With `names_only` there is no IR below the headers, and each header is a dump.
 
     A line without a line break at the end of the stream is ignored: the compiler ended
     while it wrote the line.
     """
 
-    def __init__(self, words: Vocabulary, on_dump: Callable[[IrDump], None]) -> None:
-        self._on_dump = on_dump
+    def __init__(
+        self,
+        words: Vocabulary,
+        on_dump: Callable[[IrDump], None],
+        *,
+        names_only: bool = False,
+    ) -> None:
+        self._on_dump, self._names_only = on_dump, names_only
         self._reader = IrReader(words, self._module)
         self._after: PassName | None = None
         self._failed = False
@@ -335,6 +341,8 @@ class DumpReader:
             self._index += 1
             self._turns[self._after.key] += 1
             self._reader.reset()
+            if self._names_only:
+                self._module(PrintedModule(Fingerprint()))
         elif self._after is not None:
             self._reader.line(text)
 

@@ -258,7 +258,7 @@ class Explainer:
     ) -> Iterator[Explanation]:
         registry, family = self.engine.registry, self.case.compiler
         is_regression = known.bisection is not None and known.bisection.brought_failure
-        if known.pair and self.engine.compilers[family].ir is not None:
+        if known.pair and self.engine.compilers[family].passes is not None:
             good, bad = (
                 registry.resolve(revision.name, family) for revision in known.pair
             )

@@ -103,7 +103,7 @@ def diverging_pass(
     """Find the pass after which the IR of two toolchains diverges. Raises NoResult if
     there is no answer.
     """
-    if engine.compilers[case.compiler].ir is None:
+    if engine.compilers[case.compiler].passes is None:
         raise NoResult(f"the IR of {case.compiler} cannot be printed", "skipped")
     if failure.stage is not Stage.COMPILE:
         raise NoResult(f"it fails in the stage {failure.stage.value}", "skipped")

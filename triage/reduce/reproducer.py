@@ -113,7 +113,7 @@ def reproducer_of(
         run = _with_portable_values(probe.case.run, values)
         small = replace(small, run=run)
         command = task.run_command(run, MODULE_PLACE)
-        if bad.is_release and probe.version:
+        if bad.is_release and probe.version and programs.distribution:
             runtime = f"{programs.distribution}=={probe.version}"
 
     ordered = in_order(reduction.probes)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from triage.compilers.base import mlir_tools
 from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared, Scratch
@@ -98,7 +97,7 @@ def _reader_of(
     engine: Engine, case: Case, toolchain: Toolchain, path: Path, stack: ExitStack
 ) -> Reader | None:
     """Return the tools of a toolchain, if they read the file."""
-    tools = mlir_tools(engine.compilers[case.compiler], toolchain)
+    tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     if tools:
         reader = Reader(tools, engine.stop)
     else:

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from hashlib import sha256
 
-from triage.compilers.base import mlir_tools
 from triage.compilers.parts import RewriteNames
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
@@ -113,7 +112,7 @@ def rewritten_inputs(
         or case.input.kind is InputKind.OTHER
     ):
         return {}
-    tools = mlir_tools(engine.compilers[case.compiler], toolchain)
+    tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     if tools is None:
         return {}
     size, hints = prepared.path.stat().st_size, family_of(case).remedies

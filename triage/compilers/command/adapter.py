@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from triage.compilers.base import (
     Description,
     Environment,
     Packaging,
-    Part,
     pep440,
 )
 from triage.compilers.invocation import Invocation, answer_of, fill_placeholders
@@ -34,8 +34,7 @@ from triage.recipes.expectations import flag_applies
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.command.recipe import CommandFormat
-    from triage.compilers.parts import RecipeFromInput
+    from triage.compilers.command.recipe import CommandFormat, LlvmToolRecipes
 
 _PACKAGES = "command:"
 _CODE = re.compile(r".*\.(?:so(?:\.\d+)*|dylib|py|jar|bc)")
@@ -146,9 +145,6 @@ def _keys() -> type[CommandFormat]:
 class Command(Compiler):
     """A family of one compiler: the releases of a package, or what folders hold."""
 
-    recipe_from_input: Part[RecipeFromInput] = Part(
-        "triage.compilers.command.recipe:LlvmToolRecipes"
-    )
     # The input may well be Python or ONNX, so every file is passed on unchanged.
     recipe = RecipeFamily(
         "command",
@@ -175,6 +171,12 @@ class Command(Compiler):
             self.distribution = ""
         self.packaging: Packaging = Environment(packages[1:])
         self._version = version
+
+    @cached_property
+    def recipe_from_input(self) -> LlvmToolRecipes:
+        from triage.compilers.command.recipe import LlvmToolRecipes
+
+        return LlvmToolRecipes()
 
     def named(self, name: str, spec: CaseSpec | None = None) -> Compiler | None:
         if isinstance(spec, CommandSpec):

@@ -5,18 +5,17 @@ version.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler, Description, ModelImporter, Part, pep440
-from triage.compilers.invocation import Invocation, answer_of, flag_name
+from triage.compilers.base import Compiler, Description, ModelImporter, pep440
+from triage.compilers.interpreters import is_script
+from triage.compilers.invocation import Invocation, MlirTools, answer_of, flag_name
 from triage.compilers.iree.devices import IREE, target_flags
-from triage.compilers.iree.runner import is_script
-from triage.compilers.parts import ReproScript
+from triage.compilers.parts import Measures, ReproScript
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
@@ -25,8 +24,12 @@ from triage.processes.crash_stack import PRINT_ADDRESSES
 from triage.recipes.expectations import flag_applies
 
 if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
-    from triage.compilers.base import Ir, Linter, Runner, Suites
-    from triage.compilers.parts import RecipeFromInput, RemedyHints
+    from triage.compilers.iree.command_line import IreeRecipes
+    from triage.compilers.iree.lint import IreeLinter
+    from triage.compilers.iree.passes import IreeIr, IreeResources
+    from triage.compilers.iree.remedies import IreeRemedies
+    from triage.compilers.iree.runner import IreeKernels, IreeRunner
+    from triage.compilers.iree.suite import IreeSuites
 
 # Without it an error is followed by the whole operation: hundreds of MB for a large
 # model, and nothing that identifies it.
@@ -65,23 +68,6 @@ class IreeScript(ReproScript):
 
     module = "module.vmfb"
 
-    def recipe_keys(self, case: Case) -> Mapping[str, object]:
-        run = case.run
-        if run is None:
-            return super().recipe_keys(case)
-        keys: dict[str, object] = {"inputs": run.inputs, "expected": run.expected}
-        keys |= {
-            "function": run.function,
-            "device": run.device,
-            "flags": run.flags,
-            "tolerance": dict(run.tolerances),
-        }
-        keys["limits"] = {"timeout": run.limits.timeout_text}
-        return {
-            **super().recipe_keys(case),
-            "run": {name: value for name, value in keys.items() if value},
-        }
-
 
 class Iree(Compiler):
     """The IREE family."""
@@ -98,19 +84,81 @@ class Iree(Compiler):
             "iree/compiler/extras/onnx_importer.py",
         ),
     )
-    ir: Part[Ir] = Part("triage.compilers.iree.passes:IreeIr")
-    run: Part[Runner] = Part("triage.compilers.iree.runner:IreeRunner")
-    lint: Part[Linter] = Part("triage.compilers.iree.lint:IreeLinter")
-    remedies: Part[RemedyHints] = Part("triage.compilers.iree.remedies:remedy_hints")
-    recipe_from_input: Part[RecipeFromInput] = Part(
-        "triage.compilers.iree.command_line:IreeRecipes"
-    )
-    suites: Part[Suites] = Part("triage.compilers.iree.suite:IreeSuites")
     script = IreeScript()
+    measures = Measures()
     folders = (
         "an unpacked wheel, a virtual environment, a build tree (tools/) or an "
         "install (bin/) holds `iree-compile`"
     )
+
+    @cached_property
+    def passes(self) -> IreeIr:
+        from triage.compilers.iree.passes import IreeIr
+
+        return IreeIr()
+
+    @cached_property
+    def resources(self) -> IreeResources:
+        from triage.compilers.iree.passes import IreeResources
+
+        return IreeResources()
+
+    @cached_property
+    def run(self) -> IreeRunner:
+        from triage.compilers.iree.runner import IreeRunner
+
+        return IreeRunner()
+
+    @cached_property
+    def kernels(self) -> IreeKernels:
+        from triage.compilers.iree.runner import IreeKernels
+
+        return IreeKernels()
+
+    @cached_property
+    def lint(self) -> IreeLinter:
+        from triage.compilers.iree.lint import IreeLinter
+
+        return IreeLinter()
+
+    @cached_property
+    def remedies(self) -> IreeRemedies:
+        from triage.compilers.iree.remedies import IreeRemedies
+
+        return IreeRemedies()
+
+    @cached_property
+    def recipe_from_input(self) -> IreeRecipes:
+        from triage.compilers.iree.command_line import IreeRecipes
+
+        return IreeRecipes()
+
+    @cached_property
+    def suites(self) -> IreeSuites:
+        from triage.compilers.iree.suite import IreeSuites
+
+        return IreeSuites()
+
+    def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
+        """Return those next to the compiler; a build tree may hold the compiler
+        alone.
+        """
+        optimizer = toolchain.program.with_name("iree-opt")
+        if not optimizer.is_file():
+            return None
+        if optimizer.parent.name == "_mlir_libs":  # of a wheel
+            root = optimizer.parents[3]
+        else:
+            root = optimizer.parents[1] / "compiler" / "bindings" / "python"
+        return MlirTools(optimizer, root, "iree.compiler")
+
+    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
+        tools = self.mlir_tools(toolchain)
+        if tools is None:
+            return frozenset()
+        answer = answer_of([str(tools.optimizer), "--show-dialects"])
+        listed = answer.stdout.text.partition(":")[2].split(",")
+        return frozenset(name.strip() for name in listed if name.strip())
 
     def locate(self, root: Path) -> Path | None:
         if root.is_file():

@@ -15,8 +15,9 @@ from pathlib import Path
 import yaml
 from pydantic import TypeAdapter
 
-from triage.compilers.invocation import Invocation, MlirTools, answer_of, flag_name
+from triage.compilers.invocation import Invocation, flag_name
 from triage.compilers.iree.devices import is_gpu
+from triage.compilers.parts import IrPrinter, Resources
 from triage.mlir.fingerprint import Vocabulary
 from triage.model.revision import Toolchain
 
@@ -31,80 +32,30 @@ _GENERIC = "--mlir-print-op-generic"
 _ONE_THREAD = "--mlir-disable-threading"
 
 
-class IreeIr:
-    """How the compiler prints its IR, and the MLIR tools next to it."""
-
-    def tools(self, toolchain: Toolchain) -> MlirTools | None:
-        """Return the toolchain's MLIR tools, if the installation has them: a build tree
-        may hold the compiler alone.
-        """
-        optimizer = toolchain.program.with_name("iree-opt")
-        is_wheel = optimizer.parent.name == "_mlir_libs"
-        if is_wheel:
-            root = optimizer.parents[3]
-        else:
-            root = optimizer.parents[1] / "compiler" / "bindings" / "python"
-        if optimizer.is_file():
-            return MlirTools(optimizer, root, "iree.compiler")
-        return None
-
-    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
-        """Return the MLIR dialects that it registers; empty if it lists none. Raises
-        EnvironmentFailure if it does not run.
-        """
-        tools = self.tools(toolchain)
-        if tools:
-            listed = answer_of(
-                [str(tools.optimizer), "--show-dialects"]
-            ).stdout.text.partition(":")[2]
-        else:
-            listed = ""
-        return frozenset(name.strip() for name in listed.split(",") if name.strip())
+class IreeIr(IrPrinter):
+    """How the compiler prints its IR."""
 
     def naming_pass(self, invocation: Invocation) -> Invocation:
-        """Return the same compile, printing which pass failed."""
         return _printing(
             invocation, ("--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED)
         )
 
     def on_one_thread(self, invocation: Invocation) -> Invocation:
-        """Return the same compile on one thread."""
         return _printing(invocation, (_ONE_THREAD,))
 
     @property
     def words(self) -> Vocabulary:
-        """The names of its operations, types and passes."""
         return _vocabulary()
 
     def is_printed_by(self, toolchain: Toolchain) -> bool:
-        """Return whether this compiler has the options that print IR."""
         return {
             "mlir-print-ir-after-all",
             "mlir-print-ir-after-change",
         } <= toolchain.capabilities.flags
 
-    def up_to(self, invocation: Invocation, phase: str) -> Invocation:
-        """Return the same compile, stopped after a phase, with generic output."""
-        options = (
-            *(
-                text
-                for text in invocation.options
-                if not text.startswith("--compile-to")
-            ),
-            f"--compile-to={phase}",
-        )
-        return replace(
-            invocation,
-            options=options,
-            printing=(*invocation.printing, *_PLAIN, _GENERIC),
-        )
-
     def after_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
-        """Return the same compile, printing the IR after each pass that changed it, or
-        after the one pass `only`.
-        """
         if only:
             chosen = f"--mlir-print-ir-after={only}"
         else:
@@ -120,10 +71,26 @@ class IreeIr:
         )
         return replace(invocation, printing=(*invocation.printing, *printing))
 
-    def metrics_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
-        """Return the phase up to `last` whose output shows best which resources a
-        program uses, if there is one.
-        """
+
+class IreeResources(Resources):
+    """Kernels and their shared memory."""
+
+    def up_to(self, invocation: Invocation, phase: str) -> Invocation:
+        options = (
+            *(
+                text
+                for text in invocation.options
+                if not text.startswith("--compile-to")
+            ),
+            f"--compile-to={phase}",
+        )
+        return replace(
+            invocation,
+            options=options,
+            printing=(*invocation.printing, *_PLAIN, _GENERIC),
+        )
+
+    def phase(self, toolchain: Toolchain, last: str | None) -> str | None:
         known = toolchain.capabilities.phases
         if last in known:
             reached = known[: known.index(last) + 1]
@@ -134,13 +101,10 @@ class IreeIr:
             None,
         )
 
-    def resource_metrics(self, printed: Path, backend: str) -> Mapping[str, float]:
-        """Return the resources that a program uses, from its IR after that phase:
-        metrics as in `RunFacts`.
-        """
+    def metrics(self, printed: Path, backend: str) -> Mapping[str, float]:
         with printed.open(encoding="utf-8", errors="replace") as lines:
             return resource_metrics(
-                lines, self.words.counts["dispatches"], gpu=is_gpu(backend)
+                lines, _vocabulary().counts["dispatches"], gpu=is_gpu(backend)
             )
 
 

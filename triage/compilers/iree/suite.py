@@ -20,6 +20,7 @@ from triage.compilers.iree.suite_models import (
     onnx_cases,
     torch_test,
 )
+from triage.compilers.parts import Suites
 from triage.model.case import Case, Flag, Input, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
@@ -53,25 +54,12 @@ class SuiteConfig(MappingFormat):
     tolerance_factor: PositiveFloat = Field(default=1.1, examples=[1.1])
 
 
-class IreeSuites:
+class IreeSuites(Suites):
     """IREE's test suites."""
 
     def cases(
         self, folder: Path, configs: Sequence[Path], downloads: Path
     ) -> tuple[Case, ...]:
-        """Return the cases of a suite: for each config the tests that it does not skip,
-        in the order of their names.
-
-        Args:
-            folder: The tests are below it, and names of modules are relative to it.
-            configs: Files with flags and known failures, tests of whole models, or
-                folders of such tests.
-            downloads: Where files from URLs are kept.
-
-        Raises:
-            BadFiles: With the mistakes of all configs and tests.
-            BadInput: The folder has no test.
-        """
         suite = Suite(folder, downloads)
         cases: list[Case] = []
         for path in configs:
@@ -96,12 +84,6 @@ class IreeSuites:
         *,
         prune: bool,
     ) -> UpdatedFile:
-        """Return a config with the known failures that were seen. Raises BadFiles if it
-        cannot be read or edited.
-
-        Only cases of this config are in `observed`. `prune` removes listed tests that
-        exist in none of the folders.
-        """
         file = SuiteFile(Suite(path.parent, path.parent), path)
         if is_onnx_models(file.data) or is_model_test(file.data):
             raise BadInput(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from triage.compilers.base import (
     Compiler,
     Description,
     Packaging,
-    Part,
     Wheel,
     kernel_of,
     pep440,
@@ -33,7 +33,7 @@ from triage.processes.crash_stack import stack_printer
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.parts import RecipeFromInput
+    from triage.compilers.triton.kernel_recipe import TritonRecipes
     from triage.compilers.triton.recipe_format import TritonFormat
 
 _WORKER = Path(__file__).parent / "worker"
@@ -135,14 +135,17 @@ class Triton(Compiler):
     )
     noun = "kernel"
     title = "Triton"
-    recipe_from_input: Part[RecipeFromInput] = Part(
-        "triage.compilers.triton.kernel_recipe:TritonRecipes"
-    )
     script = TritonScript()
     folders = (
         "an unpacked wheel, a virtual environment or a tree built in place holds "
         "`triton/_C/libtriton.so`"
     )
+
+    @cached_property
+    def recipe_from_input(self) -> TritonRecipes:
+        from triage.compilers.triton.kernel_recipe import TritonRecipes
+
+        return TritonRecipes()
 
     def unsupported(self, version: str) -> str | None:
         if Version(version) < _FIRST:

@@ -5,6 +5,8 @@ worker in that environment compiles.
 from __future__ import annotations
 
 import json
+from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +16,10 @@ from triage.compilers.base import (
     Description,
     Environment,
     Packaging,
-    Part,
     pep440,
 )
-from triage.compilers.invocation import Invocation, answer_of
+from triage.compilers.invocation import Invocation, MlirTools, answer_of
+from triage.compilers.parts import Measures
 from triage.compilers.xla.standalone import XlaScript
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
@@ -27,9 +29,9 @@ from triage.recipes.expectations import flag_applies
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
-    from triage.compilers.base import Ir, Runner
-    from triage.compilers.parts import RecipeFromInput, RemedyHints
-    from triage.compilers.xla.recipe_format import XlaFormat
+    from triage.compilers.xla.passes import XlaIr, XlaRemedies
+    from triage.compilers.xla.recipe_format import XlaFormat, XlaRecipes
+    from triage.compilers.xla.runner import XlaRunner
 
 DISABLE = "xla_disable_hlo_passes"
 WORKER = Path(__file__).with_name("worker.py")
@@ -68,15 +70,49 @@ class Xla(Compiler):
         flag="--xla_backend_optimization_level=0",
         keys=_keys,
     )
-    ir: Part[Ir] = Part("triage.compilers.xla.passes:XlaIr")
-    run: Part[Runner] = Part("triage.compilers.xla.runner:XlaRunner")
-    remedies: Part[RemedyHints] = Part("triage.compilers.xla.passes:remedy_hints")
-    recipe_from_input: Part[RecipeFromInput] = Part(
-        "triage.compilers.xla.recipe_format:XlaRecipes"
-    )
     script = XlaScript()
+    measures = Measures()
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I", str(_LOWERING))
+
+    @cached_property
+    def passes(self) -> XlaIr:
+        from triage.compilers.xla.passes import XlaIr
+
+        return XlaIr()
+
+    @cached_property
+    def run(self) -> XlaRunner:
+        from triage.compilers.xla.runner import XlaRunner
+
+        return XlaRunner()
+
+    @cached_property
+    def remedies(self) -> XlaRemedies:
+        from triage.compilers.xla.passes import XlaRemedies
+
+        return XlaRemedies()
+
+    @cached_property
+    def recipe_from_input(self) -> XlaRecipes:
+        from triage.compilers.xla.recipe_format import XlaRecipes
+
+        return XlaRecipes()
+
+    def mlir_tools(self, toolchain: Toolchain) -> MlirTools | None:
+        """Return the tools of IREE, which are installed with this program and read
+        StableHLO.
+        """
+        package = find_spec("iree.compiler")
+        if package is None or package.origin is None:
+            return None
+        optimizer = Path(package.origin).parent / "_mlir_libs" / "iree-opt"
+        if optimizer.is_file():
+            return MlirTools(optimizer, optimizer.parents[3], "iree.compiler")
+        return None
+
+    def dialects(self, toolchain: Toolchain) -> frozenset[str]:
+        return frozenset({"stablehlo", "chlo", "func"})
 
     def locate(self, root: Path) -> Path | None:
         """The interpreter of a virtual environment that has a jaxlib."""

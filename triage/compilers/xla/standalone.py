@@ -45,20 +45,6 @@ _COMPARE = """for result, expected in zip(results, [{expected}]):
 class XlaScript(ReproScript):
     """Repeats a compile, and the run of what it compiles."""
 
-    def recipe_keys(self, case: Case) -> Mapping[str, object]:
-        run = case.run
-        if run is None:
-            return super().recipe_keys(case)
-        keys = {
-            "inputs": run.inputs,
-            "expected": run.expected,
-            "tolerance": dict(run.tolerances),
-        }
-        return {
-            **super().recipe_keys(case),
-            "run": {name: value for name, value in keys.items() if value},
-        }
-
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         return "jaxlib"
 

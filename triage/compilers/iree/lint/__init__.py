@@ -8,7 +8,13 @@ from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.lint import rules
 from triage.compilers.iree.lint.mermaid import mermaid
 from triage.compilers.iree.lint.program import LintProgram
-from triage.compilers.parts import LintRule, ProgramFindings, Severity, SolverLimit
+from triage.compilers.parts import (
+    Linter,
+    LintRule,
+    ProgramFindings,
+    Severity,
+    SolverLimit,
+)
 from triage.mlir import Module
 from triage.model.revision import Toolchain
 
@@ -31,7 +37,7 @@ _COMPILE_FAILURE = LintRule(
 )
 
 
-class IreeLinter:
+class IreeLinter(Linter):
     """Checks programs before they are compiled."""
 
     rules: Sequence[LintRule] = (
@@ -40,8 +46,6 @@ class IreeLinter:
         _COMPILE_FAILURE,
         *list(rules.CHECKS)[8:],
     )
-    """All rules, in documentation order."""
-    target_of = staticmethod(target_of)
 
     def check(
         self,
@@ -50,18 +54,18 @@ class IreeLinter:
         backend: str | None,
         chip: str | None,
     ) -> ProgramFindings:
-        """Apply all rules to a module that is compiled with these options."""
         program = LintProgram(module, options, backend, chip)
         return ProgramFindings(
             rules.findings(program), rules.devices_of(program), rules.flags_for(program)
         )
 
+    def target_of(self, options: Sequence[str]) -> tuple[str | None, str | None]:
+        return target_of(options)
+
     def graph(self, module: Module, options: Sequence[str]) -> str:
-        """Return a module's devices and transfers as a Mermaid flowchart."""
         return mermaid(LintProgram(module, options))
 
     def solver(self, toolchain: Toolchain, module: Module) -> SolverLimit:
-        """Return how the affinity solver is limited and measured on this version."""
         return SolverLimit(
             _SOLVER,
             _COMPILE_FAILURE,
