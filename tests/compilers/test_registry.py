@@ -6,7 +6,11 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import triage
+from triage.compilers.family_ref import FamilyRef, split_revision
+from triage.compilers.registry import DEFAULT_FAMILY, Families
 
 PACKAGE = Path(triage.__file__).parent
 
@@ -36,3 +40,39 @@ def test_no_other_package_names_a_family() -> None:
             node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)
         ]
         assert not [text for text in texts + names if WORDS.search(text)], path
+
+
+@pytest.mark.parametrize(
+    ("text", "ref", "title"),
+    [
+        ("iree", FamilyRef("iree"), "iree"),
+        (
+            "command:cython numpy<2",
+            FamilyRef("command", ("cython", "numpy<2")),
+            "cython numpy<2",
+        ),
+        ("command@opt", FamilyRef("command", recipe="opt"), "command@opt"),
+        ("", FamilyRef(""), ""),
+    ],
+)
+def test_a_family_is_named_in_one_way(text: str, ref: FamilyRef, title: str) -> None:
+    assert FamilyRef.of(text) == ref
+    assert (str(ref), ref.title) == (text, title)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("3.2.0", ("iree", "3.2.0")),
+        ("triton:3.2.0", ("triton", "3.2.0")),
+        ("command:cython:3.0.2", ("command:cython", "3.0.2")),
+        ("path:/tmp/build", ("iree", "path:/tmp/build")),
+        ("triton:path:/tmp/a", ("triton", "path:/tmp/a")),
+    ],
+)
+def test_a_revision_may_name_its_family(text: str, parts: tuple[str, str]) -> None:
+    assert split_revision(text, Families(), DEFAULT_FAMILY) == parts
+
+
+def test_families_that_only_a_case_describes_are_not_listed() -> None:
+    assert list(Families()) == ["iree", "triton", "xla"]

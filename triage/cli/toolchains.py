@@ -16,6 +16,7 @@ from triage.cli.context import open_runner
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, argument, flag, option
 from triage.cli.screen import AppContext, print_stderr
+from triage.compilers.family_ref import split_revision
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.files import KEPT, KeptEntry, kept_entries, prune_kept
 from triage.execution.machine import Grade, checkup
@@ -302,17 +303,7 @@ def doctor(output: FormatOption = "text") -> Exit:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """Return the compiler family of a REV such as `triton:3.2.0` or
-    `command:cython:3.0.2`, and the REV in that family.
-    """
-    colons = [
-        place
-        for place, character in enumerate(text)
-        if character == ":" and text[:place] in Families()
-    ]
-    if colons:
-        return (text[: colons[-1]], text[colons[-1] + 1 :])
-    return (DEFAULT_FAMILY, text)
+    return split_revision(text, Families(), DEFAULT_FAMILY)
 
 
 def _name(folder: Path, home: Path) -> str:

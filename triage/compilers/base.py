@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from triage.compilers.family_ref import FamilyRef
 from triage.compilers.invocation import Invocation, MlirTools
 from triage.compilers.parts import (
     IssueForm,
@@ -219,11 +220,11 @@ class Compiler(ABC):
         """
         return RecipeFamily(self.name, any_input=True)
 
-    def named(self, name: str, spec: CaseSpec | None = None) -> Compiler | None:
+    def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
         """Return the family of this name: itself, or one that the name or a case
         describes, such as `command:cython`.
         """
-        if name == self.name:
+        if str(ref) == self.name:
             return self
         return None
 

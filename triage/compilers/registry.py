@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -10,6 +9,7 @@ from pkgutil import resolve_name
 
 from triage.classify import load_rules, packaged_rules
 from triage.compilers.base import Compiler
+from triage.compilers.family_ref import FamilyRef
 from triage.compilers.parts import RecipeFromInput, Suites
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -25,8 +25,6 @@ _CLASSES = {
     "command": "triage.compilers.command.adapter:Command",
 }
 DEFAULT_FAMILY = next(iter(_CLASSES))
-# not a compiler itself: `command:PACKAGE`, or what a recipe describes
-_DESCRIBED_BY_CASES = {"command"}
 
 
 @cache
@@ -51,15 +49,17 @@ class Families(Mapping[str, Compiler]):
         }
 
     def __getitem__(self, name: str) -> Compiler:
-        family, kind = self._described.get(name), name.partition(":")[0]
-        if family is None and kind in _CLASSES and name not in _DESCRIBED_BY_CASES:
-            family = family_named(kind).named(name)
+        family, ref = self._described.get(name), FamilyRef.of(name)
+        if family is None and ref.kind in _CLASSES:
+            family = family_named(ref.kind).named(ref)
         if family is None:
             raise KeyError(name)
         return family
 
     def __iter__(self) -> Iterator[str]:
-        yield from (name for name in _CLASSES if name not in _DESCRIBED_BY_CASES)
+        for name in _CLASSES:
+            if family_named(name).named(FamilyRef(name)):
+                yield name
         yield from self._described
 
     def __len__(self) -> int:
@@ -68,13 +68,14 @@ class Families(Mapping[str, Compiler]):
 
 def family_of(case: Case) -> Compiler:
     """Return the family of a case. Raises BadInput if there is none of that name."""
-    kind = re.split("[:@]", case.compiler)[0]
-    if kind not in _CLASSES:
+    ref = FamilyRef.of(case.compiler)
+    if ref.kind not in _CLASSES:
         raise BadInput(
             f"{case.source}: unknown compiler {case.compiler!r}; known: "
             f"{', '.join(_CLASSES)}"
         )
-    return family_named(kind).named(case.compiler, case.spec) or family_named(kind)
+    family = family_named(ref.kind)
+    return family.named(ref, case.spec) or family
 
 
 def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from triage.compilers.family_ref import FamilyRef
 from triage.compilers.registry import Families
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
@@ -276,7 +277,7 @@ def _together(recipe: str, names: Sequence[str]) -> str:
 def compiler_title(compiler: str | None) -> str:
     """Return how people write the name of a compiler family."""
     family = Families().get(compiler or "")
-    return (family.title if family else "") or (compiler or "").rpartition(":")[2]
+    return (family.title if family else "") or FamilyRef.of(compiler or "").title
 
 
 def compare_url(compiler: str | None, before: Revision, after: Revision) -> str | None:

@@ -20,6 +20,7 @@ from triage.compilers.base import (
     Packaging,
     pep440,
 )
+from triage.compilers.family_ref import FamilyRef
 from triage.compilers.invocation import Invocation, answer_of, fill_placeholders
 from triage.compilers.parts import (
     RULES_FILE,
@@ -36,7 +37,6 @@ from triage.recipes.family import RecipeFamily
 if TYPE_CHECKING:
     from triage.compilers.command.recipe import CommandFormat, LlvmToolRecipes
 
-_PACKAGES = "command:"
 _CODE = re.compile(r".*\.(?:so(?:\.\d+)*|dylib|py|jar|bc)")
 _NOT_OURS = {"__pycache__", "CMakeFiles", ".git", ".cache"}
 
@@ -178,12 +178,11 @@ class Command(Compiler):
 
         return LlvmToolRecipes()
 
-    def named(self, name: str, spec: CaseSpec | None = None) -> Compiler | None:
+    def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
         if isinstance(spec, CommandSpec):
-            return Command(name, spec.packages, spec.version)
-        packages = name.removeprefix(_PACKAGES).split()
-        if name.startswith(_PACKAGES) and packages:
-            return Command(name, tuple(packages))
+            return Command(str(ref), spec.packages, spec.version)
+        if ref.packages:
+            return Command(str(ref), ref.packages)
         return None
 
     def locate(self, root: Path) -> Path | None:

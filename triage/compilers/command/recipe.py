@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec, is_mlir
+from triage.compilers.family_ref import FamilyRef
 from triage.compilers.parts import PastedText, RecipeFromInput, ShellCommand
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, read_llvm
@@ -159,13 +160,13 @@ class CommandFormat(RecipeFormat):
         strict = self.parse_errors == "fail" or (
             self.parse_errors is None and not is_mlir(self.input)
         )
+        packages = tuple(self.package)
+        recipe = None if packages else self.name
         return replace(
             case,
-            compiler=f"{case.compiler}:{' '.join(self.package)}"
-            if self.package
-            else f"{case.compiler}@{self.name}",
+            compiler=str(FamilyRef(case.compiler, packages, recipe)),
             rules=locate(folder, self.rules) if self.rules else None,
-            spec=CommandSpec(tuple(self.command), tuple(self.package), rule, strict),
+            spec=CommandSpec(tuple(self.command), packages, rule, strict),
         )
 
 
