@@ -313,7 +313,7 @@ class DaskCluster:
             )
         ):
             return None  # a flag names a file
-        generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
+        generated = case.input.is_made
         if generated:
             source = Input(task.prepared.path, InputKind.MLIR)
         else:

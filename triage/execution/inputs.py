@@ -105,7 +105,7 @@ class Inputs:
         Raises NoTask if there is no such file.
         """
         self.obtain(case.artifacts)
-        if case.input.kind is InputKind.ONNX:
+        if case.input.imported:
             own = f"{toolchain.identity if toolchain else ''}\0{case.rules}"
         else:
             own = ""
@@ -151,7 +151,7 @@ class Inputs:
             for path in (*_scripts(generator), *_modules(source)):
                 content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
             make = partial(self._generated, case, generator)
-        elif kind is InputKind.ONNX:
+        elif case.input.imported:
             if toolchain:
                 root = toolchain.identity
             else:

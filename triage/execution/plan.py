@@ -92,7 +92,7 @@ class Planner:
     def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared:
         tools = None
         generator: tuple[str, ...] = (sys.executable,)
-        if toolchain is not None and case.input.kind is InputKind.ONNX:
+        if toolchain is not None and case.input.imported:
             tools = self.compilers[toolchain.family].mlir_tools(toolchain)
         elif case.input.kind is InputKind.GENERATOR and (
             words := self.compilers[case.compiler].generator

@@ -28,7 +28,7 @@ from triage.execution.engine import Engine
 from triage.execution.mlir_tools import Reader
 from triage.execution.task import Naming
 from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
-from triage.model.case import Case, Flag, Input, InputKind, Target
+from triage.model.case import Case, Flag, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import as_json
 from triage.model.outcome import NoAnswer, Passed
@@ -172,7 +172,7 @@ def cases_to_lint(
                 "",
                 family.name,
                 path,
-                Input(path.absolute(), kind),
+                family.input_at(path.absolute()),
                 Target(""),
             )
         )
@@ -206,7 +206,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         backend=case.target.backend or backend or "",
         chip=case.target.chip or chip,
     )
-    generated = case.input.kind in (InputKind.GENERATOR, InputKind.ONNX)
+    generated = case.input.is_made
     if case.source.suffix in _RECIPES:
         shown = below_here(case.input.path)
     else:

@@ -16,7 +16,7 @@ class InputKind(StrEnum):
 
     MLIR = "mlir"
     BYTECODE = "mlirbc"
-    ONNX = "onnx"  # imported first, by a toolchain with a working importer
+    ONNX = "onnx"
     GENERATOR = "py"  # a program that prints the input; run with `args`
     OTHER = "other"  # passed to the compiler unchanged
 
@@ -38,6 +38,19 @@ class Input:
     """The REV whose tools run a generator that needs some, or OWN (default: the newest
     release).
     """
+    imported: bool = False
+    """Whether a toolchain with a working importer converts it first: its compiler does
+    not read this form.
+    """
+
+    def rewritten(self, path: Path, kind: InputKind) -> Input:
+        """Return another program instead of what the compiler reads of this one."""
+        return Input(path, kind, imported=self.imported and kind is self.kind)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the compiler reads another file, which is made of this one."""
+        return self.imported or self.kind is InputKind.GENERATOR
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +207,7 @@ class Case:
     def stages(self) -> tuple[Stage, ...]:
         """The stages that it has, in their order."""
         stages = [Stage.COMPILE]
-        if self.input.kind is InputKind.ONNX:
+        if self.input.imported:
             stages.insert(0, Stage.IMPORT)
         if self.run:
             stages.append(Stage.RUN)

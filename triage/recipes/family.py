@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.model.case import InputKind, Target
+from triage.model.case import Input, InputKind, Target
 from triage.model.errors import BadInput
 from triage.recipes.values import did_you_mean, name_from, yaml_lines, yaml_text
 
@@ -45,6 +45,8 @@ class RecipeFamily:
         default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE}
     )
     """By suffix."""
+    imported: frozenset[InputKind] = frozenset()
+    """Those that the compiler does not read itself."""
     any_input: bool = False
     """Whether files with other suffixes are accepted too."""
     sections: tuple[str, ...] = ()
@@ -65,6 +67,11 @@ class RecipeFamily:
         family does not accept it.
         """
         return self.inputs.get(suffix, InputKind.OTHER if self.any_input else None)
+
+    def input_at(self, path: Path, args: tuple[tuple[str, str], ...] = ()) -> Input:
+        """Return the input in a file, whose suffix says its form."""
+        kind = self.kind_of(path.suffix) or InputKind.OTHER
+        return Input(path, kind, args, imported=kind in self.imported)
 
     def check_chip(self, target: Target) -> None:
         """Raise BadInput if no release compiles for the architecture of a target."""

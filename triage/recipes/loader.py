@@ -14,7 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from triage.model.case import Case, Flag, Input, InputKind, Target
+from triage.model.case import Case, Flag, Target
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import (
@@ -204,11 +204,7 @@ def _cases(
                 summary=recipe.summary,
                 compiler=family.name,
                 source=source.absolute(),
-                input=Input(
-                    path,
-                    family.kind_of(path.suffix) or InputKind.OTHER,
-                    tuple(recipe.args.items()),
-                ),
+                input=family.input_at(path, tuple(recipe.args.items())),
                 target=Target(
                     recipe.target.backend, recipe.target.chip, recipe.target.devices
                 ),

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from triage.classify.findings import dispatch_kind
 from triage.execution.engine import Engine
-from triage.model.case import Case, Input
+from triage.model.case import Case
 from triage.model.errors import Interrupted
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.progress import ProgressTask
@@ -147,7 +147,7 @@ class Oracle:
             yield replace(
                 case,
                 name=f"{case.name} (reducing)",
-                input=Input(path, candidate.program.kind),
+                input=case.input.rewritten(path, candidate.program.kind),
                 expect=(),
             )
         finally:

@@ -13,7 +13,7 @@ from triage.execution.engine import Engine
 from triage.execution.files import Prepared, Scratch
 from triage.execution.mlir_tools import Reader
 from triage.execution.task import ProbeJob
-from triage.model.case import Case, Input, InputKind, Reference
+from triage.model.case import Case, InputKind, Reference
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
@@ -354,7 +354,7 @@ def _finished(
         small = replace(
             case,
             name=f"{case.name} (reduced)",
-            input=Input(path, candidate.program.kind),
+            input=case.input.rewritten(path, candidate.program.kind),
         )
         jobs = [ProbeJob(small, ref) for ref in refs.values()]
         probes = {

@@ -114,6 +114,7 @@ IREE = RecipeFamily(
         ".onnx": InputKind.ONNX,
         ".py": InputKind.GENERATOR,
     },
+    imported=frozenset({InputKind.ONNX}),
 )
 """What a recipe may contain."""
 

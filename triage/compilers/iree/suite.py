@@ -21,7 +21,7 @@ from triage.compilers.iree.suite_models import (
     torch_test,
 )
 from triage.compilers.parts import Suites
-from triage.model.case import Case, Flag, Input, Library, RunSpec
+from triage.model.case import Case, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
 from triage.recipes.document import read_text
@@ -190,7 +190,7 @@ def _case(
     file: SuiteFile, config: SuiteConfig, test: str, program: Path, values: RunSpec
 ) -> Case:
     library = Library(
-        Input(program, IREE.inputs[program.suffix]),
+        IREE.input_at(program),
         tuple(map(Flag, config.iree_compile_flags)),
     )
     case = file.case(config.config_name, library, test, Limits())

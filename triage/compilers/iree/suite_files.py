@@ -21,7 +21,6 @@ from triage.model.case import (
     Case,
     Flag,
     Generator,
-    Input,
     Library,
     RunSpec,
     Target,
@@ -192,9 +191,7 @@ class SuiteFile:
                 *at,
             )
         own = tuple(Flag(flag) for flag in flags if not flag.startswith(_STATISTICS))
-        return Library(
-            Input(path, IREE.inputs[path.suffix]), own, self.suite.artifacts_of(path)
-        )
+        return Library(IREE.input_at(path), own, self.suite.artifacts_of(path))
 
     def value(self, text: str, place: str | None, *at: At) -> str:
         """Return a value in the notation of the runtime, such as `TYPE=@FILE`. `place`
