@@ -1,0 +1,257 @@
+"""What every compiler family must do. A family has a Sample; `test_contract.py` checks
+each family of the registry, and a test of another family may do the same.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+import yaml
+
+from triage.classify.rules_file import check_rules
+from triage.compilers.base import Compiler
+from triage.compilers.invocation import Invocation
+from triage.compilers.parts import MODULE_PLACE, StandaloneCompile
+from triage.compilers.registry import family_of, load_cases
+from triage.execution.engine import open_engine
+from triage.model.case import Case
+from triage.model.errors import BadFiles, EnvironmentFailure
+from triage.model.execution import Stage
+from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
+from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.recipes.recipe import RecipeFormat, keys_of
+from triage.recipes.values import parse_version
+from triage.toolchains.registry import ToolchainRef
+
+PARTS = ("passes", "run", "measures", "kernels", "resources", "lint", "remedies")
+PARTS = (*PARTS, "recipe_from_input", "suites", "script")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A small program of a family."""
+
+    family: str
+    """The value of `compiler`."""
+    rev: str
+    """A toolchain: a release, or `path:FOLDER`."""
+    source: str
+    """The name of the input."""
+    program: str | bytes
+    keys: str
+    """The recipe's keys, except name, compiler and input."""
+    right: str = ""
+    """A key `run` whose results are right; empty if the family runs nothing."""
+    wrong: str = ""
+    """A key `run` whose results are wrong."""
+    backends: frozenset[str] = frozenset()
+    """Those of a toolchain that is not installed."""
+
+    def recipe(self, folder: Path, run: str = "") -> Path:
+        """Write the program and its recipe."""
+        program = self.program
+        data = program if isinstance(program, bytes) else program.encode()
+        (folder / self.source).write_bytes(data)
+        path = folder / "sample.yaml"
+        start = f"name: sample\ncompiler: {self.family}\ninput: {self.source}\n"
+        path.write_text(f"{start}{self.keys}\n{run}\n")
+        return path
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Checks one family in an empty folder."""
+
+    sample: Sample
+    folder: Path
+
+    @cached_property
+    def case(self) -> Case:
+        [case] = load_cases([self.sample.recipe(self.folder, self.sample.right)])
+        return case
+
+    @cached_property
+    def family(self) -> Compiler:
+        return family_of(self.case)
+
+    @cached_property
+    def imagined(self) -> Toolchain:
+        """A toolchain that is not installed."""
+        known = Capabilities(self.sample.backends)
+        root = self.folder / "imagined"
+        program = root / "bin" / "python"
+        revision = Revision("1.0.0")
+        return Toolchain(self.family.name, revision, "", root, program, known, "1.0.0")
+
+    def inherits_from_no_other_family(self) -> None:
+        """Every part is a class of the family, of `parts` or of no compiler."""
+        own = type(self.family).__module__.rpartition(".")[0]
+        allowed = (own, "triage.compilers.parts", "triage.compilers.base")
+        found = [getattr(self.family, name) for name in PARTS]
+        parts = [self.family, *(part for part in found if part is not None)]
+        bases = {base for part in parts for base in inspect.getmro(type(part))}
+        bases |= set(inspect.getmro(keys_of(self.family.recipe)))
+        modules = {base.__module__ for base in bases}
+        compilers = {name for name in modules if name.startswith("triage.compilers.")}
+        assert not {name for name in compilers if not name.startswith(allowed)}
+
+    def finds_nothing_where_nothing_is(self) -> None:
+        assert self.family.locate(self.folder / "nowhere") is None
+
+    def refuses_a_program_that_does_not_run(self) -> None:
+        with pytest.raises(EnvironmentFailure):
+            self.family.describe(self.folder / "a" / "b" / "c" / "program")
+
+    def knows_the_forms_of_its_inputs(self) -> None:
+        recipe = self.family.recipe
+        assert recipe.inputs or recipe.any_input
+        assert recipe.kind_of(self.case.input.path.suffix) is self.case.input.kind
+        if recipe.imported:
+            assert recipe.imported <= set(recipe.inputs.values())
+            assert self.family.onnx_importer
+
+    def refuses_unknown_keys(self) -> None:
+        assert issubclass(keys_of(self.family.recipe), RecipeFormat)
+        with pytest.raises(BadFiles):
+            load_cases([self.sample.recipe(self.folder, "no_such_key: 1")])
+
+    def names_no_path_in_what_decides_the_result(self, toolchain: Toolchain) -> None:
+        """Results are stored by the options, and machines share them."""
+        invocation = self.family.invocation(self.case, toolchain)
+        if isinstance(invocation, NoAnswer):
+            assert invocation.cause in (Cause.TOOLCHAIN, Cause.FLAG)
+            return
+        assert invocation == self.family.invocation(self.case, toolchain)
+        text = " ".join(invocation.options)
+        assert str(toolchain.root) not in text
+        assert str(self.case.input.path) not in text
+        self._reads_the_input(invocation, toolchain)
+
+    def _reads_the_input(self, invocation: Invocation, toolchain: Toolchain) -> None:
+        argv = invocation.argv(toolchain.program, self.case.input.path, Path("/out"))
+        assert str(self.case.input.path) in argv
+        assert "/out" in argv
+
+    def says_why_a_backend_is_missing(self) -> None:
+        if not self.sample.backends:
+            return
+        target = replace(self.case.target, backend="no-such-backend")
+        answer = self.family.invocation(
+            replace(self.case, target=target), self.imagined
+        )
+        assert isinstance(answer, NoAnswer)
+        assert answer.cause in (Cause.TARGET, Cause.TOOLCHAIN)
+
+    def writes_the_recipe_of_its_case(self) -> None:
+        """The keys of a reproducer give the same case again."""
+        keys = self.family.script.recipe_keys(self.case)
+        again = yaml.safe_load(yaml.safe_dump(_plain(keys)))
+        again |= {"name": "sample", "input": self.sample.source}
+        target = self.case.target
+        again["target"] = {"backend": target.backend, "chip": target.chip}
+        again["target"] = {
+            key: value for key, value in again["target"].items() if value
+        }
+        path = self.folder / "again.yaml"
+        path.write_text(yaml.safe_dump(again))
+        [case] = load_cases([path])
+        assert (case.compiler, case.spec) == (self.case.compiler, self.case.spec)
+        assert (case.run, case.rules) == (self.case.run, self.case.rules)
+
+    def repeats_the_compile_without_triage(self) -> None:
+        script, case = self.family.script, self.case
+        program = script.program_name(case, self.imagined)
+        assert program
+        run: tuple[str, ...] = ()
+        if case.run and self.family.run:
+            options = self.family.run.options(case, case.run)
+            values = {"inputs": case.run.inputs, "expected": case.run.expected}
+            place = Path(MODULE_PLACE)
+            run = tuple(self.family.run.argv(Path("run"), place, options, **values))
+        task = StandaloneCompile(
+            case,
+            self.sample.source,
+            program,
+            ("--flag",),
+            "release",
+            "1.0.0",
+            None,
+            "unknown",
+            run=run,
+        )
+        call = script.call(task)
+        assert call.words
+        assert call.run
+        for name, text in script.files(task).items():
+            assert name in " ".join((*call.words, call.run))
+            if name.endswith(".py"):
+                compile(text, name, "exec")
+
+    def has_rules_with_examples(self) -> None:
+        file = Path(inspect.getfile(type(self.family))).with_name("rules.yaml")
+        if file.is_file():
+            assert check_rules(file, {})
+
+    def compiles_and_runs(self) -> None:
+        """The checks that need the compiler."""
+        right, wrong = self.sample.right, self.sample.wrong
+        for run in filter(None, (right, wrong)) if right else [""]:
+            [case] = load_cases([self.sample.recipe(self.folder, run)])
+            for probe, toolchain in self._probed(case):
+                if run == wrong and wrong:
+                    assert isinstance(probe.outcome, Failed), probe.outcome
+                    failure = probe.outcome.failure
+                    assert failure.failure_class == "wrong-result"
+                    assert failure.stage is Stage.COMPARE
+                else:
+                    assert isinstance(probe.outcome, Passed), probe.outcome
+                self._is_described(toolchain)
+
+    def _probed(self, case: Case) -> Iterator[tuple[Probe, Toolchain]]:
+        with open_engine([case]) as engine:
+            ref: ToolchainRef = engine.registry.resolve(self.sample.rev, case.compiler)
+            toolchain = engine.registry.obtain(ref)
+            yield engine.probe(case, ref), toolchain
+
+    def _is_described(self, toolchain: Toolchain) -> None:
+        program = self.family.locate(toolchain.root)
+        assert program == toolchain.program
+        assert program.is_absolute()
+        files = self.family.identity_files(program)
+        assert files
+        assert all(file.is_file() for file in files)
+        assert files == self.family.identity_files(program)
+        known = self.family.describe(program)
+        told, version = map(parse_version, (known.version, toolchain.version))
+        assert (told and told.release) == (version and version.release)
+        assert known.capabilities.backends >= self.sample.backends
+        self.names_no_path_in_what_decides_the_result(toolchain)
+
+
+CHECKS: Sequence[str] = (
+    "inherits_from_no_other_family",
+    "finds_nothing_where_nothing_is",
+    "refuses_a_program_that_does_not_run",
+    "knows_the_forms_of_its_inputs",
+    "refuses_unknown_keys",
+    "says_why_a_backend_is_missing",
+    "writes_the_recipe_of_its_case",
+    "repeats_the_compile_without_triage",
+    "has_rules_with_examples",
+)
+"""Those that need no compiler."""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    if hasattr(value, "items"):
+        return _plain(dict(value.items()))
+    return value

@@ -1,0 +1,98 @@
+"""Every family of the registry keeps the contract; with its compiler where one is
+installed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.compilers.contract import CHECKS, Contract, Sample
+from tests.conftest import ROOT
+from triage.compilers.registry import recipe_families
+
+SCALE = """
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = OP %x, %x : tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+"""
+RIGHT = 'run: {inputs: ["4xf32=1 2 3 4"], expected: ["4xf32=2 4 6 8"]}'
+WRONG = 'run: {inputs: ["4xf32=1 2 3 4"], expected: ["4xf32=2 4 6 9"]}'
+SAMPLES = {
+    "iree": Sample(
+        "iree",
+        "3.3.0",
+        "scale.mlir",
+        SCALE.replace("OP", "arith.addf"),
+        "target: {backend: llvm-cpu}",
+        RIGHT,
+        WRONG,
+        frozenset({"llvm-cpu"}),
+    ),
+    "triton": Sample(
+        "triton",
+        "3.2.0",
+        "softmax.py",
+        (ROOT / "recipes" / "kernels" / "softmax.py").read_text(),
+        """target: {backend: cuda, chip: sm_90}
+signature: {x_ptr: "*fp16:16", y_ptr: "*fp16", row_stride: i32, columns: i32}
+constexprs: {BLOCK: 64}
+options: {num_warps: 4}""",
+        backends=frozenset({"cuda"}),
+    ),
+    "xla": Sample(
+        "xla",
+        "0.10.1",
+        "scale.mlir",
+        SCALE.replace("OP", "stablehlo.add"),
+        "target: {backend: cpu}",
+        RIGHT,
+        WRONG,
+        frozenset({"cpu"}),
+    ),
+    "command": Sample(
+        "command",
+        "path:build",
+        "input.txt",
+        "text\n",
+        'command: ["{toolchain}/copier", "{input}", "{output}"]\n'
+        'version: {run: ["{toolchain}/copier", "--version"]}',
+    ),
+}
+
+
+def test_every_family_has_a_sample() -> None:
+    assert set(SAMPLES) == set(recipe_families())
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("family", SAMPLES)
+def test_a_family_keeps_the_contract(
+    family: str, check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if family == "command" and check.startswith("refuses_a_program"):
+        pytest.skip("its program is any folder")
+    monkeypatch.chdir(tmp_path)
+    getattr(Contract(SAMPLES[family], tmp_path), check)()
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param("iree", marks=(pytest.mark.real, pytest.mark.core)),
+        pytest.param("triton", marks=(pytest.mark.real, pytest.mark.core)),
+        pytest.param("xla", marks=pytest.mark.real),
+        "command",
+    ],
+)
+def test_a_compiler_keeps_the_contract(
+    family: str, shared_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "build").mkdir()
+    copier = tmp_path / "build" / "copier"
+    copier.write_text('#!/bin/sh\n[ $# = 1 ] && echo 1.0 || cp "$1" "$2"\n')
+    copier.chmod(0o755)
+    Contract(SAMPLES[family], tmp_path).compiles_and_runs()
