@@ -16,9 +16,15 @@ ALL = {
     ),
     "triton": ("3.1.0", "3.2.0", "3.9.0"),
     "jaxlib": ("0.8.0", "0.8.1", "0.10.1", "0.10.2"),
+    "onnxruntime": ("1.19.2", "1.20.0", "1.20.1"),
 }
 # Megabytes of one wheel as downloaded, and unpacked.
-SIZES = {"iree-base-compiler": (80, 320), "triton": (200, 600), "jaxlib": (150, 550)}
+SIZES = {
+    "iree-base-compiler": (80, 320),
+    "triton": (200, 600),
+    "jaxlib": (150, 550),
+    "onnxruntime": (50, 200),
+}
 
 
 def main() -> None:

@@ -17,7 +17,6 @@ from triage.compilers.registry import load_cases
 from triage.compilers.xla.adapter import WORKER, Xla
 from triage.compilers.xla.hlo_text import generic_form
 from triage.compilers.xla.passes import XlaIr
-from triage.compilers.xla.runner import XlaRunner
 from triage.mlir.ir_reader import IrReader, PrintedModule
 from triage.model.case import Case, Flag, Input, InputKind, RunSpec, Target
 from triage.model.errors import BadFiles
@@ -175,7 +174,7 @@ def test_the_script_of_a_reproducer_has_the_values_of_the_run() -> None:
         inputs=("2x3xf32=1 2 3 4 5 6", "@values/a.npy", "4xbf16=@values/b.bin", "5"),
         expected=("2xi1=true false",),
     )
-    runner = XlaRunner()
+    runner = Xla().run
     words = runner.argv(
         Path("python"),
         Path("{module}"),

@@ -166,11 +166,9 @@ class _Comparison:
     def run(self, *, excerpts: bool) -> Attribution:
         traces, found = self._followed(self.printer.words)
         compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
-        if not self.prints_ir:
-            self.notes.append(
-                "the compiler prints no IR, so only names of passes were compared"
-            )
-        elif found.persistent is None and compiles:
+        if not isinstance(self.printer, IrPrinter):
+            return self._by_names(traces)
+        if found.persistent is None and compiles:
             self.notes.append(
                 "no difference of operations or types persists, so attributes and "
                 "sizes were compared as well"
@@ -224,9 +222,34 @@ class _Comparison:
             printed_bytes=self.printed,
         )
 
-    @property
-    def prints_ir(self) -> bool:
-        return isinstance(self.printer, IrPrinter)
+    def _by_names(self, traces: TracePair) -> Attribution:
+        """Name the pass that fails, or the first that changes the program on one
+        compiler only.
+        """
+        failing = _failing_pass(traces.bad, self.failure)
+        one_sided = traces.one_sided_passes()
+        found = Attribution(
+            self.case.name,
+            self.probes[0].revision,
+            self.probes[1].revision,
+            ComparisonResult.INCONCLUSIVE,
+            failure=self.failure,
+            failing=failing,
+            one_sided=one_sided,
+            notes=("the compiler prints no IR: only names of passes were compared",),
+            compiles=self.compiles,
+            printed_bytes=self.printed,
+        )
+        if failing:
+            return replace(found, status=ComparisonResult.FAILING)
+        if not one_sided:
+            reason = "the same passes change the program on both, and no IR is printed"
+            return replace(found, reason=reason)
+        first, is_bad = one_sided[0], one_sided[0] in traces.bad.passes.values()
+        diverging = DivergingPass(
+            None if is_bad else first, first if is_bad else None, None
+        )
+        return replace(found, status=ComparisonResult.DIVERGES, persistent=diverging)
 
     @property
     def failure(self) -> Failure | None:
@@ -290,7 +313,9 @@ class _Comparison:
         self, toolchain: Toolchain, words: Vocabulary
     ) -> tuple[Trace, Execution]:
         trace = Trace()
-        reader = DumpReader(words, trace.take, names_only=not self.prints_ir)
+        reader = DumpReader(
+            words, trace.take, names_only=not isinstance(self.printer, IrPrinter)
+        )
         execution = self._compile(toolchain, self.printer.after_passes, reader.feed)
         if execution.ending in (
             Ending.TIMED_OUT,

@@ -9,7 +9,7 @@ import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from importlib.resources import files
@@ -22,12 +22,13 @@ from triage.model.execution import Execution
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart
-from triage.recipes.run_values import result_ending
+from triage.recipes.run_values import TOLERANCES, result_ending
 
 if TYPE_CHECKING:  # it parses MLIR
     from triage.mlir import Module, SourcePosition
     from triage.mlir.fingerprint import Vocabulary
     from triage.recipes.expectations import ObservedCase, UpdatedFile
+    from triage.recipes.run_keys import RunnableFormat
 
 _RESULT = re.compile(r"^result\[\d+\]: ((?:\d+x)*)([\w<>]+)=", re.MULTILINE)
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
@@ -130,6 +131,35 @@ class Runner(ABC):
         return [
             folder / f"{index}{result_ending(kind)}" for index, kind in enumerate(types)
         ]
+
+
+class WorkerRunner(Runner):
+    """Runs with a script that the Python of the toolchain starts, as `WORKER run
+    --module=...`; see `xla/worker.py`.
+    """
+
+    def __init__(self, worker: Path, *unoptimised: str) -> None:
+        self.worker, self.unoptimised = worker, unoptimised
+
+    def program(self, root: Path, *, measured: bool) -> Path | None:
+        places = (root / "bin" / "python", root / "python")
+        return next((path for path in places if path.is_file()), None)
+
+    def options(self, case: Case, run: RunSpec) -> list[str]:
+        accepted = {**TOLERANCES, **dict(run.tolerances)}
+        return [f"--tolerances={json.dumps(accepted)}", *run.flags]
+
+    def argv(self, *arguments: Any, **values: Any) -> list[str]:
+        python, *words = super().argv(*arguments, **values)
+        # the user's own modules are not seen
+        return [python, "-I", str(self.worker), "run", *words]
+
+
+def runnable_keys() -> type[RunnableFormat]:
+    """Import the recipe keys of a family whose programs are run."""
+    from triage.recipes.run_keys import RunnableFormat
+
+    return RunnableFormat
 
 
 class Measures:
@@ -607,21 +637,21 @@ class SolverLimit:
 class OptionCatalog:
     """Which of a compiler's own options are tried, by the beginnings of their names."""
 
-    first: tuple[str, ...]
+    first: tuple[str, ...] = ()
     """Complete options that are tried before any switch."""
-    recomputes: tuple[str, ...]
+    recomputes: tuple[str, ...] = ()
     """Words in names of options that change the types of computations."""
-    backends: Mapping[str, tuple[str, ...]]
+    backends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Backend -> its own options, which are tried only for it, and first."""
-    phases: Mapping[str, tuple[str, ...]]
+    phases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Failing phase -> options that affect it, nearest first."""
-    code_phase: str
+    code_phase: str = "compile"
     """The phase of code generation, whose options are tried for unknown phases."""
-    code_phase_prefixes: tuple[str, ...]
+    code_phase_prefixes: tuple[str, ...] = ()
     """Beginnings of the names of phases that count as code generation."""
-    never: tuple[str, ...]
+    never: tuple[str, ...] = ()
     """Words in names of options that are never tried."""
-    only_true: tuple[str, ...]
+    only_true: tuple[str, ...] = ()
     """Words in names of options that are off by default, so that only `true` is tried.
     """
 
@@ -644,7 +674,7 @@ class OptionCatalog:
             own = self.backends.get(backend, ())
         else:
             own = ()
-        return (*own, *self.phases[phase])
+        return (*own, *self.phases.get(phase, ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,8 @@ def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
     for name, diverging in (("pass", found.persistent), ("or", found.other)):
         if diverging:
             yield name, _pass_text(diverging, found)
+            if not found.function:  # only names of passes are known
+                continue
             yield from (
                 ("" if number else "right after it", text)
                 for number, text in enumerate(differences(diverging))

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import flag_name
+from triage.compilers.parts import runnable_keys
 from triage.model.case import InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.mlir import Module
-    from triage.recipes.run_keys import RunnableFormat
 
 _PHASES = (
     *(
@@ -76,12 +76,6 @@ _CUDA_CHIPS = (
 )
 
 
-def _keys() -> type[RunnableFormat]:
-    from triage.recipes.run_keys import RunnableFormat
-
-    return RunnableFormat
-
-
 IREE = RecipeFamily(
     name="iree",
     nicknames=("iree-compile", "mlir"),
@@ -107,7 +101,7 @@ IREE = RecipeFamily(
     phases=_PHASES,
     sections=("run", "bench"),
     flag="--iree-opt-level=O3",
-    keys=_keys,
+    keys=runnable_keys,
     inputs={
         ".mlir": InputKind.MLIR,
         ".mlirbc": InputKind.BYTECODE,

@@ -19,7 +19,7 @@ from triage.compilers.base import (
     pep440,
 )
 from triage.compilers.invocation import Invocation, MlirTools, answer_of
-from triage.compilers.parts import Measures
+from triage.compilers.parts import Measures, WorkerRunner
 from triage.compilers.xla.standalone import XlaScript
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
@@ -31,12 +31,11 @@ from triage.recipes.family import RecipeFamily
 if TYPE_CHECKING:
     from triage.compilers.xla.passes import XlaIr, XlaRemedies
     from triage.compilers.xla.recipe_format import XlaFormat, XlaRecipes
-    from triage.compilers.xla.runner import XlaRunner
 
 DISABLE = "xla_disable_hlo_passes"
 WORKER = Path(__file__).with_name("worker.py")
 _LOWERING = Path(__file__).with_name("lowering.py")
-ISOLATED = ("-I", str(WORKER))
+_ISOLATED = ("-I", str(WORKER))
 """What follows an interpreter: the user's own modules are not seen."""
 _PACKAGE = "lib/python3*/site-packages/jaxlib"
 _INPUTS = {
@@ -71,6 +70,7 @@ class Xla(Compiler):
         keys=_keys,
     )
     script = XlaScript()
+    run = WorkerRunner(WORKER, "--xla_backend_optimization_level=0")
     measures = Measures()
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I", str(_LOWERING))
@@ -80,12 +80,6 @@ class Xla(Compiler):
         from triage.compilers.xla.passes import XlaIr
 
         return XlaIr()
-
-    @cached_property
-    def run(self) -> XlaRunner:
-        from triage.compilers.xla.runner import XlaRunner
-
-        return XlaRunner()
 
     @cached_property
     def remedies(self) -> XlaRemedies:
@@ -140,7 +134,7 @@ class Xla(Compiler):
         )
 
     def describe(self, program: Path) -> Description:
-        answer = answer_of([str(program), *ISOLATED, "describe"])
+        answer = answer_of([str(program), *_ISOLATED, "describe"])
         try:
             known = json.loads(answer.stdout.text)
             options = dict(known["options"])
@@ -180,5 +174,5 @@ class Xla(Compiler):
         return Invocation(
             ("compile", *flags),
             env={"JAX_PLATFORMS": "cpu"},
-            launcher=(str(toolchain.program), *ISOLATED),
+            launcher=(str(toolchain.program), *_ISOLATED),
         )

@@ -1,0 +1,1 @@
+"""ONNX Runtime: optimises ONNX models and runs them on this machine's processor."""

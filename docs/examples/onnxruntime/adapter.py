@@ -1,0 +1,90 @@
+"""Find ONNX Runtime in a virtual environment, and translate cases; a worker in that
+environment compiles and runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from triage.compilers.base import Compiler, Description, Environment, pep440
+from triage.compilers.invocation import Invocation, answer_of, flag_name
+from triage.compilers.parts import PassTrace, RemedyHints, WorkerRunner, runnable_keys
+from triage.model.case import Case, InputKind
+from triage.model.errors import EnvironmentFailure
+from triage.model.outcome import Cause, NoAnswer
+from triage.model.revision import Capabilities, Toolchain
+from triage.recipes.expectations import flag_applies
+from triage.recipes.family import RecipeFamily
+
+WORKER = Path(__file__).with_name("worker.py")
+_ISOLATED = ("-I", str(WORKER))  # the user's own modules are not seen
+_PACKAGE = "lib/python3*/site-packages/onnxruntime"
+_FLAGS = frozenset({"optimize", "disable"})
+
+
+class OrtPasses(PassTrace):
+    """Names the optimisers that change a model."""
+
+    def after_passes(
+        self, invocation: Invocation, only: str | None = None, *, generic: bool = True
+    ) -> Invocation:
+        return replace(invocation, printing=(*invocation.printing, "--name-passes"))
+
+
+class OrtRemedies(RemedyHints):
+    """The options in `options.yaml`."""
+
+
+class OnnxRuntime(Compiler):
+    """The ONNX Runtime family."""
+
+    name = "onnxruntime"
+    title = "ONNX Runtime"
+    noun = "model"
+    distribution = "onnxruntime"
+    packaging = Environment(("numpy<2",))
+    folders = "a virtual environment holds the package `onnxruntime`"
+    recipe = RecipeFamily(
+        name="onnxruntime",
+        backends=("cpu",),
+        inputs={".onnx": InputKind.ONNX},
+        sections=("run",),
+        flag="--optimize=DISABLE_ALL",
+        keys=runnable_keys,
+    )
+    passes = OrtPasses()
+    run = WorkerRunner(WORKER, "--optimize=DISABLE_ALL")
+    remedies = OrtRemedies()
+
+    def locate(self, root: Path) -> Path | None:
+        python = root if root.is_file() else root / "bin" / "python"
+        if python.is_file() and list(python.parents[1].glob(_PACKAGE)):
+            return python.absolute()
+        return None
+
+    def identity_files(self, program: Path) -> tuple[Path, ...]:
+        """Results of another worker must not be used again."""
+        package = next(program.parents[1].glob(_PACKAGE))
+        files = (package / "capi").glob("*")
+        return (*sorted(path for path in files if path.is_file()), WORKER)
+
+    def describe(self, program: Path) -> Description:
+        answer = answer_of([str(program), *_ISOLATED, "describe"])
+        if not answer.ok:
+            problem = f"{program} has no ONNX Runtime: {answer.stderr.last_line}"
+            raise EnvironmentFailure(problem)
+        version = pep440(answer.stdout.text.strip())
+        known = Capabilities(frozenset({"cpu"}), flags=_FLAGS)
+        return Description(version, None, None, known)
+
+    def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
+        version, python = toolchain.version, str(toolchain.program)
+        flags = [flag.text for flag in case.flags if flag_applies(flag, version)]
+        if case.target.backend != "cpu":
+            problem = f"there is no backend {case.target.backend}, only cpu"
+            return NoAnswer(Cause.TARGET, problem)
+        unknown = [flag for flag in flags if flag_name(flag) not in _FLAGS]
+        if unknown:
+            return NoAnswer(Cause.FLAG, f"there is no flag {unknown[0]}")
+        return Invocation(("compile", *flags), launcher=(python, *_ISOLATED))

@@ -1,0 +1,110 @@
+"""The family of CONTRIBUTING.md works: its folder and one line of the registry give
+every answer that the page shows, on real releases.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import triage.compilers
+from tests.compilers.contract import CHECKS, Contract, Sample
+from triage.classify.rules_file import check_rules
+from triage.compilers import registry
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+FOLDER = EXAMPLES / "onnxruntime"
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+NAME, CLASS = "onnxruntime", "triage.compilers.onnxruntime.adapter:OnnxRuntime"
+LINE = f'    "{NAME}": "{CLASS}",'
+SAMPLE = Sample(
+    NAME,
+    "1.20.1",
+    "pad-pool.onnx",
+    (EXAMPLES / "pad-pool.onnx").read_bytes(),
+    "target: {backend: cpu}",
+    'run: {inputs: ["1x1x2x2xf32=1"]}',
+    backends=frozenset({"cpu"}),
+)
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry with the line."""
+    path = [*triage.compilers.__path__, str(EXAMPLES)]
+    monkeypatch.setattr(triage.compilers, "__path__", path)
+    importlib.invalidate_caches()
+    monkeypatch.setitem(registry._CLASSES, NAME, CLASS)
+
+
+def test_the_family_is_small_and_the_page_shows_its_line() -> None:
+    texts = [path for path in FOLDER.iterdir() if path.is_file()]
+    assert sum(len(path.read_text().splitlines()) for path in texts) <= 250
+    assert LINE.strip() in PAGE
+    assert check_rules(FOLDER / "rules.yaml", {})
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("check", CHECKS)
+def test_the_family_keeps_the_contract(
+    check: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    getattr(Contract(SAMPLE, tmp_path), check)()
+
+
+@pytest.fixture
+def answer(shared_home: Path, tmp_path: Path) -> Any:
+    """Runs a copy of the program that has the family, and returns its JSON."""
+    source = tmp_path / "src" / "triage"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "triage", source, ignore=ignored)
+    shutil.copytree(FOLDER, source / "compilers" / NAME, ignore=ignored)
+    table = source / "compilers" / "registry.py"
+    start, brace, rest = table.read_text().partition("_CLASSES = {\n")
+    first, comma, others = rest.partition(",\n")
+    table.write_text(f"{start}{brace}{first}{comma}{LINE}\n{others}")
+
+    def run(command: str, code: int) -> Any:
+        assert f"triage {command}" in PAGE
+        words = command.replace("docs/examples", str(EXAMPLES)).split()
+        program = "from triage.cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words, "--format", "json"],
+            env={**os.environ, "PYTHONPATH": str(source.parent)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout)
+
+    return run
+
+
+@pytest.mark.real
+def test_the_commands_of_the_page(answer: Any) -> None:
+    recipe = "docs/examples/pad-pool.yaml"
+    found = answer(f"run {recipe} -t 1.19.2 -t 1.20.1", 1)["results"]
+    assert [each["status"] for each in found] == ["passed", "failed"]
+    assert found[1]["failure"]["class"] == "wrong-result"
+    assert found[1]["failure"]["details"]["actual"] == 1
+
+    found = answer(f"bisect {recipe} --good 1.19.2 --bad 1.20.1", 0)
+    assert found["after"]["name"] == "1.20.0"
+
+    found = answer(f"attribute {recipe} --good 1.19.2 --bad 1.20.1", 0)
+    assert found["suspect_passes"] == ["Level1_RuleBasedTransformer"]
+
+    found = answer(f"remedy {recipe} -t 1.20.1", 0)
+    assert "--disable=Pad_Fusion" in json.dumps(found["remedies"])
