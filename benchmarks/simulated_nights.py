@@ -8,12 +8,13 @@ import random
 from collections.abc import Iterator
 from datetime import date, timedelta
 
+from triage.investigate.result import CaseChangeKind, CaseResult
 from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.outcome import Failure, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
-from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night
+from triage.nightly.result import SCHEMA, Night
 from triage.nightly.run import clusters_of
 
 BACKENDS = ("llvm-cpu", "vulkan-spirv", "cuda", "rocm")

@@ -11,12 +11,16 @@ from tempfile import TemporaryDirectory
 
 from playwright.sync_api import sync_playwright
 
+from triage.attribute.result import Attribution, ComparisonResult, DivergingPass
+from triage.mlir.ir_reader import PassName
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # tests are not an installed package
 
 from benchmarks.simulated_nights import simulated_nights  # noqa: E402
-from triage.nightly.result import ClusterAttribution, IssueDraft, Night  # noqa: E402
+from triage.nightly.result import Night  # noqa: E402
 from triage.nightly.store import NightStore  # noqa: E402
+from triage.reduce.result import IssueDraft  # noqa: E402
 from triage.report.site import Site  # noqa: E402
 
 PROGRAM = """\
@@ -31,8 +35,13 @@ COMMAND = "pip install iree-base-compiler==3.3.0\niree-compile --iree-hal-target
 def investigated(night: Night) -> Night:
     """Return a night whose first cluster was investigated."""
     first, *others = night.clusters
-    found = ClusterAttribution(
-        "diverged", "CollapseDimensionsPass", "dispatch-creation"
+    name = PassName("CollapseDimensionsPass")
+    found = Attribution(
+        first.cases[0],
+        night.baseline,
+        night.toolchain,
+        ComparisonResult.DIVERGES,
+        persistent=DivergingPass(None, name, None),
     )
     draft = IssueDraft(
         {"input.mlir": PROGRAM}, COMMAND, "input.mlir:2:8: error: the memory is used up"

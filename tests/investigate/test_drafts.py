@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import ROOT, Triage
 from tests.nights.documents import FAILURES, case_result, night
 from tests.programs import write_program
-from triage.nightly.result import StepResult
+from triage.investigate.result import StepResult
 from triage.reduce.result import IssueDraft
 from triage.report.night_issue import issue_markdown
 

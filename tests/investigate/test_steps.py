@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.nights.documents import FAILURES
+from triage.investigate import steps
 from triage.model.revision import Revision
-from triage.nightly import steps
 from triage.remedy.result import Remedies
 
 NEWER = Revision("3.9.0")

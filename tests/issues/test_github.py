@@ -9,12 +9,13 @@ import pytest
 from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues
 from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
+from triage.investigate.result import ClusterKey
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.nightly.github import GitHubIssues
 from triage.nightly.issues import IssueChange, Marker, TrackedIssue, hidden, plan
-from triage.nightly.result import ClusterKey, Night
+from triage.nightly.result import Night
 
 LIST, ISSUE, COMMENTS = (
     "/repos/o/r/issues",

@@ -8,6 +8,7 @@ import pytest
 
 from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
+from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
 from triage.model.case import Target
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
@@ -21,7 +22,7 @@ from triage.nightly.issues import (
     marker_in,
     plan,
 )
-from triage.nightly.result import CaseChangeKind, CaseResult, ClusterKey, Night
+from triage.nightly.result import Night
 
 OLD = Revision("3.2.0", "a" * 40, "2025-06-01")
 NEW = Revision("3.3.0", "b" * 40, "2025-07-01")

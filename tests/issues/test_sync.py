@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 from tests.issues.loopback_issues import TOKEN, Fault, LoopbackIssues
 from tests.nightly.test_compare import night_of
 from triage.cli.app import app
+from triage.investigate.result import StepResult
 from triage.model.revision import Revision
 from triage.nightly.issues import ActionCause, ActionKind, IssueChange
-from triage.nightly.result import Night, StepResult
+from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
 from triage.report.night import write_reports

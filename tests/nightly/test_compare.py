@@ -15,14 +15,16 @@ from tests.bisect.letters import HistoryEngine, case_named, outcome, release_ref
 from tests.fake_releases import environment, fake_releases, write_case
 from triage.cli.app import app
 from triage.execution import task
+from triage.investigate.investigation import Investigation
+from triage.investigate.origin import OriginFinder
+from triage.investigate.result import CaseChangeKind
+from triage.investigate.steps import InvestigationSetting
 from triage.model.case import Case, Expectation
 from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
-from triage.nightly.investigation import Investigation
-from triage.nightly.result import SCHEMA, CaseChangeKind, Night
-from triage.nightly.run import NightRun, case_result
+from triage.nightly.result import SCHEMA, Night
+from triage.nightly.run import NightRun, case_result, with_investigation
 from triage.nightly.shards import shard
-from triage.nightly.steps import InvestigationSetting
 from triage.nightly.store import night_bytes, parse_night, read_night
 from triage.report.formats import rendered
 from triage.report.night import night_screen
@@ -100,13 +102,25 @@ def night_of(histories: dict[str, str], old: int, new: int) -> Night:
         engine, [case_named(name) for name in histories], refs[new], refs[old]
     )  # type: ignore[arg-type]
     run.compare()
+    finder = OriginFinder(run.engine, run.refs)
+    run.scope = finder.describe(run.cases[0])
     nowhere: Any = None
-    setting = InvestigationSetting(run, Path(), nowhere, nowhere)
+    setting = InvestigationSetting(
+        run.engine,
+        run.by_name,
+        run.toolchain,
+        run.baseline,
+        finder,
+        Path(),
+        nowhere,
+        nowhere,
+    )
     investigation = Investigation(setting, "triage", steps=["bisect", "confirm"])
-    investigation.open(run.night())
+    night = run.night()
+    investigation.open(night.clusters, {case.case: case for case in night.cases})
     for _ in investigation.run():
         pass
-    return replace(investigation.added_to(run.night()), investigation=None)
+    return replace(with_investigation(run.night(), investigation), investigation=None)
 
 
 def test_a_case_that_fails_as_before_is_named_on_the_screen() -> None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from triage.investigate.result import CaseChangeKind, CaseResult
 from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failure, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
-from triage.nightly.result import SCHEMA, CaseChangeKind, CaseResult, Night
+from triage.nightly.result import SCHEMA, Night
 from triage.nightly.run import clusters_of
 
 STATUSES = {

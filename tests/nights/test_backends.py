@@ -14,8 +14,9 @@ import pytest
 from tests.conftest import Triage
 from tests.nights.documents import case_result, night
 from triage.cli.nights import open_nights
+from triage.investigate.result import CaseResult, ClusterKey, text_id
 from triage.model.case import Target
-from triage.nightly.result import CaseResult, ClusterKey, Night, night_bytes, text_id
+from triage.nightly.result import Night, night_bytes
 
 ISSUE = "o/r#7"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.nights.documents import case_result, failure, night, nights
-from triage.nightly.result import ClusterKey, StepResult
+from triage.investigate.result import ClusterKey, StepResult
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
 from triage.report.site import Site

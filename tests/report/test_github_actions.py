@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.nightly.test_compare import night_of
-from triage.nightly.result import FailureCluster, Night
+from triage.investigate.result import FailureCluster
+from triage.nightly.result import Night
 from triage.report.github_actions import (
     SUMMARY_BYTES,
     annotation_lines,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
@@ -61,7 +61,7 @@ class DivergingPass:
     files: tuple[str, ...] = ()
     """Source files of the pass, relative to the repository, best first."""
 
-    JSON_KEYS: ClassVar = {"good": None, "bad": None, "excerpt": None}
+    JSON_KEYS: ClassVar = {"excerpt": None}
     JSON_PROPERTIES: ClassVar = ("name", "argument", "on")
 
     @property
@@ -129,12 +129,25 @@ class Attribution:
     seconds: float = 0.0
 
     JSON_KEYS: ClassVar = {
-        **dict.fromkeys(("cause", "failing", "one_sided")),
+        **dict.fromkeys(("cause", "one_sided")),
         "persistent": "pass",
         "passes": "suspect_passes",
         "files": "suspect_files",
     }
     JSON_PROPERTIES: ClassVar = ("failing_pass", "first_phase", "passes")
+    __pydantic_config__: ClassVar[Mapping[str, object]] = {
+        "alias_generator": lambda name: Attribution.JSON_KEYS.get(name) or name
+    }
+
+    def without_excerpts(self) -> Attribution:
+        """Return the attribution as a night stores it: without IR and long lists."""
+        pair = [
+            found and replace(found, excerpt=None)
+            for found in (self.persistent, self.other)
+        ]
+        return replace(
+            self, persistent=pair[0], other=pair[1], one_sided=(), files=self.files[:10]
+        )
 
     @property
     def failing_pass(self) -> str | None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -34,9 +35,10 @@ from triage.cli.options import (
 )
 from triage.cli.screen import print_stderr
 from triage.execution.task import ProbeJob
+from triage.investigate.origin import OriginFinder
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
-from triage.nightly.run import NightRun
+from triage.nightly.run import NightRun, with_investigation
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.report.night import write_night, write_reports
@@ -188,20 +190,21 @@ def nightly(
             strict,
             flaky_in_nights(),
             total,
-            repo,
-            project,
         )
+        finder = OriginFinder(engine, run.refs, repo, project)
         reports = _Reports(run, out, output, github)
         with reports.partial():
             run.compare()
             reports.write()
             if bench:
                 run.bench(_THRESHOLD, bench)
+            if bisect or investigate:
+                run.scope = finder.describe(cases[0])
             if bisect:
-                run.bisect_slower(bench or SECONDS)
+                run.bisect_slower(finder, bench or SECONDS)
             if bisect or reduce or investigate:
-                from triage.nightly.investigation import Investigation
-                from triage.nightly.steps import STEPS, InvestigationSetting
+                from triage.investigate.investigation import Investigation
+                from triage.investigate.steps import STEPS, InvestigationSetting
                 from triage.report.attribution import write_attribution
 
                 if investigate:
@@ -217,7 +220,11 @@ def nightly(
                     "reduce": reduce,
                 }
                 setting = InvestigationSetting(
-                    run,
+                    engine,
+                    run.by_name,
+                    new,
+                    old,
+                    finder,
                     out or Path(),
                     write_reproducer=write_reproducer,
                     write_page=write_attribution,
@@ -226,8 +233,10 @@ def nightly(
                 work = Investigation(
                     setting, shlex.join(["triage", *sys.argv[1:]]), budget, steps
                 )
-                work.open(run.night(), fresh=fresh)
-                reports.add = work.added_to
+                night = run.night()
+                results = {case.case: case for case in night.cases}
+                work.open(night.clusters, results, fresh=fresh)
+                reports.add = partial(with_investigation, found=work)
                 # The reports are rewritten after each step, so that they are complete
                 # whenever the run is killed.
                 for _ in work.run():

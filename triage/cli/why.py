@@ -81,7 +81,7 @@ def why(
 
     - `triage why -- iree-compile model.mlir --iree-hal-target-backends=rocm`
     """
-    from triage.nightly.explanation import Explainer, Explanation
+    from triage.investigate.explanation import Explainer, Explanation
     from triage.report.attribution import headline, why_document, why_facts
 
     started, path = time.monotonic(), chosen.recipe

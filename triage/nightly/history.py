@@ -20,14 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
+from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision
-from triage.nightly.result import (
-    CaseChangeKind,
-    CaseResult,
-    ClusterKey,
-    Night,
-)
+from triage.nightly.result import Night
 from triage.recipes.values import parse_version
 
 Matrix = NDArray[Any]

@@ -13,9 +13,10 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from triage.execution.judge import is_recorded_as
+from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
-from triage.nightly.result import CaseChangeKind, CaseResult, ClusterKey, Night
+from triage.nightly.result import Night
 from triage.recipes.values import parse_version
 
 # names that a marker holds; an issue is closed without a look at further ones

@@ -15,12 +15,12 @@ from triage.classify import packaged_rules
 from triage.execution.cache import ResultCache
 from triage.execution.judge import judge
 from triage.execution.record import Record
+from triage.investigate.result import ClusterKey, FailureCluster
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Outcome, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory, status_in
-from triage.nightly.result import ClusterKey, FailureCluster
 from triage.nightly.store import NightStore
 from triage.nightly.trends import KnownFailure, known_failures
 from triage.recipes.values import parse_version

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 
+from triage.investigate.result import ClusterKey
 from triage.model.errors import BadInput
 from triage.model.json_form import Json
-from triage.nightly.result import ClusterKey
 
 _TIMES = {
     "compile_seconds": "seconds",
@@ -88,6 +88,8 @@ def _cluster(cluster: Json, cases: dict[str, Json]) -> Json:
     for key in ("culprit", "release_culprit", "fix"):
         if cluster.get(key):
             converted[key] = _bisection(cluster[key])
+    if cluster.get("attribution"):
+        converted |= _attribution(cluster)
     names = cluster.get("cases", [])
     name = cluster.get("representative") or next(iter(names), "")
     converted["remedies"] = [
@@ -105,6 +107,26 @@ def _cluster(cluster: Json, cases: dict[str, Json]) -> Json:
         number = cluster.get("id", "")[len(identity.id) :]
         converted |= asdict(identity) | {"id": identity.id + number}
     return converted
+
+
+def _attribution(cluster: Json) -> Json:
+    """Convert the pass after which two compilers part, and the page that shows it."""
+    old, culprit = cluster["attribution"], cluster.get("culprit") or {}
+    failing = old["status"] == "failing-pass"
+    name = {"name": old["pass"], "argument": None} if old.get("pass") else None
+    function = old.get("function")
+    found = {"good": None, "bad": name, "function": function}
+    attribution = {
+        "case": culprit.get("case", ""),
+        "good": culprit.get("before") or {"name": "?"},
+        "bad": culprit.get("after") or {"name": "?"},
+        "status": old["status"],
+        "failing": name if failing else None,
+        "pass": found if name and not failing else None,
+        "function": {"bad": function} if function else {},
+        "suspect_files": old.get("files", []),
+    }
+    return {"attribution": attribution, "attribution_page": old.get("page")}
 
 
 def _check(case: str, check: Json) -> Json:

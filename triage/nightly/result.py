@@ -5,240 +5,27 @@ read back by the same classes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field
 from functools import cache
-from hashlib import blake2b
-from typing import Annotated, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
-from pydantic import StringConstraints, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from triage.bisect.result import Bisection
 from triage.execution.timing import Pace
-from triage.model.case import Target
+from triage.investigate.result import (
+    CaseChangeKind,
+    CaseResult,
+    FailureCluster,
+    InvestigationSummary,
+    StepResult,
+)
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.outcome import FAILING, PASSING, Failure, Status
-from triage.model.probe_result import ProbeResult
+from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
-from triage.reduce.result import IssueDraft
-from triage.remedy.result import Remedy
 
 SCHEMA: Final = 5  # of the JSON
-# A night may come from another machine: its paths name what a nightly writes, and
-# nothing else.
-_NAME = "[A-Za-z0-9_][A-Za-z0-9_.+-]*"
-LogPath = Annotated[str, StringConstraints(pattern=f"^logs/{_NAME}/{_NAME}\\.log$")]
-ReproducerPath = Annotated[str, StringConstraints(pattern=f"^reproducers/{_NAME}$")]
-IssuePath = Annotated[str, StringConstraints(pattern=f"^issues/{_NAME}\\.md$")]
-
-
-class CaseChangeKind(StrEnum):
-    """What happened to a case between baseline and toolchain. The values are part of
-    the JSON of a night.
-    """
-
-    REGRESSED = "regressed"
-    FIXED = "fixed"
-    CHANGED = "changed"  # fails on both, with different failures
-    KNOWN = "known"  # fails as its recipe expects
-    FAILING = "failing"  # as on the baseline
-    PASSING = "passing"
-    UNEXPECTED_PASS = "unexpected-pass"  # noqa: S105 - it passes although its recipe expects a failure
-    FLAKY = "flaky"  # its state changes without a change of the compiler
-    UNTESTABLE = "untestable"
-
-
-@dataclass(frozen=True, order=True, slots=True)
-class ClusterKey:
-    """What decides which failures are one. A failure of one backend is not known
-    because another backend has its signature.
-    """
-
-    compiler: str
-    backend: str
-    """Of the target."""
-    signature: str
-
-    @property
-    def id(self) -> str:
-        """The same in every night."""
-        return text_id("\0".join((self.compiler, self.backend, self.signature)))
-
-    def cluster(
-        self, cases: list[str], failure: Failure | None = None
-    ) -> FailureCluster:
-        """Return a cluster of which nothing else is known."""
-        return FailureCluster(**asdict(self), id=self.id, cases=cases, failure=failure)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CaseResult(ProbeResult):
-    """A case of a night: its result on the new toolchain, and `baseline`, the one on
-    the baseline.
-    """
-
-    JSON_PROPERTIES: ClassVar = ("baseline_status", "cluster")
-
-    suite: str
-    """The folder of the recipe, or the recipe or config that many cases come from."""
-    compiler: str
-    change: CaseChangeKind
-    baseline: ProbeResult
-    log: LogPath | None = None
-    """Path of the compiler's output, relative to the folder of the report."""
-    summary: str = ""
-    source: str = ""
-    """The recipe's file, relative to the folder in which triage ran where it is inside.
-    """
-    target: Target | None = None
-    stages: list[Stage] = field(default_factory=list)
-    """The stages that the case has."""
-    pace: Pace | None = None
-    """Slower or faster than on the baseline, where that was measured."""
-    issue: str | None = None
-    """The issue that the recipe names for the expected failure."""
-    bisections: list[Bisection] = field(default_factory=list)
-    """What introduced the failure and, in newer releases, fixed it."""
-
-    @property
-    def baseline_status(self) -> Status:
-        """The status on the baseline."""
-        return self.baseline.status
-
-    @property
-    def cluster(self) -> str | None:
-        """The id of the failure, the same in every night."""
-        if self.failure:
-            return self.key_of(self.failure).id
-        return None
-
-    @property
-    def backend(self) -> str:
-        if self.target:
-            return self.target.backend
-        return ""
-
-    def key_of(self, failure: Failure) -> ClusterKey:
-        """Return the key of a failure that the case has on one of the toolchains."""
-        return ClusterKey(self.compiler, self.backend, failure.signature)
-
-    @property
-    def either_failure(self) -> Failure | None:
-        """The failure on the new toolchain, or else the one on the baseline."""
-        return self.failure or self.baseline.failure
-
-    @property
-    def counts(self) -> bool:
-        """Whether it is a new failure that fails the night."""
-        return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
-
-    @property
-    def changed_failure(self) -> Failure | None:
-        """The new failure of a case that failed in another way on the baseline; None
-        for other cases.
-        """
-        if self.change is CaseChangeKind.CHANGED:
-            return self.failure
-        return None
-
-    @property
-    def passes_on_both(self) -> bool:
-        return self.status in PASSING and self.baseline.status in PASSING
-
-
-@dataclass(frozen=True)
-class StepResult:
-    """A step of an investigation: bisect, narrow, confirm, attribute, remedy or
-    reduce.
-    """
-
-    step: str
-    status: str
-    """`done`, `failed`, `left` (such as for lack of time) or `skipped`."""
-    seconds: float = 0.0
-    reason: str | None = None
-    """Why it has no result."""
-
-
-@dataclass(frozen=True)
-class ClusterAttribution:
-    """The pass after which the IR of both toolchains diverges, as `triage attribute`
-    found it.
-    """
-
-    __pydantic_config__: ClassVar[Mapping[str, object]] = {
-        "alias_generator": lambda name: name.removesuffix("_")
-    }
-
-    status: str
-    pass_: str | None = None
-    phase: str | None = None
-    function: str | None = None
-    files: list[str] = field(default_factory=list)
-    page: str | None = None
-    """The page with both IRs, relative to the folder of the report. It is never read.
-    """
-
-
-@dataclass(frozen=True, kw_only=True)
-class FailureCluster:
-    """The cases that share a new failure, and what is known of it."""
-
-    signature: str
-    cases: list[str]
-    id: str = ""
-    compiler: str = ""
-    backend: str = ""
-    """Of the target of its cases."""
-    failure: Failure | None = None
-    representative: str | None = None
-    """The case that was investigated."""
-    culprit: Bisection | None = None
-    release_culprit: Bisection | None = None
-    """The bisect over releases, where `culprit` is one between two of them."""
-    fix: Bisection | None = None
-    """The bisect of a later fix."""
-    confirmed: list[str] = field(default_factory=list)
-    """Further cases that pass before the culprit and fail at it."""
-    different: list[str] = field(default_factory=list)
-    """Further cases that do not."""
-    same_culprit: list[str] = field(default_factory=list)
-    """Ids of other clusters whose culprit is the same commit."""
-    attribution: ClusterAttribution | None = None
-    reproducer: ReproducerPath | None = None
-    """Folder of the reproducer, relative to the folder of the report."""
-    size: str | None = None
-    """Size of the reduced program with its unit."""
-    remedies: list[Remedy] = field(default_factory=list)
-    replays: dict[str, str] = field(default_factory=dict)
-    """State of the reduced program by toolchain."""
-    draft: IssueDraft | None = None
-    issue: IssuePath | None = None
-    """Path of the draft of an issue, relative to the folder of the report. It is
-    rendered from this cluster, never read.
-    """
-    steps: list[StepResult] = field(default_factory=list)
-
-    @property
-    def key(self) -> ClusterKey:
-        return ClusterKey(self.compiler, self.backend, self.signature)
-
-    @property
-    def is_investigated(self) -> bool:
-        """Whether more than its origin was searched for."""
-        return any(step.step == "reduce" for step in self.steps)
-
-
-@dataclass(frozen=True)
-class InvestigationSummary:
-    """What an investigation took. The steps that are left are in the clusters."""
-
-    seconds: float
-    budget_seconds: float | None = None
-    command: str | None = None
-    """The command line that continues."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -418,13 +205,6 @@ class Night:
             for step in cluster.steps
             if step.status == "left"
         ]
-
-
-def text_id(text: str) -> str:
-    """Return an id of a text. Older versions of triage used that of the signature for a
-    cluster.
-    """
-    return blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 @cache

@@ -27,21 +27,20 @@ from triage.execution.timing import (
     rounds,
     time_compile,
 )
-from triage.model.case import Case
-from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import FAILING, PASSING, Probe, Status
-from triage.model.probe_result import ProbeResult
-from triage.nightly.origin import OriginFinder
-from triage.nightly.result import (
-    SCHEMA,
+from triage.investigate.investigation import Investigation
+from triage.investigate.origin import OriginFinder
+from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
     ClusterKey,
     FailureCluster,
-    Night,
-    TimeChange,
     text_id,
 )
+from triage.model.case import Case
+from triage.model.errors import BadInput, TriageError
+from triage.model.outcome import FAILING, PASSING, Probe, Status
+from triage.model.probe_result import ProbeResult
+from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
 from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import below_here, save_file
@@ -70,12 +69,10 @@ class NightRun:
     """Whether earlier nights show that a case is flaky."""
     total: int = 0
     """Number of cases of all shards."""
-    repo: Path | None = None
-    """A clone of the compiler, to search its commits."""
-    project_file: Path | None = None
     phase: str = "comparison"
     """What is being done."""
     scope: str | None = None
+    """What bisects can search between both toolchains, for the reports."""
     # by case and revision
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)
     _results: dict[str, CaseResult] = field(default_factory=dict)
@@ -99,10 +96,6 @@ class NightRun:
     @cached_property
     def by_name(self) -> dict[str, Case]:
         return {case.name: case for case in self.cases}
-
-    def seconds(self, name: str) -> float:
-        """Return the seconds that a case took on the new toolchain."""
-        return self._probes[name, self.toolchain.revision.name].measured.seconds
 
     def night(self, stopped: str | None = None) -> Night:
         """Return what is known. `stopped`: why the run ended early."""
@@ -250,20 +243,11 @@ class NightRun:
                     ),
                 )
 
-    @cached_property
-    def finder(self) -> OriginFinder:
-        """What bisects cases between both toolchains. The reports say from now on what
-        it can search.
-        """
-        finder = OriginFinder(self.engine, self.refs, self.repo, self.project_file)
-        self.scope = finder.describe(self.cases[0])
-        return finder
-
-    def bisect_slower(self, budget: float) -> None:
+    def bisect_slower(self, finder: OriginFinder, budget: float) -> None:
         """Find what made compiles and runs slower. budget: seconds to measure each
         candidate.
         """
-        self.phase, finder = "bisects", self.finder
+        self.phase = "bisects"
         for name, rows in self._times.items():
             for number, row in enumerate(rows):
                 if row.verdict is not Pace.SLOWER:
@@ -367,6 +351,23 @@ def case_result(baseline: Probe, new: Probe) -> CaseResult:
         baseline=old,
         issue=expectation.issue if expectation else None,
     )
+
+
+def with_investigation(night: Night, found: Investigation) -> Night:
+    """Return a night with what an investigation of its clusters knows so far."""
+    clusters = found.records()
+    known = {cluster.key for cluster in clusters}
+    clusters += [cluster for cluster in night.clusters if cluster.key not in known]
+    origins = {
+        name: [origin for origin in (cluster.culprit, cluster.fix) if origin]
+        for cluster in clusters
+        for name in (cluster.representative, *cluster.confirmed)
+    }
+    cases = [
+        replace(case, bisections=origins.get(case.case) or case.bisections)
+        for case in night.cases
+    ]
+    return replace(night, cases=cases, clusters=clusters, investigation=found.summary)
 
 
 def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:

@@ -11,9 +11,10 @@ from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
 
+from triage.investigate.result import ClusterKey, FailureCluster
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.nightly.result import ClusterKey, FailureCluster, Night
+from triage.nightly.result import Night
 from triage.toolchains.home import disk_errors
 
 T = TypeVar("T")

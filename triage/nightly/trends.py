@@ -10,9 +10,9 @@ from functools import cached_property
 
 import numpy as np
 
+from triage.investigate.result import ClusterKey, FailureCluster, text_id
 from triage.model.outcome import Failure, Status
 from triage.nightly.history import Matrix, NightsHistory, StateRun, Track
-from triage.nightly.result import ClusterKey, FailureCluster, text_id
 
 _SHORTEST = 5  # nights between two steps, and least number of nights after one
 _PENALTY = 12.0  # times the logarithm of the number of nights, see docs/research.md

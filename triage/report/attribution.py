@@ -33,7 +33,7 @@ from triage.report.tables import classify_document
 from triage.toolchains.home import save_file
 
 if TYPE_CHECKING:
-    from triage.nightly.explanation import Explanation
+    from triage.investigate.explanation import Explanation
 
 _MAX_LINES = 80  # of IR
 _MAX_NAMES = 6

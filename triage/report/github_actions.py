@@ -9,7 +9,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from triage.nightly.result import CaseChangeKind, FailureCluster, Night
+from triage.investigate.result import CaseChangeKind, FailureCluster
+from triage.nightly.result import Night
 from triage.report.document import Heading, plain_text
 from triage.report.elements import names_text, plural
 from triage.report.markdown import document_markdown

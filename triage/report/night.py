@@ -7,14 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from triage.execution.timing import CONFIDENCE, Pace
+from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import FAILING, Cause, Status
-from triage.nightly.result import (
-    CaseChangeKind,
-    CaseResult,
-    FailureCluster,
-    Night,
-    TimeChange,
-)
+from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
 from triage.report.document import (
     Block,

@@ -10,15 +10,10 @@ from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.timing import Pace
+from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
 from triage.nightly.issues import ActionCause, IssueChange
-from triage.nightly.result import (
-    CaseChangeKind,
-    CaseResult,
-    FailureCluster,
-    Night,
-    TimeChange,
-)
+from triage.nightly.result import Night, TimeChange
 from triage.reduce.result import IssueDraft
 from triage.report.document import (
     Block,
@@ -426,7 +421,7 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
                 link = Span(suspect.subject or suspect.name, url=suspect.url)
                 yield "suspected commit", [link, f" {suspect.probability:.0%}"]
     found = cluster.attribution
-    if found and found.pass_:
+    if found and found.suspects:
         if found.phase:
             phase = f" (phase {found.phase})"
         else:
@@ -434,7 +429,10 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
         yield (
             "pass",
             ", ".join(
-                [f"the IR first differs after {found.pass_}{phase}", *found.files[:3]]
+                [
+                    f"the IR first differs after {found.suspects[0].name}{phase}",
+                    *found.files[:3],
+                ]
             ),
         )
     if cluster.remedies:

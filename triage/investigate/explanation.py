@@ -19,11 +19,11 @@ from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.own_program import case_with_own_program, newest_that_fails
+from triage.investigate.result import StepResult
+from triage.investigate.steps import diverging_pass, do_step, working_remedies
 from triage.model.case import Case
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
-from triage.nightly.result import StepResult
-from triage.nightly.steps import diverging_pass, do_step, working_remedies
 from triage.remedy.result import Remedies
 from triage.remedy.search import RemedyRequest
 from triage.toolchains.registry import ToolchainRef

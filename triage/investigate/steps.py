@@ -17,25 +17,24 @@ from triage.execution.engine import Engine, time_limit
 from triage.execution.judge import same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
+from triage.investigate.origin import OriginFinder, ToolchainPair
+from triage.investigate.result import (
+    CaseChangeKind,
+    CaseResult,
+    FailureCluster,
+    StepResult,
+)
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, Outcome, Passed
-from triage.nightly.origin import ToolchainPair
-from triage.nightly.result import (
-    CaseChangeKind,
-    CaseResult,
-    ClusterAttribution,
-    FailureCluster,
-    StepResult,
-)
-from triage.nightly.run import NightRun
 from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import replay_state
 from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
 from triage.reduce.workflow import reduce_case
 from triage.remedy.result import Remedies
 from triage.remedy.search import RemedyRequest, find_remedies
+from triage.toolchains.registry import ToolchainRef
 
 _REMEDIES_TRIED = 60  # candidates for one case
 _REMEDY_SECONDS = 300.0  # for the candidates of one case; a budget may allow less
@@ -144,7 +143,12 @@ def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
 class InvestigationSetting:
     """What all steps share."""
 
-    run: NightRun
+    engine: Engine
+    cases: Mapping[str, Case]
+    """All cases of the night by name."""
+    toolchain: ToolchainRef
+    baseline: ToolchainRef
+    finder: OriginFinder
     out: Path
     """Folder of the reports."""
     write_reproducer: Callable[[Reproducer, Path], Path]
@@ -201,10 +205,8 @@ class ClusterInWork:
 
 
 def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    origin = setting.run.finder.bisect(
-        cluster.case, cluster.representative.changed_failure
-    )
-    fix = setting.run.finder.find_fix(cluster.case)
+    origin = setting.finder.bisect(cluster.case, cluster.representative.changed_failure)
+    fix = setting.finder.find_fix(cluster.case)
     cluster.pair, culprit = origin.pair, origin.bisection
     cluster.record = replace(
         cluster.record, culprit=culprit, release_culprit=None, fix=fix
@@ -217,7 +219,7 @@ def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     """Narrow a pair of releases: by the commits of a clone that a source has compilers
     of, or else by nightlies.
     """
-    finder, releases = setting.run.finder, cluster.known_pair
+    finder, releases = setting.finder, cluster.known_pair
     if not finder.can_narrow(releases):
         raise NoResult("its culprit is not a pair of releases", "skipped")
     try:
@@ -252,7 +254,7 @@ def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
             before, after = (fix.before, fix.after)
         else:
             before, after = (fix.after, fix.before)
-        refs = {ref.revision.name: ref for ref in setting.run.finder.fixes.refs}
+        refs = {ref.revision.name: ref for ref in setting.finder.fixes.refs}
         confirmed = _changing(
             setting, cluster, confirmed, (refs[before.name], refs[after.name])
         )
@@ -274,11 +276,9 @@ def _changing(
     With the first one, those that compile on the baseline must compile.
     """
     jobs = [
-        ProbeJob(setting.run.by_name[member.case], ref)
-        for member in members
-        for ref in pair
+        ProbeJob(setting.cases[member.case], ref) for member in members for ref in pair
     ]
-    probes = setting.run.engine.probe_all(jobs, "confirm the culprit")
+    probes = setting.engine.probe_all(jobs, "confirm the culprit")
     outcomes = {
         (probe.case.name, probe.revision.name): probe.outcome for probe in probes
     }
@@ -300,45 +300,45 @@ def _changing(
 
 def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     cluster.stand_aside()
-    if setting.run.finder.repo:
-        repository = Repository(setting.run.finder.repo)
+    if setting.finder.repo:
+        repository = Repository(setting.finder.repo)
     else:
         repository = None
-    run, pair = setting.run.engine, cluster.known_pair
     found = diverging_pass(
-        run, cluster.case, cluster.failure, pair, repository, patience=_PATIENCE
+        setting.engine,
+        cluster.case,
+        cluster.failure,
+        cluster.known_pair,
+        repository,
+        patience=_PATIENCE,
     )
     page = setting.write_page(found, setting.out / "attribution" / slug(cluster.case))
-    answer = ClusterAttribution(
-        status=found.status.value,
-        pass_=found.suspects[0].name if found.suspects else None,
-        phase=found.phase,
-        function=found.function.get("bad"),
-        files=list(found.files[:10]),
-        page=f"attribution/{slug(cluster.case)}/{page.name}",
+    cluster.record = replace(
+        cluster.record,
+        attribution=found.without_excerpts(),
+        attribution_page=f"attribution/{slug(cluster.case)}/{page.name}",
     )
-    cluster.record = replace(cluster.record, attribution=answer)
 
 
 def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     cluster.stand_aside()
     siblings = [
-        case for case in setting.run.cases if case.source == cluster.case.source
+        case for case in setting.cases.values() if case.source == cluster.case.source
     ]
     if cluster.representative.change is CaseChangeKind.REGRESSED:
-        good = setting.run.baseline
+        good = setting.baseline
     else:
         good = None
     seconds = min(_REMEDY_SECONDS, cluster.allowance)
     request = RemedyRequest(
         cluster.case,
-        setting.run.toolchain,
+        setting.toolchain,
         good,
         _REMEDIES_TRIED,
         siblings,
         seconds=seconds,
     )
-    found = working_remedies(setting.run.engine, request)
+    found = working_remedies(setting.engine, request)
     cluster.record = replace(cluster.record, remedies=list(found.remedies))
 
 
@@ -347,27 +347,27 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     changed = cluster.representative.changed_failure is not None
     request = ReductionRequest(
         cluster.case,
-        setting.run.toolchain,
-        setting.run.baseline,
+        setting.toolchain,
+        setting.baseline,
         same_signature,
         resume=True,
         changed=changed,
     )
-    result = reduce_case(setting.run.engine, request)
+    result = reduce_case(setting.engine, request)
     if result.reason is not None:
         raise NoResult(
             result.reason, "left" if result.cause is Cause.ENVIRONMENT else "failed"
         )
-    reproducer = reproducer_of(setting.run.engine, result, setting.run.toolchain)
+    reproducer = reproducer_of(setting.engine, result, setting.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
     unneeded = [
         flag.text for flag in cluster.case.flags if flag not in result.small.flags
     ]
     assert result.readable  # it was reduced
     shown = reproducer_of(
-        setting.run.engine,
+        setting.engine,
         replace(result, probes=(result.readable,)),
-        setting.run.toolchain,
+        setting.toolchain,
     )
     draft = replace(draft_of(shown), unneeded=unneeded)
     path = f"reproducers/{folder.name}"

@@ -5,7 +5,7 @@ be reported at any time.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from math import inf
@@ -14,15 +14,14 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from triage.execution.files import Prepared
-from triage.nightly.result import (
+from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
     FailureCluster,
     InvestigationSummary,
-    Night,
     StepResult,
 )
-from triage.nightly.steps import (
+from triage.investigate.steps import (
     STEPS,
     ClusterInWork,
     InvestigationSetting,
@@ -56,15 +55,18 @@ class Investigation:
     clusters: list[ClusterInWork] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
-    def open(self, night: Night, *, fresh: bool = False) -> None:
-        """Take in the clusters of a night, with what earlier runs found out. fresh:
-        ignore what they found.
+    def open(
+        self,
+        clusters: Iterable[FailureCluster],
+        results: Mapping[str, CaseResult],
+        *,
+        fresh: bool = False,
+    ) -> None:
+        """Take in clusters with the results of their cases, and what earlier runs found
+        out. fresh: ignore what they found.
         """
-        if "bisect" in self.steps:
-            _ = self.setting.run.finder
-        cases = {case.case: case for case in night.cases}
-        for cluster in night.clusters:
-            self._add(cluster, [cases[name] for name in cluster.cases], fresh=fresh)
+        for cluster in clusters:
+            self._add(cluster, [results[name] for name in cluster.cases], fresh=fresh)
 
     def run(self) -> Iterator[None]:
         """Do each step of each cluster, those of new failures first, cheap steps before
@@ -90,28 +92,19 @@ class Investigation:
             )
             yield
 
-    def added_to(self, night: Night) -> Night:
+    def records(self) -> list[FailureCluster]:
+        """Return the clusters with what is known; a step that was not begun is left."""
         for work in self.clusters:
             noted = {step.step for step in work.record.steps}
             for step in self.steps:
                 if step not in noted:
                     self._note(work, StepResult(step, "left", reason="not begun"))
-        known = {work.record.key for work in self.clusters}
-        clusters = [work.record for work in self.clusters]
-        clusters += [cluster for cluster in night.clusters if cluster.key not in known]
-        origins = {
-            name: [origin for origin in (cluster.culprit, cluster.fix) if origin]
-            for cluster in clusters
-            for name in (cluster.representative, *cluster.confirmed)
-        }
-        cases = [
-            replace(case, bisections=origins.get(case.case) or case.bisections)
-            for case in night.cases
-        ]
-        answer = InvestigationSummary(
-            round(time.monotonic() - self._started, 1), self.budget, self.again
-        )
-        return replace(night, cases=cases, clusters=clusters, investigation=answer)
+        return [work.record for work in self.clusters]
+
+    @property
+    def summary(self) -> InvestigationSummary:
+        seconds = round(time.monotonic() - self._started, 1)
+        return InvestigationSummary(seconds, self.budget, self.again)
 
     def _add(
         self,
@@ -120,19 +113,19 @@ class Investigation:
         *,
         fresh: bool = False,
     ) -> None:
-        run, engine = self.setting.run, self.setting.run.engine
+        setting, engine = self.setting, self.setting.engine
         # A regression stands for the cluster, the first that fails about as fast as
         # any: times vary from night to night.
         representative = min(
             members,
             key=lambda it: (
                 it.change is not CaseChangeKind.REGRESSED,
-                run.seconds(it.case) // _SLOWER,
+                it.seconds // _SLOWER,
             ),
         )
-        case = run.by_name[representative.case]
+        case = setting.cases[representative.case]
         toolchain, baseline = (
-            engine.registry.obtain(ref) for ref in (run.toolchain, run.baseline)
+            engine.registry.obtain(ref) for ref in (setting.toolchain, setting.baseline)
         )
         prepared = engine.planner.input_of(case, toolchain)
         if isinstance(prepared, Prepared):
@@ -145,7 +138,7 @@ class Investigation:
             settings_of(case),
             toolchain.identity,
             baseline.identity,
-            str(run.repo),
+            str(setting.finder.repo),
         )
         folder, own = engine.registry.home / "investigations", cluster.key.id
         path = (
@@ -157,7 +150,9 @@ class Investigation:
         if not fresh and path.is_file():
             record = _continued(record, path, self.setting.out)
         if record.draft is None and "reduce" in self.steps:
-            record = replace(record, draft=original_draft(engine, case, run.toolchain))
+            record = replace(
+                record, draft=original_draft(engine, case, setting.toolchain)
+            )
         work = ClusterInWork(
             record,
             tuple(members),
@@ -184,7 +179,7 @@ class Investigation:
         self._add(replace(part, id=f"{part.id}.{number}"), members, fresh=fresh)
 
     def _take(self, cluster: ClusterInWork, step: str) -> None:
-        engine = self.setting.run.engine
+        engine = self.setting.engine
         if self.budget is None:
             rest = inf
         else:
@@ -219,7 +214,7 @@ class Investigation:
         return (
             not cluster.is_new,
             self.steps.index(step),
-            self.setting.run.seconds(cluster.case.name),
+            cluster.representative.seconds,
         )
 
     def _note(self, cluster: ClusterInWork, done: StepResult) -> None:
@@ -259,7 +254,7 @@ def _continued(start: FailureCluster, path: Path, out: Path) -> FailureCluster:
         known = _CLUSTERS.validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return start
-    named = (known.reproducer, known.attribution and known.attribution.page)
+    named = (known.reproducer, known.attribution_page)
     if {*known.cases, *known.different} != set(start.cases) or not all(
         (out / name).exists() for name in named if name
     ):
