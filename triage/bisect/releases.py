@@ -20,7 +20,15 @@ from triage.bisect.search import BisectSearch, answer, run_search
 from triage.execution.judge import Match, any_failure, result_of
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
-from triage.model.outcome import Failed, Failure, NoAnswer, Outcome, Passed, Verdict
+from triage.model.outcome import (
+    Cause,
+    Failed,
+    Failure,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Verdict,
+)
 
 
 def search_from_open_ends(
@@ -34,7 +42,8 @@ def search_from_open_ends(
     `fixed` then has its fix.
     """
     ends = _find_ends(search, first, last)
-    if ends is None:
+    if isinstance(ends, NoAnswer):
+        search.stopped = ends
         found = answer(search)
         fixed = found.fixed
         if fixed is None:
@@ -52,10 +61,8 @@ def search_from_open_ends(
 
 def _find_ends(
     search: BisectSearch, first: int | None, last: int | None
-) -> tuple[int, int] | None:
-    """Return the indices of both ends, or None if there are none (see the search's
-    `reason`).
-    """
+) -> tuple[int, int] | NoAnswer:
+    """Return the indices of both ends, or why there are none."""
     kind = search.request.kind
     if last is None:
         newest = range(search.last, -1, -1)
@@ -68,23 +75,25 @@ def _find_ends(
             None,
         )
         if last is None:
-            search.is_end(search.last, Side.NEW)  # its cause
-            search.reason = "no release could be tested"
-            return None
+            outcome = search.outcome(search.last)
+            return NoAnswer(outcome.cause or Cause.RANGE, "no release could be tested")
         if (
             first is None
             and kind is BisectKind.REGRESSION
             and isinstance(search.outcome(last), Passed)
         ):
-            last = _before_the_fix(search, last)
-            if last is None:
-                return None
-    if not search.is_end(last, Side.NEW):
-        return None
+            fixed = _before_the_fix(search, last)
+            if isinstance(fixed, NoAnswer):
+                return fixed
+            last = fixed
+    problem = search.no_end(last, Side.NEW)
+    if problem is not None:
+        return problem
     if first is None:
-        first = _newest_before(search, last, is_failing=kind is BisectKind.FIX)
-        if first is None:
-            return None
+        found = _newest_before(search, last, is_failing=kind is BisectKind.FIX)
+        if isinstance(found, NoAnswer):
+            return found
+        first = found
     if first >= last:
         raise BadInput(
             f"{search.name(first)} is the newest testable release: there is nothing "
@@ -93,37 +102,39 @@ def _find_ends(
     return first, last
 
 
-def _before_the_fix(search: BisectSearch, newest: int) -> int | None:
+def _before_the_fix(search: BisectSearch, newest: int) -> int | NoAnswer:
     """Return the last release that fails before the newest one, which compiles, and set
-    the fix; or set `reason`.
+    the search's `fixed`.
     """
     failing = _newest_before(search, newest, is_failing=True)
-    if failing is None:
-        return None
+    if isinstance(failing, NoAnswer):
+        return failing
     fix = search.part(failing, newest)
     fix.request = replace(
         search.request, kind=BisectKind.FIX, match=lambda _: any_failure
     )
     found = run_search(fix)
     if found.before is None:
-        search.reason = found.reason
-        return None
+        return NoAnswer(found.cause or Cause.RANGE, found.reason or "no answer")
     last = next(
         index
         for index in range(failing, newest)
         if search.name(index) == found.before.name
     )
-    if not search.is_end(last, Side.NEW):
-        return None
+    problem = search.no_end(last, Side.NEW)
+    if problem is not None:
+        return problem
     outcome = search.outcome(last)
     assert isinstance(outcome, Failed)
     search.fixed = found.transition(outcome.failure)
     return last
 
 
-def _newest_before(search: BisectSearch, last: int, *, is_failing: bool) -> int | None:
-    """Return a release before `last` that fails or compiles; set `reason` if those that
-    are looked at are all alike.
+def _newest_before(
+    search: BisectSearch, last: int, *, is_failing: bool
+) -> int | NoAnswer:
+    """Return a release before `last` that fails or compiles, unless those that are
+    looked at are all alike.
     """
     jobs, candidates = search.request.engine.jobs, search.range.candidates
     for wanted in _looked_at(search, last):
@@ -143,8 +154,8 @@ def _newest_before(search: BisectSearch, last: int, *, is_failing: bool) -> int 
         alike = search.alike(tested[0], last)
     else:
         alike = None
-    search.reason = alike or f"no release before {search.name(last)} can be tested"
-    return None
+    why = f"no release before {search.name(last)} can be tested"
+    return alike or NoAnswer(Cause.RANGE, why)
 
 
 def _looked_at(search: BisectSearch, last: int) -> Iterator[list[int]]:
@@ -249,15 +260,15 @@ def search_change(search: BisectSearch, failure: Failure) -> Bisection:
     for index, side in ((0, Side.OLD), (search.last, Side.NEW)):
         name, outcome = search.name(index), search.outcome(index)
         if isinstance(outcome, NoAnswer):
-            search.reason = f"{name} cannot be tested: {outcome.reason}"
-            search.cause = outcome.cause
+            search.stopped = search.cannot_test(name, outcome)
         elif search.side(outcome) is not side:
             if side is Side.OLD:
                 has = "already has"
             else:
                 has = "does not have"
-            search.reason = f"{name} {has} this failure: {failure.headline}"
-        if search.reason is not None:
+            why = f"{name} {has} this failure: {failure.headline}"
+            search.stopped = NoAnswer(Cause.RANGE, why)
+        if search.stopped is not None:
             return answer(search)
     search.weigh(failure)
     return run_search(search)

@@ -160,7 +160,7 @@ class Bisection:
     reason: str | None = None
     """Why it is inconclusive."""
     cause: Cause | None = None
-    """Of the untestable end, if that is the reason."""
+    """The kind of the reason."""
     evidence: str | None = None
     """What the passes of both ends show, compared before any probe between them."""
     hint: str | None = None

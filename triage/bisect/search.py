@@ -160,9 +160,8 @@ class BisectSearch:
     evidence: PassEvidence | None = None
     broke: Transition | None = None
     fixed: Transition | None = None
-    reason: str | None = None
+    stopped: NoAnswer | None = None
     """Why the search cannot go on."""
-    cause: Cause | None = None
     most_others: int | None = None
     """How many candidates with another failure end the search, because a change to
     another failure is searched then.
@@ -241,16 +240,16 @@ class BisectSearch:
 
     def begin(self) -> bool:
         """Verify both ends and weigh the candidates between them; False if the search
-        cannot begin (see `reason`).
+        cannot begin (see `stopped`).
         """
         ends = (0, self.last)
         self.ask(index for index in ends if not self.range.candidates[index].outcomes)
-        if not all(
-            self._verify_end(index, side)
-            for index, side in zip(ends, Side, strict=True)
-        ):
-            self.reason = self.alike(*ends) or self.reason
-            return False
+        for index, side in zip(ends, Side, strict=True):
+            problem = self._verify_end(index, side)
+            if problem is not None:
+                self.stopped = self.alike(*ends) or problem
+                return False
+        self.stopped = None  # of a candidate that is not an end
         outcome = self.outcome(self.failing_end)
         assert isinstance(outcome, Failed)
         request, note = self.request, self.request.engine.progress.note
@@ -283,45 +282,47 @@ class BisectSearch:
                 )
         self.belief = belief
 
-    def is_end(self, index: int, side: Side) -> bool:
-        """Return whether the last outcome of a candidate fits an end; set `reason` and
-        `cause` if it does not.
-        """
+    def no_end(self, index: int, side: Side) -> NoAnswer | None:
+        """Return why the last outcome of a candidate does not fit an end, if so."""
         name = self.name(index)
-        outcome = self.outcome(index)
         failing = self.request.kind.failing
-        self.reason, self.cause = None, outcome.cause
-        match outcome:
-            case NoAnswer(reason=reason):
-                self.reason = f"{name} cannot be tested: {reason}"
+        match self.outcome(index):
+            case NoAnswer() as outcome:
+                return self.cannot_test(name, outcome)
             case Failed(flaky=True):
-                self.reason = _flaky_end(name)
+                return _flaky_end(name)
             case Failed(failure=failure) if side is not failing:
                 if side is Side.OLD:
                     older = "an older"
                 else:
                     older = "a newer"
-                self.reason = (
+                return NoAnswer(
+                    Cause.RANGE,
                     f"expected {name} to compile, but it fails: {failure.headline}; "
-                    f"pass --good with {older} revision"
+                    f"pass --good with {older} revision",
                 )
             case Passed() if side is failing:
-                self.reason = (
+                return NoAnswer(
+                    Cause.RANGE,
                     f"expected {name} to fail, but it compiles; pass --bad with a "
-                    "revision that fails"
+                    "revision that fails",
                 )
-        return self.reason is None
+        return None
 
-    def alike(self, old: int, new: int) -> str | None:
-        """Return the reason not to search between two candidates if both compile or
-        both fail each time.
+    def cannot_test(self, name: str, outcome: NoAnswer) -> NoAnswer:
+        return NoAnswer(outcome.cause, f"{name} cannot be tested: {outcome.reason}")
+
+    def alike(self, old: int, new: int) -> NoAnswer | None:
+        """Return why nothing is between two candidates, if both compile or both fail
+        each time.
         """
         names = f"{self.name(old)} and {self.name(new)}"
         before, after = (self.range.candidates[index].outcomes for index in (old, new))
         if all(isinstance(outcome, Passed) for outcome in (*before, *after)):
-            return (
+            return NoAnswer(
+                Cause.RANGE,
                 f"it compiles at both ends, {names}; pass --bad with a revision that "
-                "fails"
+                "fails",
             )
         if all(
             isinstance(outcome, Failed) and not outcome.flaky
@@ -332,29 +333,30 @@ class BisectSearch:
                 for outcomes in (before, after)
                 if outcomes[-1].failure
             )
-            return (
+            return NoAnswer(
+                Cause.RANGE,
                 f"it fails at both ends, {names}: {' and '.join(headlines)}; pass "
-                "--good with a revision that compiles"
+                "--good with a revision that compiles",
             )
         return None
 
-    def _verify_end(self, index: int, side: Side) -> bool:
-        """Return whether a candidate is an end. One that seems not to be is taken if
-        all further probes differ.
+    def _verify_end(self, index: int, side: Side) -> NoAnswer | None:
+        """Return why a candidate is not an end, if so. One that seems not to be is
+        taken if all further probes differ.
         """
-        if self.is_end(index, side):
-            return True
+        problem = self.no_end(index, side)
+        if problem is None:
+            return None
         for number in range(_END_REPEATS):
-            if self.cause is not None:
-                return False
+            if isinstance(self.outcome(index), NoAnswer):
+                return problem
             self.ask([index])
-            if not self.is_end(index, side):
-                if number and self.cause is None:
-                    self.reason = _flaky_end(self.name(index))
-                else:
-                    self.reason = self.reason
-                return False
-        return True
+            problem = self.no_end(index, side)
+            if problem is not None:
+                if number and not isinstance(self.outcome(index), NoAnswer):
+                    return _flaky_end(self.name(index))
+                return problem
+        return None
 
     def _worth_comparing(self) -> bool:
         """Return whether comparing passes costs less than the probes that it may save:
@@ -381,12 +383,12 @@ class BisectSearch:
         """Return the candidates to probe next, and how often; none if the answer is
         final or no probe can help any more.
         """
-        if self.resolved and self.reason is None:
+        if self.resolved and self.stopped is None:
             end = self.known.too_flaky(self.failing_end)
             if end is not None:
-                self.reason = _flaky_end(self.name(end))
+                self.stopped = _flaky_end(self.name(end))
         if (
-            self.reason is not None
+            self.stopped is not None
             or self.effort.probes >= _MOST_FLAKY_PROBES
             or self._meets_others()
         ):
@@ -465,8 +467,8 @@ class BisectSearch:
                 and outcome.cause is Cause.ENVIRONMENT
                 and not probe.measured.seconds
             ):
-                self.reason = f"{probe.revision.name}: {outcome.reason}"
-                self.cause = Cause.ENVIRONMENT
+                why = f"{probe.revision.name}: {outcome.reason}"
+                self.stopped = NoAnswer(Cause.ENVIRONMENT, why)
         inside = [
             candidate.outcomes[-1]
             for candidate in self.range.candidates[1:-1]
@@ -481,10 +483,10 @@ class BisectSearch:
             len(inside) == len(errors) >= _SAME_ERRORS
             and len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1
         ):
-            self.reason = (
-                f"no compiler could be obtained between both ends: {errors[-1]}"
+            self.stopped = NoAnswer(
+                Cause.ENVIRONMENT,
+                f"no compiler could be obtained between both ends: {errors[-1]}",
             )
-            self.cause = Cause.ENVIRONMENT
 
     def unread(self, candidate: Candidate, why: NoAnswer) -> Probe:
         """Return the probe of a candidate whose case cannot be read."""
@@ -558,8 +560,8 @@ def run_search(search: BisectSearch) -> Bisection:
     )
 
 
-def _flaky_end(name: str) -> str:
-    return f"{name} is flaky: repeated probes disagree"
+def _flaky_end(name: str) -> NoAnswer:
+    return NoAnswer(Cause.NOISE, f"{name} is flaky: repeated probes disagree")
 
 
 def answer(search: BisectSearch) -> Bisection:
@@ -598,13 +600,13 @@ def answer(search: BisectSearch) -> Bisection:
         seconds=round(time.monotonic() - effort.started, 1),
         untestable=tuple(untestable),
         other_failures=tuple(others),
-        reason=search.reason,
-        cause=search.cause,
+        reason=search.stopped.reason if search.stopped else None,
+        cause=search.stopped.cause if search.stopped else None,
         hint=unexpected(request.case, search.failure) if search.failure else None,
         broke=search.broke,
         fixed=search.fixed,
     )
-    if belief is None or search.failure is None or search.reason:
+    if belief is None or search.failure is None or search.stopped:
         return inconclusive
     chances = belief.probabilities
     confirmed = belief.is_confirmed(request.confidence)

@@ -261,13 +261,13 @@ def bisect_two(
         for (_, model), one in zip(pairs, candidates, strict=True)
         for probe in one.probes[-1:]
     )
-    if changed is None:
+    if isinstance(changed, NoAnswer):
         undecided = Bisection(
             cases[Side.NEW].name,
             request.kind,
             Answer.INCONCLUSIVE,
-            reason=search.reason,
-            cause=search.cause,
+            reason=changed.reason,
+            cause=changed.cause,
         )
         return TwoRepositories(None, combinations, undecided=undecided)
     request.engine.progress.note(f"changed: {changed}")
@@ -296,23 +296,20 @@ def bisect_two(
     return TwoRepositories(changed, combinations, by_compiler, by_model)
 
 
-def _changed(search: BisectSearch) -> ChangedSide | None:
-    """Return which repository brought the change; set the search's `reason` if that is
-    undecided.
-    """
+def _changed(search: BisectSearch) -> ChangedSide | NoAnswer:
+    """Return which repository brought the change, or why that is undecided."""
     if not search.begin():
-        return None
+        assert search.stopped is not None
+        return search.stopped
     is_new = []
     for index in (1, 2):  # probed twice
         search.ask({index: 2})
         candidate = search.range.candidates[index]
         sides = {search.side(outcome) for outcome in candidate.outcomes}
         if len(sides) > 1 or None in sides:
-            search.reason = (
-                f"{candidate.revision.name} {_undecided(candidate.outcomes[-1])}"
-            )
-            search.cause = candidate.outcomes[-1].cause
-            return None
+            last = candidate.outcomes[-1]
+            why = f"{candidate.revision.name} {_undecided(last)}"
+            return NoAnswer(last.cause or Cause.NOISE, why)
         is_new.append(sides == {Side.NEW})
     return _CHANGED[is_new[0], is_new[1]]
 

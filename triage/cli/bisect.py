@@ -64,7 +64,7 @@ from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Failed, Failure
+from triage.model.outcome import Cause, Failed, Failure
 from triage.report.bisection import (
     bisect_document,
     history_document,
@@ -246,7 +246,7 @@ def bisect(
                 found = bisect_between(request, before, after)
     no_ends = (
         found.status is Answer.INCONCLUSIVE
-        and found.cause is None
+        and found.cause is Cause.RANGE
         and found.failure is None
     )
     no_ends &= repo is None and bool(good or bad or find is BisectKind.FIX)

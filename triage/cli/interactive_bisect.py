@@ -121,7 +121,7 @@ class Session:
         out.print(HELP, style="dim")
         while (
             not search.resolved
-            and not search.reason
+            and not search.stopped
             and (chosen := search.separating())
         ):
             proposed = chosen[len(chosen) // 2]

@@ -77,8 +77,10 @@ class Cause(StrEnum):
     # the disk, or the memory that other programs use: never cached
     ENVIRONMENT = "environment"
     RECIPE = "recipe"  # the generator or importer failed
-    # its times vary too much, or lie too close to the threshold: never cached
+    # its outcomes or times vary too much, or lie too close to the threshold: never
+    # cached
     NOISE = "noise"
+    RANGE = "range"  # nothing changes between the revisions of a search
     INTERNAL = "internal"  # triage itself failed on this case: never cached
 
 
