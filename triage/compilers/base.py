@@ -24,7 +24,7 @@ from triage.compilers.parts import (
     Resources,
     Runner,
     Suites,
-    packaged_yaml,
+    family_yaml,
 )
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import NoAnswer
@@ -211,7 +211,7 @@ class Compiler(ABC):
         """The project's form for bug reports: `issue_form.yaml` in the family's
         folder.
         """
-        return IssueForm(**(packaged_yaml(type(self), "issue_form.yaml") or {}))
+        return IssueForm(**(family_yaml(type(self), "issue_form.yaml") or {}))
 
     @property
     def recipe(self) -> RecipeFamily:

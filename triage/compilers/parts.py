@@ -38,7 +38,7 @@ MODULE_PLACE = "{module}"  # stands for the compiled file in a command
 RULES_FILE = "failure.rules"  # a suffix that no recipe has
 
 
-def packaged_yaml(family: type[object], name: str) -> Any:
+def family_yaml(family: type[object], name: str) -> Any:
     """Read a YAML file in the folder of a family, of which `family` is a class.
     Returns None if there is none.
     """
@@ -697,7 +697,7 @@ class RemedyHints:
         """
         from pydantic import TypeAdapter
 
-        words = packaged_yaml(type(self), "options.yaml")
+        words = family_yaml(type(self), "options.yaml")
         return TypeAdapter(OptionCatalog).validate_python(words)
 
     def devices_named(self, program: Path) -> frozenset[str]:
