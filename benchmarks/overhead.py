@@ -162,9 +162,10 @@ def site(cases: int, nights: int) -> bool:
     from benchmarks.simulated_nights import simulated_nights
     from triage.nightly.store import NightStore
     from triage.report.site import Site
+    from triage.toolchains.home import Home
 
     with TemporaryDirectory() as scratch:
-        store = NightStore(Path(scratch, "home"))
+        store = NightStore(Home(Path(scratch, "home")))
         for night in simulated_nights(cases, nights):
             store.add(night)
         started = time.process_time()

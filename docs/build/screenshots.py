@@ -22,6 +22,7 @@ from triage.nightly.result import Night  # noqa: E402
 from triage.nightly.store import NightStore  # noqa: E402
 from triage.reduce.result import IssueDraft  # noqa: E402
 from triage.report.site import Site  # noqa: E402
+from triage.toolchains.home import Home  # noqa: E402
 
 PROGRAM = """\
 func.func @attention(%q: tensor<4x?x64xf16>, %k: tensor<4x?x64xf16>) -> tensor<4x?x?xf16> {
@@ -57,7 +58,7 @@ def investigated(night: Night) -> Night:
 
 
 with TemporaryDirectory() as scratch, sync_playwright() as playwright:
-    store, out = NightStore(Path(scratch)), Path(scratch) / "public"
+    store, out = NightStore(Home(Path(scratch))), Path(scratch) / "public"
     for night in simulated_nights(300, 60, seed=6):
         store.add(investigated(night) if night.clusters else night)
     Site(store, out).write()

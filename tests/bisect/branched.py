@@ -22,7 +22,7 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
-from triage.toolchains.home import Workspace
+from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Release
 from triage.toolchains.install import PLAIN_WHEEL
 from triage.toolchains.registry import ToolchainRef
@@ -74,7 +74,7 @@ class Compilers:
     progress = Progress()
 
     def __post_init__(self) -> None:
-        self.workspace = Workspace(self.home, Progress(), threading.Event())
+        self.workspace = Workspace(Home(self.home), Progress(), threading.Event())
 
     @property
     def registry(self) -> Compilers:

@@ -34,6 +34,7 @@ from triage.model.outcome import (
 )
 from triage.model.progress import Progress
 from triage.model.revision import Revision
+from triage.toolchains.home import Home
 from triage.toolchains.index import Release
 from triage.toolchains.registry import ToolchainRef
 
@@ -83,10 +84,10 @@ class LetterRegistry:
 
     count: int
     installed: set[int] | None = None
-    home: Path = field(default_factory=lambda: Path(tempfile.mkdtemp()))
+    home: Home = field(default_factory=lambda: Home(Path(tempfile.mkdtemp())))
 
     def __post_init__(self) -> None:
-        weakref.finalize(self, shutil.rmtree, self.home)
+        weakref.finalize(self, shutil.rmtree, self.home.path)
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
         return release_refs(self.count)

@@ -15,6 +15,7 @@ from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import BisectRequest
 from triage.cli.interactive_bisect import Session, read_journal
 from triage.model.outcome import Verdict
+from triage.toolchains.home import Home
 
 LETTERS = "P" * 17 + "F" * 23
 
@@ -26,7 +27,7 @@ def session_on(
 ) -> Session:
     engine = HistoryEngine({"case": letters})
     if home:
-        engine.registry.home = home
+        engine.registry.home = Home(home)
     search = plan(
         BisectRequest(engine, case_named("case"), kind=kind),
         "1.0.0",

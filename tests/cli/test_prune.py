@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.conftest import Triage
 from tests.fake_releases import install
-from triage.execution.files import KEPT
+from triage.toolchains.home import KeptKind
 
 MIB = 1 << 20
 DAY = 86400.0
@@ -53,7 +53,7 @@ def test_what_nobody_used_for_a_quarter_goes(triage: Triage, home: Path) -> None
             f"{kind}/{'a' if kind in ('downloads', 'reductions') else 'a.mlir'}",
             91,
         )
-        for kind in KEPT
+        for kind in KeptKind
     ]
     new = [
         keep(
@@ -61,7 +61,7 @@ def test_what_nobody_used_for_a_quarter_goes(triage: Triage, home: Path) -> None
             f"{kind}/{'b' if kind in ('downloads', 'reductions') else 'b.mlir'}",
             89,
         )
-        for kind in KEPT
+        for kind in KeptKind
     ]
     planned = prune(triage, "--dry-run")
     assert all(path.exists() for path in (*old, *new))
@@ -71,12 +71,12 @@ def test_what_nobody_used_for_a_quarter_goes(triage: Triage, home: Path) -> None
     ] * len(new)
     assert {
         kind: size["removed"] // MIB for kind, size in planned["sizes"].items()
-    } == {"toolchains": 0} | dict.fromkeys(KEPT, 1)
+    } == {"toolchains": 0} | dict.fromkeys(KeptKind, 1)
     assert not list((home / "inputs").glob("a*")), "its checksum goes with it"
     assert all(
         size["bytes"] // MIB == 1 and not size["removed"]
         for kind, size in prune(triage)["sizes"].items()
-        if kind in KEPT
+        if kind != "toolchains"
     )
 
 

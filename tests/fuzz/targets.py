@@ -38,9 +38,9 @@ from triage.mlir.ir_reader import DumpReader
 from triage.mlir.result_operator import operator_in
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
-from triage.reduce.frontends.onnx import ONNX, OnnxProgram, cut
+from triage.reduce.frontends.onnx import ONNX, OnnxProgram, cut_model
 from triage.reduce.program import ReducedCase
-from triage.toolchains.home import Workspace
+from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 from triage.toolchains.sources.project import load_project
@@ -116,7 +116,9 @@ def onnx_model(data: bytes, folder: Path) -> None:
     for document in ONNX.open(_file(data, folder, "model.onnx")):
         assert isinstance(document, OnnxProgram)
         if document.valid() is not None:
-            cut(ReducedCase(document, CASE), range(len(document.model.graph.node) // 2))
+            cut_model(
+                ReducedCase(document, CASE), range(len(document.model.graph.node) // 2)
+            )
 
 
 def evidence(data: bytes, folder: Path) -> None:
@@ -155,7 +157,7 @@ def _response(data: bytes, url: str) -> requests.Response:
 
 def http(data: bytes, folder: Path) -> None:
     """Pages of an index, of nightlies and of the runs and artifacts of a workflow."""
-    workspace = Workspace(folder)
+    workspace = Workspace(Home(folder))
     now = datetime(2026, 1, 1, tzinfo=UTC)
     settings = ArtifactsSection(artifact="linux")
     actions = CommitArtifacts(

@@ -14,7 +14,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.nightly.github import GitHubIssues
-from triage.nightly.issues import IssueChange, Marker, TrackedIssue, hidden, plan
+from triage.nightly.issues import IssueChange, Marker, TrackedIssue, hidden, plan_issues
 from triage.nightly.result import Night
 
 LIST, ISSUE, COMMENTS = (
@@ -50,7 +50,7 @@ def night(day: int, *failing: str, passing: tuple[str, ...] = ()) -> Night:
 def synchronise(hub: LoopbackIssues, result: Night) -> list[IssueChange]:
     """Do what a night asks for, as a run of the command does."""
     github = client(hub)
-    actions = plan(result, github.read(everything), 100).changes
+    actions = plan_issues(result, github.read(everything), 100).changes
     for action in actions:
         github.apply(
             replace(action, title=f"title {action.signature}"),

@@ -20,7 +20,7 @@ from triage.nightly.issues import (
     Marker,
     TrackedIssue,
     marker_in,
-    plan,
+    plan_issues,
 )
 from triage.nightly.result import Night
 
@@ -70,7 +70,7 @@ def changes(result: IssueChanges) -> list[tuple[str, str, int | None]]:
 def planned(
     result: Night, *issues: TrackedIssue, limit: int = 10
 ) -> list[tuple[str, str, int | None]]:
-    return changes(plan(result, issues, limit))
+    return changes(plan_issues(result, issues, limit))
 
 
 def after(tracked: TrackedIssue, action: IssueChange) -> TrackedIssue:
@@ -86,7 +86,7 @@ def after(tracked: TrackedIssue, action: IssueChange) -> TrackedIssue:
 
 def test_a_new_failure_gets_one_issue() -> None:
     result = night(failure("s", "a", "b"), failure("old", "c", change="failing"))
-    [action] = plan(result, [], 10).changes
+    [action] = plan_issues(result, [], 10).changes
     assert (action.action, action.signature, action.cases) == (
         ActionKind.OPEN,
         "s",
@@ -128,7 +128,7 @@ def test_an_older_compiler_changes_nothing() -> None:
 def test_a_failure_that_is_back_opens_its_issue_again() -> None:
     result = night(failure("s", "a", "c", change="failing"))
     tracked = closed(issue(1, "s", "a"))
-    [action] = plan(result, [tracked], 10).changes
+    [action] = plan_issues(result, [tracked], 10).changes
     assert (action.action, action.cause, action.cases) == (
         ActionKind.REOPEN,
         ActionCause.AGAIN,
@@ -149,7 +149,7 @@ def test_a_failure_that_is_back_opens_its_issue_again() -> None:
 def test_what_a_person_closed_stays_closed_until_a_newer_compiler_fails(
     reason: str, on: str
 ) -> None:
-    result = plan(
+    result = plan_issues(
         night(failure("s", "a")), [closed(issue(1, "s", "a"), reason, on)], 10
     )
     assert (result.changes, len(result.notes)) == ((), 1)
@@ -161,7 +161,7 @@ def test_what_a_night_closed_is_opened_by_the_next_failure() -> None:
     """
     fixed = after(
         issue(1, "s", "a"),
-        plan(night(passing=("a",)), [issue(1, "s", "a")], 10).changes[0],
+        plan_issues(night(passing=("a",)), [issue(1, "s", "a")], 10).changes[0],
     )
     tomorrow = Revision("nightly:2025-07-02", date="2025-07-02")
     assert planned(
@@ -172,7 +172,7 @@ def test_what_a_night_closed_is_opened_by_the_next_failure() -> None:
 def test_a_limit_leaves_the_rest_for_the_next_time() -> None:
     result = night(failure("few", "a"), failure("many", "b", "c"), passing=("z",))
     tracked = issue(1, "s", "z"), issue(2, "s", "z")
-    outcome = plan(result, tracked, 3)
+    outcome = plan_issues(result, tracked, 3)
     assert changes(outcome) == [
         ("close", "fixed", 1),
         ("close", "duplicate", 2),
@@ -196,7 +196,7 @@ def test_each_backend_and_family_has_an_issue_of_its_own() -> None:
         of_backend("rocm", failure("s", "b")),
         of_backend("cuda", failure("s", "c"), "xla"),
     )
-    opened = plan(night(cuda, rocm, other), [], 10).changes
+    opened = plan_issues(night(cuda, rocm, other), [], 10).changes
     assert [(action.action, action.cases) for action in opened] == [
         ("open", ("a",)),
         ("open", ("b",)),
@@ -225,7 +225,7 @@ def test_a_marker_of_an_older_version_finds_the_failure_of_its_cases() -> None:
         of_backend("cuda", failure("s", "a", "c")),
         of_backend("rocm", failure("s", "b")),
     )
-    more, new = plan(night(rocm, cuda), [old], 10).changes[::-1]
+    more, new = plan_issues(night(rocm, cuda), [old], 10).changes[::-1]
     assert (more.action, more.issue, more.cases) == ("comment", 1, ("c",))
     assert more.marker == Marker(ClusterKey("iree", "cuda", "s"), ("a", "c"), NEW)
     assert (new.action, new.cases) == ("open", ("b",))
@@ -250,7 +250,7 @@ def test_an_issue_of_an_older_version_finds_its_wrong_result() -> None:
     assert planned(night(where, det), old) == [("open", "new", None)], (
         "of the other program"
     )
-    [change] = plan(
+    [change] = plan_issues(
         night(failure("wrong-result:0 nan onnx.Det", "a", "c")), [old], 10
     ).changes
     assert (change.issue, change.signature) == (1, "wrong-result:0 nan onnx.Det")

@@ -22,6 +22,7 @@ from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
 from triage.report.night import write_reports
 from triage.report.night_issue import issue_body
+from triage.toolchains.home import Home
 
 HISTORIES = {
     "first": "PF",
@@ -85,7 +86,7 @@ def test_a_dry_run_changes_nothing_and_two_runs_change_it_once(
         "class-F",
         "class-G",
     ]
-    known = NightStore(home).issues()
+    known = NightStore(Home(home)).issues()
     assert [known[cluster.id] for cluster in night.clusters] == [
         f"{hub.url}/o/r/issues/{number}" for number in (1, 2)
     ]

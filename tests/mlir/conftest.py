@@ -10,6 +10,7 @@ import pytest
 
 from triage.compilers.iree.adapter import Iree
 from triage.execution.mlir_tools import Reader
+from triage.toolchains.home import Home
 from triage.toolchains.registry import ToolchainRegistry
 
 Readers = Callable[[str], Reader]
@@ -19,7 +20,7 @@ Readers = Callable[[str], Reader]
 def readers(shared_home: Path) -> Iterator[Readers]:
     """A reader of a release, by its version; each is made once."""
     made: dict[str, Reader] = {}
-    registry = ToolchainRegistry(shared_home, {"iree": Iree()})
+    registry = ToolchainRegistry(Home(shared_home), {"iree": Iree()})
 
     def of(version: str) -> Reader:
         if version not in made:

@@ -15,6 +15,7 @@ from tests.conftest import ROOT, Triage
 from triage.model.errors import BadInput
 from triage.nightly.result import parse_night
 from triage.nightly.store import NightStore
+from triage.toolchains.home import Home
 
 OLDER = ROOT / "tests" / "data" / "night-schema-4.json"
 """Written by the last version of that schema for a real night of IREE 3.3.0."""
@@ -55,7 +56,7 @@ def test_stored_nights_are_converted_once(home: Path, triage: Triage) -> None:
     (folder / "nightly.json.z").write_bytes(zlib.compress(OLDER.read_bytes()))
     (home / "nights-4" / "issues.json").write_text('{"a": "o/r#1"}')
     said: list[str] = []
-    store = NightStore(home, said.append)
+    store = NightStore(Home(home), said.append)
     [(number, night)] = store.nights()
     assert (number, len(night.cases), store.issues()) == (7, 3, {"a": "o/r#1"})
     assert store.log(7, "logs/3.3.0/a.log") == "error: printed"
@@ -89,7 +90,7 @@ def test_a_stored_night_with_a_remedy_is_read_again(tmp_path: Path) -> None:
     night = parse_night(OLDER.read_bytes(), "older")
     [cluster] = night.clusters
     remedies = [replace(one, rank=(math.inf, 1.0)) for one in cluster.remedies]
-    store = NightStore(tmp_path)
+    store = NightStore(Home(tmp_path))
     store.add(replace(night, clusters=[replace(cluster, remedies=remedies)]))
     [(_, stored)] = store.nights()
     assert len(stored.clusters[0].remedies) == 2

@@ -17,6 +17,7 @@ from tests.nights.test_site import HOSTILE
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
 from triage.report.site import Site
+from triage.toolchains.home import Home
 
 pytestmark = pytest.mark.browser
 NIGHTS = 20
@@ -35,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         HOSTILE: "P" * 5 + "G" * (NIGHTS - 5),
         "slower": "P" * NIGHTS,
     }
-    store = NightStore(folder / "home")
+    store = NightStore(Home(folder / "home"))
     for at, record in enumerate(nights(histories)):
         slow = 2.0 if at < 10 else 3.0
         cases = [

@@ -16,6 +16,7 @@ from triage.investigate.result import ClusterKey, StepResult
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
 from triage.report.site import Site
+from triage.toolchains.home import Home
 
 LEGALIZE, SEGFAULT = (
     ClusterKey("iree", "llvm-cpu", signature).id
@@ -57,7 +58,7 @@ def out(tmp_path: Path) -> Path:
     """A site with a hostile case, a failure with everything that an investigation
     finds, and one that is gone.
     """
-    store = NightStore(tmp_path / "home")
+    store = NightStore(Home(tmp_path / "home"))
     draft = IssueDraft({"input.mlir": f"module {{}} // {HOSTILE}"}, HOSTILE, HOSTILE)
     for record in nights({"breaks": "PPF", "fixed": "GGP", HOSTILE: "PPP"}):
         hostile = case_result(
@@ -138,7 +139,7 @@ def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
 def test_an_issue_is_linked_on_its_server(
     tmp_path: Path, issue: str, address: str | None
 ) -> None:
-    store = NightStore(tmp_path / "home")
+    store = NightStore(Home(tmp_path / "home"))
     store.add(night(1, {}, cases=[case_result("a", "F", issue=issue)]), None)
     Site(store, tmp_path / "public").write()
     links = Tags(

@@ -16,6 +16,7 @@ from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
 from triage.nightly.trends import FailureLife, failure_lives, find_steps
+from triage.toolchains.home import Home
 
 HISTORIES = {
     "stable": "PPPPP",
@@ -29,14 +30,14 @@ HISTORIES = {
 
 @pytest.fixture
 def store(tmp_path: Path) -> NightStore:
-    store = NightStore(tmp_path)
+    store = NightStore(Home(tmp_path))
     for record in nights(HISTORIES):
         assert store.add(record)
     return store
 
 
 def history_of(tmp_path: Path, **histories: str) -> NightsHistory:
-    store = NightStore(tmp_path)
+    store = NightStore(Home(tmp_path))
     for record in nights(histories):
         store.add(record)
     return store.history()
@@ -82,7 +83,7 @@ def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
     if name == "nightly.json.z":
         (store.path / "3" / "columns.z").unlink()
     warnings: list[str] = []
-    history = NightStore(store.path.parent, warn=warnings.append).history()
+    history = NightStore(Home(store.path.parent), warn=warnings.append).history()
     assert history.numbers == (
         (1, 2, 4, 5) if name == "nightly.json.z" else (1, 2, 3, 4, 5)
     )
@@ -153,7 +154,7 @@ def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
     """A pass with a release says nothing about a nightly, and neither does one of
     another compiler.
     """
-    store = NightStore(tmp_path)
+    store = NightStore(Home(tmp_path))
     store.add(night(1, {"a": "F"}))
     store.add(night(2, {"a": "P"}, toolchain=Revision("3.9.0", None, "2026-01-02")))
     [other] = night(3, {"a": "P"}).cases
@@ -164,7 +165,7 @@ def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
 
 
 def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
-    store = NightStore(tmp_path)
+    store = NightStore(Home(tmp_path))
     for day, (name, letter) in enumerate([("3.3.0", "F"), ("3.2.0", "P")], 1):
         store.add(
             night(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Triage
-from triage.cli.context import load_cases, one_case
+from triage.cli.context import cases_in, one_case
 from triage.reduce.replay import open_reproducers
 from triage.reduce.reproducer import slug
 
@@ -28,9 +28,9 @@ def ordered() -> dict[str, list[str]]:
     found = {}
     for recipe, *words in filter(None, lines):
         case = words[words.index("--case") + 1] if "--case" in words else None
-        found[
-            slug(one_case(load_cases([ROOT / "recipes" / f"{recipe}.yaml"]), case))
-        ] = words
+        found[slug(one_case(cases_in([ROOT / "recipes" / f"{recipe}.yaml"]), case))] = (
+            words
+        )
     return found
 
 

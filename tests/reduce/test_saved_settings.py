@@ -14,6 +14,7 @@ from triage.model.case import Case, Flag, Target
 from triage.reduce.frontends.text import TextProgram
 from triage.reduce.program import ReducedCase
 from triage.reduce.result import ReductionFolder
+from triage.toolchains.home import Home
 
 KERNEL = KernelSpec(
     "add",
@@ -36,7 +37,7 @@ def case() -> Case:
 
 @pytest.fixture
 def folder(case: Case, tmp_path: Path) -> ReductionFolder:
-    folder = ReductionFolder(tmp_path, "key")
+    folder = ReductionFolder(Home(tmp_path), "key")
     folder.save(
         ReducedCase(TextProgram(["x"], case.input.kind, "py"), replace(case, **CHANGED))
     )

@@ -16,9 +16,9 @@ from triage.nightly.result import Night
 from triage.report.github_actions import (
     SUMMARY_BYTES,
     annotation_lines,
-    command,
     outputs,
     show_on_github,
+    workflow_command,
 )
 from triage.report.printable import PrintedStream
 
@@ -87,7 +87,7 @@ def test_ten_errors_are_shown_and_the_last_one_counts_the_rest(
 
 
 def test_hostile_text_is_one_command() -> None:
-    line = command("error", EVIL, file=EVIL, title=EVIL)
+    line = workflow_command("error", EVIL, file=EVIL, title=EVIL)
     assert line.isprintable()
     name, properties, message = parsed(line)
     assert (name, set(properties)) == ("error", {"file", "title"})

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from triage.compilers.base import Description
 from triage.model.revision import Capabilities
-from triage.toolchains.home import Workspace
-from triage.toolchains.registry import describe
+from triage.toolchains.home import Home, Workspace
+from triage.toolchains.registry import describe_once
 
 
 class TwoFiles:
@@ -44,16 +44,16 @@ LIBRARY = b"x" * 1000
 def test_the_identity_is_the_content_of_every_file_wherever_it_lies(
     tmp_path: Path,
 ) -> None:
-    compiler, state = TwoFiles(), Workspace(tmp_path / "home")
+    compiler, state = TwoFiles(), Workspace(Home(tmp_path / "home"))
     first = make(tmp_path / "first", b"1", LIBRARY)
-    known = describe(state, compiler, first)
-    assert describe(state, compiler, first) == known
+    known = describe_once(state, compiler, first)
+    assert describe_once(state, compiler, first) == known
     assert compiler.asked == 1
-    linked = describe(
+    linked = describe_once(
         state, compiler, make(tmp_path / "linked", b"1", tmp_path / "first" / "lib.so")
     )
-    copied = describe(state, compiler, make(tmp_path / "copied", b"1", LIBRARY))
-    other = describe(
+    copied = describe_once(state, compiler, make(tmp_path / "copied", b"1", LIBRARY))
+    other = describe_once(
         state, compiler, make(tmp_path / "other", b"2", tmp_path / "first" / "lib.so")
     )
     assert known[0] == linked[0] == copied[0] != other[0]
@@ -63,11 +63,11 @@ def test_the_identity_is_the_content_of_every_file_wherever_it_lies(
 
 
 def test_a_changed_library_is_another_compiler(tmp_path: Path) -> None:
-    compiler, state = TwoFiles(), Workspace(tmp_path / "home")
+    compiler, state = TwoFiles(), Workspace(Home(tmp_path / "home"))
     program = make(tmp_path / "one", b"1", LIBRARY)
-    before = describe(state, compiler, program)[0]
+    before = describe_once(state, compiler, program)[0]
     library = tmp_path / "one" / "lib.so"
     time = library.stat()
     library.write_bytes(LIBRARY[:-1] + b"y")
     os.utime(library, ns=(time.st_atime_ns, time.st_mtime_ns + 1))
-    assert describe(state, compiler, program)[0] != before
+    assert describe_once(state, compiler, program)[0] != before

@@ -30,8 +30,8 @@ from triage.cli.app import app
 from triage.execution.engine import open_engine
 from triage.execution.inputs import NoTask
 from triage.model.case import Artifact
-from triage.toolchains.home import Workspace
-from triage.toolchains.install import stored
+from triage.toolchains.home import Home, Workspace
+from triage.toolchains.pruning import stored_toolchains
 from triage.toolchains.web import Web
 
 
@@ -121,7 +121,7 @@ def test_a_broken_wheel_ends_with_exit_4_and_leaves_nothing(
 ) -> None:
     server.answers = {"/simple": server.index(), "/wheel": BROKEN_WHEELS[name]}
     check_failure(call("toolchains", "install", "1.0.0"), server)
-    assert not stored(home)
+    assert not stored_toolchains(Home(home))
     assert not [path for path in (home / "toolchains").iterdir() if path.is_dir()]
 
 
@@ -146,7 +146,7 @@ def test_a_wheel_that_is_not_the_announced_one_ends_with_exit_4(
     done = call("toolchains", "install", "1.0.0")
     check_failure(done, server)
     assert "Hash mismatch" in done.output
-    assert not stored(home)
+    assert not stored_toolchains(Home(home))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_no_other_host_gets_the_token(tmp_path: Path) -> None:
             "/moved": redirect(f"{other.url}/zip"),
         }
         other.answers = {"/zip": redirect("/file"), "/file": http(b"data")}
-        Web(Workspace(tmp_path), "secret").download(
+        Web(Workspace(Home(tmp_path)), "secret").download(
             f"{github.url}/repos/a", tmp_path / "archive.zip", "an artifact"
         )
         assert (tmp_path / "archive.zip").read_bytes() == b"data"

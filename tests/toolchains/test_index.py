@@ -11,7 +11,7 @@ from tests.loopback_server import serving
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.compilers.iree.adapter import Iree
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.toolchains.home import Workspace
+from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index, index_url
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -21,7 +21,7 @@ HERE = f"cp{sys.version_info[0]}{sys.version_info[1]}"
 @pytest.fixture
 def registry(loopback: LoopbackIndex, home: Path) -> ToolchainRegistry:
     home.mkdir()
-    return ToolchainRegistry(home, {"iree": Iree()})
+    return ToolchainRegistry(Home(home), {"iree": Iree()})
 
 
 def names(registry: ToolchainRegistry) -> list[str]:
@@ -66,7 +66,9 @@ def test_wheels_of_other_platforms_are_not_offered(
     loopback.publish()
     assert "2.0.0" not in [
         one.version
-        for one in Index(Workspace(tmp_path / "home")).releases("iree-base-compiler")
+        for one in Index(Workspace(Home(tmp_path / "home"))).releases(
+            "iree-base-compiler"
+        )
     ]
 
 
@@ -74,18 +76,20 @@ def test_without_a_network_the_last_answer_is_used(
     loopback: LoopbackIndex, tmp_path: Path
 ) -> None:
     with serve(loopback.folder) as index:
-        before = Index(Workspace(tmp_path / "home"), index.url).releases(
+        before = Index(Workspace(Home(tmp_path / "home")), index.url).releases(
             "iree-base-compiler"
         )
     assert len(before) == 4
     assert (
-        Index(Workspace(tmp_path / "home"), index.url).releases("iree-base-compiler")
+        Index(Workspace(Home(tmp_path / "home")), index.url).releases(
+            "iree-base-compiler"
+        )
         == before
     )
     with pytest.raises(EnvironmentFailure, match="cannot read the package index"):
-        Index(Workspace(tmp_path / "home"), "http://127.0.0.1:1/simple/").releases(
-            "iree-base-compiler"
-        )
+        Index(
+            Workspace(Home(tmp_path / "home")), "http://127.0.0.1:1/simple/"
+        ).releases("iree-base-compiler")
 
 
 class EitherForm(BaseHTTPRequestHandler):
@@ -126,7 +130,7 @@ class EitherForm(BaseHTTPRequestHandler):
 
 def test_json_is_preferred_to_html(tmp_path: Path) -> None:
     with serving(EitherForm) as url:
-        releases = Index(Workspace(tmp_path / "home"), f"{url}/simple/").releases(
+        releases = Index(Workspace(Home(tmp_path / "home")), f"{url}/simple/").releases(
             "iree-base-compiler"
         )
     assert [release.version for release in releases] == ["2.0.0"]

@@ -16,9 +16,10 @@ from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.cli.app import app
 from triage.compilers.base import Environment
 from triage.compilers.registry import Families
-from triage.toolchains.home import Workspace
+from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install, is_intact, prune, stored
+from triage.toolchains.install import install, is_intact
+from triage.toolchains.pruning import prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
 NAME = "iree-base-compiler"
@@ -27,18 +28,18 @@ NAME = "iree-base-compiler"
 def release(index: LoopbackIndex, version: str, tmp_path: Path) -> Release:
     return next(
         one
-        for one in Index(Workspace(tmp_path / "home"), index.url).releases(NAME)
+        for one in Index(Workspace(Home(tmp_path / "home")), index.url).releases(NAME)
         if one.version == version
     )
 
 
 def index_of(loopback: LoopbackIndex, tmp_path: Path) -> Index:
-    return Index(Workspace(tmp_path / "home"), loopback.url)
+    return Index(Workspace(Home(tmp_path / "home")), loopback.url)
 
 
 def put(index: LoopbackIndex, version: str, tmp_path: Path) -> Path:
     return install(
-        Workspace(tmp_path / "home"), release(index, version, tmp_path), index.url
+        Workspace(Home(tmp_path / "home")), release(index, version, tmp_path), index.url
     )
 
 
@@ -72,7 +73,7 @@ def test_installed_is_the_newest_release_without_a_compiler_next_to_the_program(
     put(loopback, "1.1.0", tmp_path)
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: ())
     assert (
-        ToolchainRegistry(tmp_path / "home", Families())
+        ToolchainRegistry(Home(tmp_path / "home"), Families())
         .resolve("installed", "iree")
         .revision.name
         == "1.1.0"
@@ -88,7 +89,7 @@ def test_a_release_has_one_date_whether_it_was_obtained_or_not(
     make_wheel(loopback.folder, "1.2.0", payload=compiler(2, "1.2.0rc20250320"))
     make_wheel(loopback.folder, "1.3.0", payload=compiler(3, "1.3.0"))
     loopback.publish_dated(NAME, {"1.2.0": "2025-03-27", "1.3.0": "2025-04-27"})
-    registry = ToolchainRegistry(tmp_path / "home", Families())
+    registry = ToolchainRegistry(Home(tmp_path / "home"), Families())
     obtained = {}
     for ref in registry.releases("iree")[-2:]:
         obtained[ref.revision.name] = registry.obtain(ref).revision.date
@@ -126,7 +127,7 @@ def test_files_that_the_wheel_does_not_list_may_change(
     make_wheel(loopback.folder, "1.0", distribution="some-compiler", files=files)
     loopback.publish_dated("some-compiler", {"1.0": None})
     (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
-    workspace = Workspace(tmp_path / "home")
+    workspace = Workspace(Home(tmp_path / "home"))
     folder = install(workspace, compiler, loopback.url, Environment())
     (package,) = folder.glob("lib/*/site-packages/its")
     (package / "__pycache__/__init__.cpython-311.pyc").write_bytes(b"written again")
@@ -209,11 +210,11 @@ def test_prune_removes_the_least_recently_used_first(
         mark = folders[version] / ".used"
         mark.touch()
         os.utime(mark, (time.time() - age, time.time() - age))
-    one = stored(tmp_path / "home")[0]
+    one = stored_toolchains(Home(tmp_path / "home"))[0]
     assert one.folder == folders["1.10.0"]
-    removed = prune(tmp_path / "home", keep=one.bytes * 2)
+    removed = prune_home(Home(tmp_path / "home"), keep=one.bytes * 2).removed
     assert [each.folder for each in removed] == [folders["1.10.0"]]
-    assert {each.folder for each in stored(tmp_path / "home")} == {
+    assert {each.folder for each in stored_toolchains(Home(tmp_path / "home"))} == {
         folders["1.0.0"],
         folders["1.1.0"],
     }
@@ -234,10 +235,12 @@ def test_prune_keeps_toolchains_that_another_process_uses(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as user:
         assert user.stdout.readline() == b"held\n"
-        assert prune(tmp_path / "home", keep=0) == []
+        assert prune_home(Home(tmp_path / "home"), keep=0).removed == []
         user.stdin.close()
         user.wait()
-    assert [one.folder for one in prune(tmp_path / "home", keep=0)] == [folder]
+    assert [
+        one.folder for one in prune_home(Home(tmp_path / "home"), keep=0).removed
+    ] == [folder]
     assert not folder.exists()
 
 
@@ -262,7 +265,7 @@ def test_an_environment_has_the_dependencies_of_its_day(
     loopback.publish_dated("its-runtime", days)
     (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
     folder = install(
-        Workspace(tmp_path / "home"), compiler, loopback.url, Environment()
+        Workspace(Home(tmp_path / "home")), compiler, loopback.url, Environment()
     )
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [
         f"its_runtime-{taken}.dist-info"

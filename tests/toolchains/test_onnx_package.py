@@ -11,7 +11,7 @@ import pytest
 
 from tests.toolchains.loopback import make_wheel, serve
 from triage.toolchains import install
-from triage.toolchains.home import Workspace
+from triage.toolchains.home import Home, Workspace
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_package_is_installed_once(
     index: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    workspace = Workspace(tmp_path / "home")
+    workspace = Workspace(Home(tmp_path / "home"))
     folder = install.provide_onnx(workspace)
     assert import_module("stands_for_onnx").VALUE == 17
     monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.execution.damage import DAMAGE
-from triage.toolchains.home import Workspace, open_home
+from triage.toolchains.home import Home, Workspace, open_home
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_value_counts_as_missing(
     tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
-    section = Workspace(tmp_path).state("s")
+    section = Workspace(Home(tmp_path)).state("s")
     section.put("k", {"a": [1, 2, 3]})
     [file] = tmp_path.rglob("*.json")
     file.write_bytes(damage(file.read_bytes()))
@@ -28,4 +28,4 @@ def test_threads_may_open_a_home_at_once(
 ) -> None:
     monkeypatch.setenv("TRIAGE_HOME", str(tmp_path))
     with ThreadPoolExecutor(8) as pool:
-        assert set(pool.map(lambda _: open_home(), range(400))) == {tmp_path}
+        assert set(pool.map(lambda _: open_home(), range(400))) == {Home(tmp_path)}

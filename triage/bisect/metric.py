@@ -23,7 +23,7 @@ from triage.execution.timing import (
     Program,
     Timed,
     compare_times,
-    compile_program,
+    compile_measured,
     functions_of,
     rounds,
     time_compile,
@@ -218,7 +218,7 @@ def _run_time_judge(
     def timed(case: Case, ref: ToolchainRef) -> Timed | str:
         key = (case.input, case.flags, ref.revision.name)
         if key not in programs:
-            programs[key] = compile_program(
+            programs[key] = compile_measured(
                 engine, case, ref, folder / f"{len(programs):04}.out"
             )
         program = programs[key]

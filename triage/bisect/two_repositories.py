@@ -9,9 +9,11 @@ candidates, while the other repository stays the same.
 from __future__ import annotations
 
 import io
+import os
 import re
 import tarfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -31,7 +33,7 @@ from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, Failed, NoAnswer, Outcome
 from triage.model.revision import Revision
-from triage.toolchains.home import disk_errors
+from triage.toolchains.home import Home, KeptKind, disk_errors
 from triage.toolchains.registry import ToolchainRef
 
 _SHORT_SHA = 10
@@ -49,7 +51,7 @@ class ModelHistory:
         self,
         repository: Repository,
         recipe: Path,
-        home: Path,
+        home: Home,
         load: Callable[[Path], Case],
         ends: tuple[str, str],
     ) -> None:
@@ -60,7 +62,7 @@ class ModelHistory:
         are shas of the old and the new end.
         """
         self.repository, self.ends = repository, ends
-        self._cache, self._load = home / "models", load
+        self._cache, self._load = home.kept(KeptKind.MODELS), load
         self._recipe = _path_inside(recipe, repository)
         self._folder = self._recipe.parent
         try:
@@ -115,6 +117,8 @@ class ModelHistory:
             raise BadInput("the commit has no such folder")
         folder = self._cache / tree
         if folder.is_dir():
+            with suppress(OSError):  # the home cannot be written
+                os.utime(folder)  # `triage toolchains prune` removes what nobody uses
             return folder
         packed = self.repository.ask("archive", "--format=tar", tree)
         with disk_errors("extract a model from its repository"):

@@ -42,7 +42,10 @@ _GLOBAL = {"-q": "--quiet", "--quiet": "--quiet", "--verbose": "--verbose"}
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "why": ("why:why", "Explain one failure: how, since when, where, and what helps."),
     "init": ("recipe:init", "Write a first folder of recipes to start from."),
-    "run": ("run:run", "Compile every case on every toolchain and report failures."),
+    "run": (
+        "run:run_cases",
+        "Compile every case on every toolchain and report failures.",
+    ),
     "classify": ("why:classify", "Name the failures in compiler output or a CI log."),
     "history": (
         "bisect:history",
@@ -68,12 +71,15 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Rank the commits between two revisions without building any.",
     ),
     "attribute": (
-        "why:attribute",
+        "why:attribute_case",
         "Find the pass after which two compilers' IR diverges.",
     ),
-    "reduce": ("reduce:reduce", "Reduce a failing program to a minimal reproducer."),
+    "reduce": (
+        "reduce:reduce_recipe",
+        "Reduce a failing program to a minimal reproducer.",
+    ),
     "replay": (
-        "reduce:replay",
+        "reduce:replay_reproducers",
         "Check whether reproducers still fail, and on which versions.",
     ),
     "lint": ("remedy:lint", "Find mistakes in a program before it is compiled."),

@@ -26,7 +26,7 @@ from triage.bisect.suspects import rank_changes
 from triage.bisect.two_repositories import ModelHistory, bisect_two
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import (
-    load_cases,
+    cases_in,
     one_case,
     open_runner,
     select_one_family,
@@ -73,7 +73,7 @@ from triage.report.bisection import (
 )
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
-from triage.toolchains.home import home_path
+from triage.toolchains.home import default_home
 from triage.toolchains.registry import ToolchainRef
 
 T = TypeVar("T")
@@ -307,8 +307,8 @@ def _model_history(
     return ModelHistory(
         repository,
         recipe,
-        home_path(),
-        lambda path: one_case(load_cases([path]), name),
+        default_home(),
+        lambda path: one_case(cases_in([path]), name),
         ends,
     )
 
@@ -476,7 +476,7 @@ def suspects(
     """
     is_recipe = source.suffix in RECIPES
     if is_recipe:
-        chosen, failure = one_case(load_cases([source]), case), None
+        chosen, failure = one_case(cases_in([source]), case), None
     else:
         named = (
             name

@@ -23,7 +23,7 @@ from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
-from triage.toolchains.home import home_path
+from triage.toolchains.home import KeptKind, default_home
 from triage.toolchains.registry import ToolchainRef
 
 
@@ -91,7 +91,7 @@ def show_forecast(
     return Exit.OK
 
 
-def load_cases(
+def cases_in(
     paths: Sequence[Path], suite_configs: Sequence[Path] | None = None
 ) -> tuple[Case, ...]:
     """Load the cases of recipes or, with configs, those of test suites in folders.
@@ -99,7 +99,7 @@ def load_cases(
     Raises BadFiles with every mistake, and BadInput for an unknown compiler.
     """
     if suite_configs:
-        downloads = home_path() / "downloads"
+        downloads = default_home().kept(KeptKind.DOWNLOADS)
         return tuple(
             case
             for path in paths

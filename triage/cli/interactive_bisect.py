@@ -23,7 +23,7 @@ from triage.model.errors import BadInput
 from triage.model.outcome import Verdict
 from triage.report.elements import duration_text, plural
 from triage.report.terminal import console_for
-from triage.toolchains.home import save_file
+from triage.toolchains.home import Home, KeptKind, save_file
 
 _SHOWN = 6  # suspects in the table
 _BAR = 16  # columns
@@ -83,7 +83,7 @@ class Session:
     at most the last.
     """
 
-    def __init__(self, search: BisectSearch, home: Path, out: Console) -> None:
+    def __init__(self, search: BisectSearch, home: Home, out: Console) -> None:
         self.search, self.out, self.entries = search, out, list[JournalEntry]()
         key = (
             _FORMAT,
@@ -92,11 +92,8 @@ class Session:
             search.name(search.last),
             search.request.kind,
         )
-        self.journal = (
-            home
-            / "bisects"
-            / f"{blake2b(chr(0).join(key).encode(), digest_size=10).hexdigest()}.json"
-        )
+        digest = blake2b(chr(0).join(key).encode(), digest_size=10).hexdigest()
+        self.journal = home.kept(KeptKind.JOURNALS) / f"{digest}.json"
 
     def run(self, typed: TextIO, *, resume: bool = False) -> Bisection:
         """Read and obey commands until the search is resolved, `quit`, or the end of

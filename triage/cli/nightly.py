@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from triage.cli.context import load_cases, select_one_family, show_forecast
+from triage.cli.context import cases_in, select_one_family, show_forecast
 from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.nights import flaky_in_nights, store_night
 from triage.cli.options import (
@@ -148,7 +148,7 @@ def nightly(
         _single("--toolchain", toolchain, "latest"),
         _single("--baseline", baseline, "previous"),
     )
-    selection = select_one_family(load_cases(paths, suite_config), revs, "nightly")
+    selection = select_one_family(cases_in(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
     if investigate or reduce:
         if out is None:

@@ -23,7 +23,7 @@ from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.model.outcome import FAILING, PASSING, Status
-from triage.nightly.issues import IssueChange, failures_of, plan, stands_for
+from triage.nightly.issues import IssueChange, failures_of, plan_issues, stands_for
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore, read_night
 from triage.report.document import Paragraph, Table
@@ -42,8 +42,8 @@ _NIGHT = "A night's number, its date as 2026-11-21, `latest` or `previous`"
 def open_nights() -> NightStore:
     """Open the nights of TRIAGE_HOME. Those of older versions are named once."""
     home = open_home()
-    store, named = NightStore(home, warn=print_stderr), home / "state" / "old-nights"
-    old = sorted(str(path) for path in home.glob("nights*") if path != store.path)
+    store, named = NightStore(home, warn=print_stderr), home.state / "old-nights"
+    old = sorted(str(path) for path in home.path.glob("nights*") if path != store.path)
     if old and not named.exists():
         print_stderr(
             "nights of an older version of triage are not read; remove them with: rm "
@@ -180,7 +180,7 @@ def show(
 
     store = open_nights()
     history = store.history()
-    with closing(ResultCache(open_home() / "evidence.db", print_stderr)) as results:
+    with closing(ResultCache(open_home().results_database, print_stderr)) as results:
         found = known_case(case, store, history, results)
     write_report(output, found, known_case_document)
     return Exit.OK
@@ -198,7 +198,7 @@ def site(
     """
     from triage.report.site import Site  # templates and arrays are slow to import
 
-    with closing(ResultCache(open_home() / "evidence.db", print_stderr)) as results:
+    with closing(ResultCache(open_home().results_database, print_stderr)) as results:
         written = Site(open_nights(), out, results).write()
     counts = ", ".join(
         plural(written[f"{noun}s"], noun) for noun in ("night", "case", "failure")
@@ -280,7 +280,7 @@ def sync(
     tracked = hub.read(
         lambda issue: issue.is_open or stands_for(issue.marker, failures) is not None
     )
-    planned = plan(night, tracked, limit, repository)
+    planned = plan_issues(night, tracked, limit, repository)
     if not token:
         note = (
             "without GITHUB_TOKEN, issues of all authors are taken for this program's"

@@ -16,7 +16,12 @@ from typing import Annotated, Any
 
 import typer
 
-from triage.cli.context import cases_named, load_cases, one_case, open_runner
+from triage.cli.context import (
+    cases_in,
+    cases_named,
+    one_case,
+    open_runner,
+)
 from triage.cli.program import RECIPES, recipe_for
 from triage.cli.screen import AppContext
 from triage.execution.engine import Engine
@@ -304,7 +309,7 @@ class SeveralCases:
             paths = self.paths
         else:
             paths = self.program.recipes(self.paths)
-        return cases_named(load_cases(paths, self.suite_config), self.case)
+        return cases_named(cases_in(paths, self.suite_config), self.case)
 
 
 @dataclass(kw_only=True)
@@ -330,7 +335,7 @@ class OneCase:
         return one_case(self.load_all(), self.case)
 
     def load_all(self) -> tuple[Case, ...]:
-        return load_cases(
+        return cases_in(
             [self.recipe] if self.suite_config else self.program.recipes([self.recipe]),
             self.suite_config,
         )

@@ -26,7 +26,7 @@ from triage.model.probe_result import ProbeResult
 from triage.recipes.family import RecipeStart, new_recipe, with_questions
 from triage.recipes.loader import check_recipe
 from triage.recipes.values import name_from
-from triage.toolchains.home import disk_errors, home_path, save_file
+from triage.toolchains.home import KeptKind, default_home, disk_errors, save_file
 
 RECIPES = (".yaml", ".yml")
 TEXTS = (".md", ".txt", ".log", ".html")
@@ -191,7 +191,7 @@ def recipe_for(
     parts = "\0".join([place, str(kernel), str(backend), *command])
     key = hashlib.sha256(parts.encode()).hexdigest()[:12]
     name = name_from(Path(stem).name) or ("stdin" if file == "-" else "program")
-    path = save or home_path() / "programs" / key / f"{name}.yaml"
+    path = save or default_home().kept(KeptKind.PROGRAMS) / key / f"{name}.yaml"
     wanted = NewRecipe(path, None, backend, chip, kernel)
     is_text = file == "-" or Path(file).suffix in TEXTS
     if command:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import load_cases, select_one_family
+from triage.cli.context import cases_in, select_one_family
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import (
     Compiling,
@@ -129,7 +129,7 @@ def validate(paths: RecipePaths, output: FormatOption = "text") -> Exit:
     and what to write instead.
     """
     try:
-        cases = load_cases(paths)
+        cases = cases_in(paths)
     except BadFiles as error:
         if output != "json":
             raise
@@ -151,7 +151,7 @@ def schema(output: Annotated[str, format_option(only=("json",))] = "json") -> Ex
 
 @app.command("list")
 @command
-def list_(
+def list_recipes(
     paths: Annotated[
         list[Path] | None,
         argument(
@@ -162,7 +162,7 @@ def list_(
 ) -> Exit:
     """List the cases of recipes."""
     rows, listed = [], []
-    for case in load_cases(paths or [Path("recipes")]):
+    for case in cases_in(paths or [Path("recipes")]):
         target = case.target
         if target.chip:
             shown = f"{target.backend}:{target.chip}"
@@ -385,7 +385,7 @@ def update(
       -t 3.13.0` updates the config
     """
     selection = select_one_family(
-        load_cases(paths, suite_config), (toolchain,), "expect update"
+        cases_in(paths, suite_config), (toolchain,), "expect update"
     )
     with compiling.open(*selection.cases, fresh=fresh) as engine:
         [ref] = selection.refs(engine)

@@ -35,7 +35,7 @@ from triage.report.tables import replay_document
 
 
 @command
-def reduce(
+def reduce_recipe(
     chosen: OneCase,
     compiling: Compiling,
     toolchain: Annotated[
@@ -98,7 +98,7 @@ def reduce(
 
 
 @command
-def replay(
+def replay_reproducers(
     compiling: Compiling,
     paths: Annotated[
         list[Path], argument("DIR...", "Folders of reproducers, or of one reproducer.")

@@ -45,7 +45,7 @@ from triage.toolchains.registry import ToolchainRef
 
 
 @command
-def run(
+def run_cases(
     chosen: SeveralCases,
     compiling: Compiling,
     toolchain: ToolchainsOption = None,

@@ -4,7 +4,6 @@ it has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from concurrent.futures import as_completed
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +17,6 @@ from triage.cli.options import FormatOption, argument, flag, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.family_ref import split_revision
 from triage.compilers.registry import DEFAULT_FAMILY, Families
-from triage.execution.files import KEPT, KeptEntry, kept_entries, prune_kept
 from triage.execution.machine import Grade, checkup
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import as_json
@@ -26,9 +24,8 @@ from triage.model.revision import Toolchain
 from triage.recipes.values import parse_size
 from triage.report.document import Block, Facts, Paragraph, Span, Style, Table
 from triage.report.formats import write_answer
-from triage.toolchains.home import open_home
-from triage.toolchains.install import BUILDERS, StoredToolchain, stored, sweep
-from triage.toolchains.install import prune as prune_home
+from triage.toolchains.home import Home, KeptKind, open_home
+from triage.toolchains.pruning import TOOLCHAINS, prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(
@@ -45,7 +42,7 @@ _STYLES: dict[Grade, Style] = {
 
 @app.command("list")
 @command
-def list_(
+def list_toolchains(
     context: AppContext,
     families: Annotated[
         list[str] | None,
@@ -73,7 +70,7 @@ def list_(
                     "uploaded": ref.release and ref.release.date,
                 }
                 releases.append({**as_json(ref.revision), **more})
-        toolchains = stored(registry.home)
+        toolchains = stored_toolchains(registry.home)
     if not releases:
         return Exit.ENVIRONMENT
     size = sum(toolchain.bytes for toolchain in toolchains)
@@ -89,9 +86,9 @@ def list_(
     return Exit.OK
 
 
-@app.command()
+@app.command("install")
 @command
-def install(
+def install_toolchains(
     context: AppContext,
     revs: Annotated[
         list[str],
@@ -190,9 +187,9 @@ def info(
     return Exit.OK
 
 
-@app.command()
+@app.command("prune")
 @command
-def prune(
+def prune_toolchains(
     keep: Annotated[
         str,
         option(
@@ -221,19 +218,17 @@ def prune(
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
     home = open_home()
-    sweep(home)
-    toolchains, kept = [*stored(home), *stored(home, BUILDERS)], kept_entries(home)
-    removed = {
-        _name(toolchain.folder, home): toolchain
-        for toolchain in prune_home(home, limit, dry_run=dry_run)
-    }
-    gone: list[KeptEntry] = []
-    try:
-        gone = prune_kept(home, limit, dry_run=dry_run)
-    except BlockingIOError:
+    pruned = prune_home(home, limit, dry_run=dry_run)
+    if pruned.is_in_use:
         print_stderr(
-            f"another command uses {home}; its downloads, inputs and other files stay"
+            f"another command uses {home.path}; its downloads, inputs and other files "
+            "stay"
         )
+    removed = {
+        _name(entry.folder, home): entry
+        for entry in pruned.removed
+        if entry.kind == TOOLCHAINS
+    }
     lines: list[Block] = []
     for name, toolchain in removed.items():
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
@@ -242,32 +237,17 @@ def prune(
                 f"{'would remove' if dry_run else 'removed'} {name}, last used {used}"
             )
         )
-    sizes = {"toolchains": _sizes(toolchains, removed.values())}
-    for kind in KEPT:
-        sizes[kind] = _sizes(
-            [one for one in kept if one.kind == kind],
-            [one for one in gone if one.kind == kind],
-        )
+    sizes = {kind: pruned.sizes(kind) for kind in (TOOLCHAINS, *map(str, KeptKind))}
     rows = [
         (kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB")
         for kind, size in sizes.items()
     ]
     lines.append(Table(["", "size", "would go" if dry_run else "removed"], rows))
-    left = sizes["toolchains"]["bytes"] - sizes["toolchains"]["removed"]
+    left = sizes[TOOLCHAINS]["bytes"] - sizes[TOOLCHAINS]["removed"]
     write_answer(
         output, {"removed": list(removed), "bytes_left": left, "sizes": sizes}, lines
     )
     return Exit.OK
-
-
-def _sizes(
-    entries: Iterable[StoredToolchain | KeptEntry],
-    removed: Iterable[StoredToolchain | KeptEntry],
-) -> dict[str, int]:
-    return {
-        "bytes": sum(entry.bytes for entry in entries),
-        "removed": sum(entry.bytes for entry in removed),
-    }
 
 
 @command
@@ -306,9 +286,9 @@ def _split(text: str) -> tuple[str, str]:
     return split_revision(text, Families(), DEFAULT_FAMILY)
 
 
-def _name(folder: Path, home: Path) -> str:
-    if folder.is_relative_to(home / "builders"):
-        return str(folder.relative_to(home))
+def _name(folder: Path, home: Home) -> str:
+    if folder.is_relative_to(home.builders):
+        return str(folder.relative_to(home.path))
     return folder.name
 
 

@@ -234,7 +234,7 @@ def _classified(
 
 
 @command
-def attribute(
+def attribute_case(
     app: AppContext,
     chosen: OneCase,
     good: Annotated[str, rev_option("Known-good revision, which compiles.")],

@@ -20,7 +20,7 @@ from triage.execution.timing import (
     Pace,
     Program,
     compare_times,
-    compile_program,
+    compile_measured,
     dispatch_programs,
     functions_of,
     rounds,
@@ -353,7 +353,7 @@ def _functions(
     """Compile a configuration for each of its functions; the reason when that is not
     possible.
     """
-    program = compile_program(engine, configuration.case, configuration.ref, target)
+    program = compile_measured(engine, configuration.case, configuration.ref, target)
     if isinstance(program, str):
         return program
     specs = functions_of(engine, configuration.case, configuration.ref)

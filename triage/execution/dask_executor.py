@@ -71,7 +71,7 @@ _SETTINGS = {
 }
 
 
-def versions() -> str:
+def worker_versions() -> str:
     """Return the versions that a client and its workers must have in common."""
     return (
         f"triage {version('iree-triage')} on Python "
@@ -182,7 +182,7 @@ class DaskCluster:
             client.register_plugin(self._plugin)
         except Exception as error:  # whatever a worker without this program raises
             raise EnvironmentFailure(
-                f"a worker cannot run {versions()}: {error}"
+                f"a worker cannot run {worker_versions()}: {error}"
             ) from error
         self._closing.callback(self._leave, client)
         return client
@@ -395,7 +395,7 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
 
     def __init__(self) -> None:
         self.name = f"triage-{uuid4().hex}"
-        self.client = versions()
+        self.client = worker_versions()
 
     def setup(self, worker: Any) -> None:
         """Start on a worker. Nothing is opened before the first job."""
@@ -417,9 +417,9 @@ class TaskPlugin(WorkerPlugin):  # type: ignore[misc]
         machine.
         """
         try:
-            if versions() != self.client:
+            if worker_versions() != self.client:
                 raise EnvironmentFailure(
-                    f"it has {versions()}, the client {self.client}"
+                    f"it has {worker_versions()}, the client {self.client}"
                 )
             engine = self._engine(parcel.case)
             with engine.maker.scratch.folder() as folder:

@@ -27,7 +27,7 @@ from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.compilers.registry import Families, onnx_family
 from triage.execution.cache import ResultCache
-from triage.execution.files import KEPT_LOCK, Scratch
+from triage.execution.files import Scratch
 from triage.execution.inputs import Inputs, OnnxImporters
 from triage.execution.judge import MetricThreshold
 from triage.execution.plan import Planner, without_task
@@ -47,7 +47,7 @@ from triage.model.outcome import Cause, Failed, Measured, NoAnswer, Passed, Prob
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal
-from triage.toolchains.home import Workspace, lock_file, open_home
+from triage.toolchains.home import KeptKind, Workspace, lock_file, open_home
 from triage.toolchains.install import provide_onnx
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
@@ -92,8 +92,8 @@ class Engine:
         self.inputs = inputs
         self.stop = stop
         self.local_jobs = jobs or os.cpu_count() or 1
-        scratch, capacity = Scratch(home / "scratch", warn), Capacity(self.local_jobs)
-        self.maker = Maker(cache, scratch, stop, warn, home / "measured.lock", capacity)
+        scratch, capacity = Scratch(home.scratch, warn), Capacity(self.local_jobs)
+        self.maker = Maker(cache, scratch, stop, warn, home.measuring_lock, capacity)
         self.planner = Planner(registry, compilers, inputs, self.maker)
         self.progress = progress or Progress()
         self.threshold: MetricThreshold | RunJudge | None = None
@@ -469,13 +469,13 @@ def open_engine(
 
         store = SharedCache(shared, warn, stop)
     cache = ResultCache(
-        home / "evidence.db", warn, shared=store, fresh=fresh, trusted=trusted
+        home.results_database, warn, shared=store, fresh=fresh, trusted=trusted
     )
     in_use = ExitStack()
     try:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):
-            in_use.enter_context(lock_file(home / KEPT_LOCK, fcntl.LOCK_SH, stop))
+            in_use.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
         registry = ToolchainRegistry(home, families, progress, stop)
         onnx = onnx_family()
         assert onnx.onnx_importer
@@ -485,7 +485,7 @@ def open_engine(
         download = partial(_download, registry.workspace)
         with closing(
             Inputs(
-                home / "inputs",
+                home.kept(KeptKind.INPUTS),
                 cache,
                 stop,
                 fresh=fresh,

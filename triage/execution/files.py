@@ -7,7 +7,6 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,17 +18,12 @@ from tempfile import mkdtemp
 from triage.model.content import file_sha256
 from triage.toolchains.home import (
     disk_errors,
-    lock_file,
     remove_tree,
     temporary_folder,
     write_whole,
 )
 
-KEPT = ("downloads", "inputs", "modules", "reductions", "remedies", "results", "values")
-"""Folders of the home with files that are made again when they are missing."""
 LEFT = "left-"  # how the name of a folder begins that could not be removed
-KEPT_LOCK = "kept.lock"  # in the home; each command that uses kept files shares it
-_OLDEST = 90 * 86400.0  # seconds without a use after which a kept file is pruned
 _CHECKSUM = ".sha256"  # suffix of the file with the checksum
 
 
@@ -133,74 +127,6 @@ class KeptFiles:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with temporary_folder(target.parent, prefix=".making-") as scratch:
                     return Prepared(target, _keep(make(scratch), target))
-
-
-@dataclass(frozen=True, slots=True)
-class KeptEntry:
-    """A kept file or folder with its checksum, or what a killed process left of one."""
-
-    kind: str
-    """The folder of the home, one of `KEPT`."""
-    paths: tuple[Path, ...]
-    bytes: int
-    used: float
-    """The last use in seconds since the epoch; 0 for leftovers."""
-
-
-def kept_entries(home: Path) -> list[KeptEntry]:
-    """Return what is kept in a home, in the order in which it is pruned: reductions,
-    which can be resumed, come last.
-    """
-    entries = []
-    for kind in KEPT:
-        groups = defaultdict(list)
-        for path in (home / kind).glob("*"):
-            groups[path.stem].append(path)
-        for name, paths in groups.items():
-            with suppress(OSError):  # another command is just replacing it
-                stats = [
-                    place.lstat()
-                    for path in paths
-                    for place in (path, *path.rglob("*"))
-                ]
-                if name.startswith("."):
-                    used = 0.0
-                else:
-                    used = max(stat.st_mtime for stat in stats)
-                entries.append(
-                    KeptEntry(
-                        kind, tuple(paths), sum(stat.st_size for stat in stats), used
-                    )
-                )
-    return sorted(
-        entries, key=lambda entry: (entry.kind == "reductions", entry.used, entry.paths)
-    )
-
-
-def prune_kept(home: Path, keep: int, *, dry_run: bool = False) -> list[KeptEntry]:
-    """Remove what was not used for 90 days, then the least recently used until at most
-    `keep` bytes are left.
-
-    Returns what was removed, or would be. Raises BlockingIOError while another command
-    uses the home.
-    """
-    removed = []
-    with (
-        disk_errors("prune kept files"),
-        lock_file(home / KEPT_LOCK, fcntl.LOCK_EX | fcntl.LOCK_NB, threading.Event()),
-    ):
-        entries = kept_entries(home)
-        total, oldest = sum(entry.bytes for entry in entries), time.time() - _OLDEST
-        for entry in entries:
-            if total <= keep and entry.used > oldest:
-                continue
-            for path in entry.paths if not dry_run else ():
-                remove_tree(
-                    path
-                ) if path.is_dir() and not path.is_symlink() else path.unlink()
-            total -= entry.bytes
-            removed.append(entry)
-    return removed
 
 
 def note_use(target: Path) -> None:

@@ -306,7 +306,7 @@ class OnnxImporters:
     def versions(self) -> list[str]:
         """Return the versions of the packages that decide the result."""
         self._provide()
-        return [version_of(package) for package in self._importer.packages]
+        return [package_version(package) for package in self._importer.packages]
 
     def identity(self, root: Path | None) -> str:
         """Return a text that changes with the importer below `root`."""
@@ -391,7 +391,7 @@ def _is_broken(execution: Execution) -> bool:
     return not execution.ok and _IS_MISSING.search(execution.stderr.text) is not None
 
 
-def version_of(package: str) -> str:
+def package_version(package: str) -> str:
     """Return the version of an installed package, or `none`."""
     try:
         return version(package)

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 
 from uv import find_uv_bin
 
@@ -20,8 +19,8 @@ from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Limits
 from triage.processes.containment import Purpose, missing_containment
 from triage.processes.process import capture, memory, run
-from triage.toolchains.home import home_path, open_home, temporary_folder
-from triage.toolchains.install import stored
+from triage.toolchains.home import Home, default_home, open_home, temporary_folder
+from triage.toolchains.pruning import stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
 _ROOM = 2 << 30  # bytes: a handful of toolchains
@@ -59,11 +58,11 @@ def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
             *checks,
             _broken("home", error, "set TRIAGE_HOME to a folder that you may write to"),
         ]
-    checks.insert(0, MachineCheck("home", Grade.GOOD, str(home)))
+    checks.insert(0, MachineCheck("home", Grade.GOOD, str(home.path)))
     registry = ToolchainRegistry(home, compilers, stop=threading.Event())
     for family in compilers:
         checks += _checks_of_releases(registry, family)
-    installs = stored(home)
+    installs = stored_toolchains(home)
     damaged = ", ".join(
         install.folder.name for install in installs if not install.intact
     )
@@ -79,7 +78,7 @@ def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
         )
     )
     checks.append(_check_of_results(home))
-    left = [str(path) for path in sorted((home / "scratch").glob(f"{LEFT}*"))]
+    left = [str(path) for path in sorted(home.scratch.glob(f"{LEFT}*"))]
     if left:
         found = f"{len(left)} folders that could not be removed"
     else:
@@ -110,7 +109,7 @@ def _broken(name: str, problem: object, advice: str = "") -> MachineCheck:
 
 
 def _checks_of_machine() -> Iterator[MachineCheck]:
-    folder = home_path()
+    folder = default_home().path
     while not folder.exists():
         folder = folder.parent
     free = shutil.disk_usage(folder).free
@@ -213,14 +212,14 @@ def _checks_of_releases(
         yield _broken(name, error)
 
 
-def _check_of_results(home: Path) -> MachineCheck:
+def _check_of_results(home: Home) -> MachineCheck:
     try:
-        cache = ResultCache(home / "evidence.db")
+        cache = ResultCache(home.results_database)
         count = cache.count()
         cache.close()
     except TriageError as error:
         return _broken("result cache", error)
-    damaged = ", ".join(path.name for path in set_aside_files(home / "evidence.db"))
+    damaged = ", ".join(path.name for path in set_aside_files(home.results_database))
     return _checked(
         "result cache",
         f"{count} results",

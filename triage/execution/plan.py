@@ -12,7 +12,7 @@ from pathlib import Path
 
 from triage.compilers.base import Compiler
 from triage.execution.files import KeptFiles, Prepared
-from triage.execution.inputs import Inputs, NoTask, no_recipe, version_of
+from triage.execution.inputs import Inputs, NoTask, no_recipe, package_version
 from triage.execution.mlir_tools import WORKER
 from triage.execution.run_task import RunTask, differences, plan_run
 from triage.execution.task import AnyOf, Maker, Naming, Task, unmade
@@ -32,6 +32,7 @@ from triage.model.outcome import (
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
 from triage.recipes.run_values import file_value, identity_of, read_value
+from triage.toolchains.home import KeptKind
 from triage.toolchains.registry import ToolchainRegistry
 
 _PROBLEM = "problem"  # the file that says why there are no results
@@ -135,7 +136,7 @@ class Planner:
                 spec, expected=self.reference_results(case, toolchain, spec.reference)
             )
         compiler = self.compilers[case.compiler]
-        values = self.registry.home / "values"
+        values = self.registry.home.kept(KeptKind.VALUES)
         return plan_run(
             case, spec, toolchain, compiler, self.registry.runtime, values, libraries
         )
@@ -164,9 +165,8 @@ class Planner:
                 raise NoTask(probe.outcome)
             return target
 
-        return self._kept.get(
-            self.registry.home / "modules" / f"{task.key}.module", make
-        ).path
+        modules = self.registry.home.kept(KeptKind.MODULES)
+        return self._kept.get(modules / f"{task.key}.module", make).path
 
     def reference_results(
         self,
@@ -183,7 +183,7 @@ class Planner:
         With `folder`, they are kept there and must be defined. `made` receives the
         compile that was needed; `cancelled` ends it early, with Interrupted.
         """
-        results = folder or self.registry.home / "results"
+        results = folder or self.registry.home.kept(KeptKind.RESULTS)
         stop = AnyOf(self.maker.stop, cancelled)
         if reference.onnxruntime:
             place = results / _onnxruntime_key(case)
@@ -356,7 +356,7 @@ def _onnxruntime_key(case: Case) -> str:
     cannot compute them.
     """
     assert case.run is not None
-    runtime = version_of("onnxruntime")
+    runtime = package_version("onnxruntime")
     if runtime == "none":
         advice = "install it with `pip install 'iree-triage[onnxruntime]'`"
         problem = (

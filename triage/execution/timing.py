@@ -30,7 +30,7 @@ from triage.model.execution import Limits
 from triage.model.outcome import NoAnswer, Passed
 from triage.processes.process import run
 from triage.recipes.run_values import zero_of
-from triage.toolchains.home import temporary_folder
+from triage.toolchains.home import KeptKind, temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
 if TYPE_CHECKING:
@@ -137,14 +137,14 @@ def dispatch_programs(
     if kernels is None:
         return f"{case.compiler} has no kernels that are measured alone"
     sources = target.with_suffix(".dispatches")
-    whole = compile_program(engine, case, ref, target, sources)
+    whole = compile_measured(engine, case, ref, target, sources)
     if isinstance(whole, str):
         return whole
     usual = next(iter(case.benchmarks), case.run) or RunSpec()
     measured: list[tuple[RunSpec, Program | str]] = []
     for number, source in enumerate(sorted(sources.glob("*.mlir"))):
         alone = replace(case, input=Input(source, InputKind.MLIR))
-        program = compile_program(
+        program = compile_measured(
             engine, alone, ref, target.with_suffix(f".{number:04}")
         )
         if isinstance(program, Program):
@@ -161,7 +161,7 @@ def dispatch_programs(
     return measured or f"{ref.revision.name} extracts none of its dispatches"
 
 
-def compile_program(
+def compile_measured(
     engine: Engine,
     original: Case,
     ref: ToolchainRef,
@@ -244,7 +244,7 @@ def functions_of(
         try:
             for spec in named:
                 engine.inputs.obtain(spec.artifacts)
-            values = engine.registry.home / "values"
+            values = engine.registry.home.kept(KeptKind.VALUES)
             return tuple(
                 replace(spec, inputs=readable(spec.inputs, values)) for spec in named
             )

@@ -30,7 +30,7 @@ from triage.investigate.steps import (
 )
 from triage.reduce.program import settings_of
 from triage.reduce.reproducer import original_draft
-from triage.toolchains.home import save_file
+from triage.toolchains.home import KeptKind, save_file
 
 _SLOWER = 5.0  # seconds that make a difference when a case is chosen
 _CLUSTERS: TypeAdapter[FailureCluster] = TypeAdapter(FailureCluster)
@@ -140,7 +140,7 @@ class Investigation:
             baseline.identity,
             str(setting.finder.repo),
         )
-        folder, own = engine.registry.home / "investigations", cluster.key.id
+        folder, own = engine.registry.home.kept(KeptKind.INVESTIGATIONS), cluster.key.id
         path = (
             folder
             / f"{own}-{blake2b(repr(key).encode(), digest_size=8).hexdigest()}.json"

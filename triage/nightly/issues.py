@@ -208,7 +208,7 @@ class IssueChanges:
     applied: bool = False
 
 
-def plan(
+def plan_issues(
     night: Night, issues: Sequence[TrackedIssue], limit: int, repository: str = ""
 ) -> IssueChanges:
     """Return what to change after a night, at most `limit` changes."""

@@ -20,7 +20,7 @@ from triage.model.errors import BadInput
 from triage.model.probe_result import ProbeResult
 from triage.nightly.history import NightColumns, NightsHistory, history_of
 from triage.nightly.result import SCHEMA, Night, night_bytes, parse_night
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import Home, disk_errors, write_whole
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
@@ -61,12 +61,12 @@ class NightStore:
     """Stored nights by number. A damaged night counts as not there."""
 
     def __init__(
-        self, home: Path, warn: Callable[[str], None] = lambda _: None
+        self, home: Home, warn: Callable[[str], None] = lambda _: None
     ) -> None:
         """`warn` receives what the user must know about damage."""
-        self.path = home / f"nights-{SCHEMA}"
+        self.path = home.path / f"nights-{SCHEMA}"
         self._warn = warn
-        older = home / _OLDER
+        older = home.path / _OLDER
         if older.is_dir() and not self.path.exists():
             self._convert(older)
 

@@ -19,7 +19,7 @@ from triage.model.outcome import Cause, Failure, Probe
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.reduce.program import ReducedCase
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import Home, KeptKind, disk_errors, write_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +177,12 @@ class ReductionFolder:
     replaced in one step.
     """
 
-    def __init__(self, home: Path, key: str) -> None:
+    def __init__(self, home: Home, key: str) -> None:
         """Make the folder of the reduction that `key` identifies, with its program and
         its compilers.
         """
-        self.path = home / "reductions" / sha256(key.encode()).hexdigest()[:16]
+        reductions = home.kept(KeptKind.REDUCTIONS)
+        self.path = reductions / sha256(key.encode()).hexdigest()[:16]
         with disk_errors("keep the reduction"):
             self.path.mkdir(parents=True, exist_ok=True)
 

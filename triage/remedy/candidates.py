@@ -17,7 +17,7 @@ from triage.model.case import Case, Flag, Input, InputKind
 from triage.model.outcome import Failure
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import flag_applies
-from triage.remedy.variants import differences
+from triage.remedy.variants import changed_values
 
 
 def is_for_tests(name: str) -> bool:
@@ -178,7 +178,7 @@ def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
     own = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
     found += [CaseChange(dropped=(name,)) for name in own if "target" not in name]
     for sibling in situation.siblings:
-        if len(differs := differences(situation.case, sibling)) == 1:
+        if len(differs := changed_values(situation.case, sibling)) == 1:
             found.append(
                 CaseChange(
                     neighbour=sibling, rewrite=f"{differs[0][0]}={differs[0][1]}"

@@ -32,7 +32,7 @@ from triage.mlir.rewrite import (
 from triage.model.case import Case, InputKind
 from triage.model.revision import Toolchain
 from triage.remedy.candidates import CaseChange
-from triage.toolchains.home import save_file
+from triage.toolchains.home import KeptKind, save_file
 
 # Bytes of an input; parsing takes seconds for each rewrite.
 _LARGEST = {"static": 2 << 20}
@@ -134,11 +134,8 @@ def rewritten_inputs(
             )
             if result:
                 text, change = result
-                path = (
-                    engine.registry.home
-                    / "remedies"
-                    / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
-                )
+                folder = engine.registry.home.kept(KeptKind.REMEDIES)
+                path = folder / f"{sha256(text.encode()).hexdigest()[:24]}.mlir"
                 save_file(path, text, "write a changed input")
                 found[rewrite] = CaseChange(
                     program=path, rewrite=change, caveat=_CAVEATS.get(rewrite, "")

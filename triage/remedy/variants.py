@@ -48,7 +48,7 @@ class Variants:
     results: tuple[Variant, ...]
 
 
-def differences(case: Case, other: Case) -> tuple[tuple[str, str], ...]:
+def changed_values(case: Case, other: Case) -> tuple[tuple[str, str], ...]:
     """Return the keys in which two cases of a recipe differ, with the other's
     values.
     """
@@ -63,7 +63,7 @@ def neighbourhood(case: Case, siblings: Sequence[Case]) -> tuple[Case, ...]:
     if len(siblings) <= MAX_CASES:
         return tuple(siblings)
     return tuple(
-        sibling for sibling in siblings if len(differences(case, sibling)) <= 1
+        sibling for sibling in siblings if len(changed_values(case, sibling)) <= 1
     )
 
 

@@ -126,7 +126,7 @@ def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
                 continue
             yield from (
                 ("" if number else "right after it", text)
-                for number, text in enumerate(differences(diverging))
+                for number, text in enumerate(differing_lines(diverging))
             )
     for number, path in enumerate(found.files):
         yield "" if number else "source", path
@@ -150,7 +150,7 @@ def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
     )
 
 
-def differences(diverging: DivergingPass) -> Iterator[str]:
+def differing_lines(diverging: DivergingPass) -> Iterator[str]:
     """Yield one line for each kind of difference after a pass."""
     yield from (
         f"{choice.name}: {choice.good} -> {choice.bad}"
@@ -250,7 +250,7 @@ def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
             ),
         )
         if attribution.persistent:
-            yield "", next(differences(attribution.persistent))
+            yield "", next(differing_lines(attribution.persistent))
     if found.remedies:
         yield from _remedies(found.remedies)
     yield from (

@@ -22,7 +22,7 @@ from triage.report.document import (
     Span,
     Style,
 )
-from triage.toolchains.home import home_path
+from triage.toolchains.home import KeptKind, default_home
 
 # : How the states of a case, a reproducer, a variant, a failure and a run time are
 # shown.
@@ -214,7 +214,8 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
     # machine may name any file.
     named = Path(location[1]).resolve()
     path = source
-    if named.is_relative_to(home_path().resolve() / "inputs") and named.is_file():
+    inputs = default_home().kept(KeptKind.INPUTS).resolve()
+    if named.is_relative_to(inputs) and named.is_file():
         path = named
     if path is None or (path == source and source.suffix == ".py"):
         return None

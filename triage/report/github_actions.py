@@ -95,16 +95,20 @@ def annotation_lines(night: Night, workspace: Path) -> list[str]:
             f"{plural(sum(len(cluster.cases) for cluster in rest), 'case')}"
         )
         lines.append(
-            command(
+            workflow_command(
                 "error", f"{text}; see the summary of the job", title="More failures"
             )
         )
     if night.stopped:
-        lines.append(command("warning", partial_text(night), title="Partial night"))
+        lines.append(
+            workflow_command("warning", partial_text(night), title="Partial night")
+        )
     if night.slower:
         text = plural(len(night.slower), "compile or run", "compiles or runs")
         names = names_text([row.case for row in night.slower], _NAMES)
-        lines.append(command("warning", f"{text} slower: {names}", title="Slower"))
+        lines.append(
+            workflow_command("warning", f"{text} slower: {names}", title="Slower")
+        )
     return lines
 
 
@@ -126,7 +130,7 @@ def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
         title = cluster.failure.failure_class
     else:
         title = "new failure"
-    return command(
+    return workflow_command(
         "error",
         "\n".join(lines),
         file="" if source == Path() else str(source),
@@ -134,7 +138,7 @@ def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
     )
 
 
-def command(name: str, message: str, **properties: str) -> str:
+def workflow_command(name: str, message: str, **properties: str) -> str:
     """Return a workflow command. No text in it can end it or begin another one."""
     words = ",".join(
         f"{key}={_escaped(value, ',:')}" for key, value in properties.items() if value

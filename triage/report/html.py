@@ -27,7 +27,7 @@ def fragment(blocks: Sequence[doc.Block]) -> Markup:
     return Markup(_macros().fragment(blocks))  # noqa: S704 - the template escapes
 
 
-def inline(text: doc.Inline) -> Markup:
+def inline_markup(text: doc.Inline) -> Markup:
     """Return an inline text as HTML."""
     return Markup(_macros().inline(text))  # noqa: S704 - the template escapes
 

@@ -47,7 +47,7 @@ from triage.report.document import (
     Table,
 )
 from triage.report.elements import compare_url, plural
-from triage.report.html import fragment, html_templates, inline
+from triage.report.html import fragment, html_templates, inline_markup
 from triage.report.night_issue import cluster_blocks, issue_markdown, known_facts
 from triage.report.printable import visible
 from triage.report.site_data import (
@@ -188,10 +188,10 @@ class Site:
             "age": self._age,
             "case_name": lambda row: history.names[row],
             "files": case_file_count(history),
-            "since": lambda life, failing: inline(
+            "since": lambda life, failing: inline_markup(
                 _range(life.track.compiler, *_came(history, failing))
             ),
-            "range": lambda row, old, new: inline(
+            "range": lambda row, old, new: inline_markup(
                 _range(history.rows[row][0].compiler, old, new)
             ),
         }
@@ -394,7 +394,7 @@ def _clear(out: Path) -> None:
 def _environment() -> Environment:
     environment = html_templates()
     environment.filters.update(
-        issue=lambda issue: inline(_issue(issue)),
+        issue=lambda issue: inline_markup(_issue(issue)),
         day=lambda at: str(at)[:10],
         number=_number,
     )

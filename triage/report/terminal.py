@@ -101,7 +101,7 @@ def text(result: object, document: doc.Document) -> str:  # noqa: ARG001 - a for
     return stream.getvalue()
 
 
-def inline(shown: doc.Inline, *, addresses: bool = True) -> Text:
+def inline_text(shown: doc.Inline, *, addresses: bool = True) -> Text:
     """Return an inline text in the terminal's colours. addresses: show web addresses
     next to their texts.
     """
@@ -119,13 +119,13 @@ def _rendered(
     for number, block in enumerate(blocks):
         match block:
             case doc.Heading(shown):
-                heading = inline(shown)
+                heading = inline_text(shown)
                 heading.stylize("underline")
                 if number:
                     yield Text("")
                 yield heading
             case doc.Paragraph(shown):
-                yield inline(shown)
+                yield inline_text(shown)
             case doc.Bullets(items):
                 yield _facts([("•", item) for item in items])
             case doc.Facts(rows):
@@ -169,7 +169,7 @@ def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
     room = available - 2 * (len(shown) - 1)
     if sum(words.values()) > room:
         for row in table.rows:
-            yield inline(row[shown[0]])
+            yield inline_text(row[shown[0]])
             rest: list[str | doc.Span] = []
             for number in shown[1:]:
                 if doc.plain_text(row[number]).strip():
@@ -198,7 +198,7 @@ def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
     for number, width in widths.items():
         grid.add_column(table.columns[number], overflow="fold", width=width)
     for row in table.rows:
-        grid.add_row(*(inline(row[number], addresses=False) for number in shown))
+        grid.add_row(*(inline_text(row[number], addresses=False) for number in shown))
     yield grid
 
 
@@ -207,5 +207,5 @@ def _facts(rows: Sequence[tuple[str, doc.Inline]]) -> RenderableType:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, fact in rows:
-        grid.add_row(name, inline(fact))
+        grid.add_row(name, inline_text(fact))
     return Padding(grid, (0, 0, 0, 2))

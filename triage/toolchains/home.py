@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import NamedTemporaryFile, mkdtemp
@@ -33,14 +34,91 @@ _OF_THE_DISK = {
 _LOCK_TICK = 0.02  # seconds between attempts to lock a file
 
 
-def home_path() -> Path:
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The folders and files of `TRIAGE_HOME`."""
+
+    path: Path
+
+    @property
+    def toolchains(self) -> Path:
+        """Installed toolchains."""
+        return self.path / "toolchains"
+
+    @property
+    def builders(self) -> Path:
+        """Private clones in which commits are built, with their build folders."""
+        return self.path / "builders"
+
+    @property
+    def results_database(self) -> Path:
+        """The result cache."""
+        return self.path / "evidence.db"
+
+    @property
+    def scratch(self) -> Path:
+        """Folders of processes that run now."""
+        return self.path / "scratch"
+
+    @property
+    def state(self) -> Path:
+        """Small caches in JSON: a folder for each kind."""
+        return self.path / "state"
+
+    @property
+    def use_lock(self) -> Path:
+        """Each command that uses kept files shares this lock."""
+        return self.path / "kept.lock"
+
+    @property
+    def measuring_lock(self) -> Path:
+        """A command that measures times holds this lock."""
+        return self.path / "measured.lock"
+
+    def kept(self, kind: KeptKind) -> Path:
+        """Return the folder of files that are made again when they are missing."""
+        return self.path / kind
+
+
+class KeptKind(StrEnum):
+    """Folders of the home with files that are made again when they are missing."""
+
+    DOWNLOADS = "downloads"
+    """Files that suites name by URL."""
+    INPUTS = "inputs"
+    """Generated and imported inputs."""
+    INVESTIGATIONS = "investigations"
+    """Finished steps of investigations of nightly runs."""
+    JOURNALS = "bisects"
+    """Verdicts that a user typed, for `--resume`."""
+    LOGS = "logs"
+    """Output of builds and scripts."""
+    MODELS = "models"
+    """Models as they were at a commit of their repository."""
+    MODULES = "modules"
+    """Compiled libraries."""
+    PACKAGES = "python"
+    """Python packages that triage itself needs for some inputs."""
+    PROGRAMS = "programs"
+    """Recipes that triage made of a program, a command or a text."""
+    REDUCTIONS = "reductions"
+    """The best program of each reduction, for `--resume`."""
+    REMEDIES = "remedies"
+    """Inputs that remedies changed."""
+    RESULTS = "results"
+    """Results of references."""
+    VALUES = "values"
+    """Arguments and results in another form."""
+
+
+def default_home() -> Home:
     """Return `TRIAGE_HOME`, or the platform's cache folder. It may not exist."""
     named = os.environ.get("TRIAGE_HOME")
     if named:
-        return Path(named).expanduser().absolute()
+        return Home(Path(named).expanduser().absolute())
     import platformdirs  # slow to import
 
-    return Path(platformdirs.user_cache_dir("triage", appauthor=False))
+    return Home(Path(platformdirs.user_cache_dir("triage", appauthor=False)))
 
 
 @contextmanager
@@ -62,14 +140,14 @@ def disk_errors(action: str) -> Iterator[None]:
         ) from error
 
 
-def open_home() -> Path:
-    """Return the home folder, created if it is missing. EnvironmentFailure when it
-    cannot be written.
+def open_home() -> Home:
+    """Return the home, whose folder is created if it is missing. EnvironmentFailure
+    when it cannot be written.
     """
-    home = home_path()
-    with disk_errors(f"use {home} as TRIAGE_HOME"):
-        home.mkdir(parents=True, exist_ok=True)
-        probe = home / f".writable-{os.getpid()}"
+    home = default_home()
+    with disk_errors(f"use {home.path} as TRIAGE_HOME"):
+        home.path.mkdir(parents=True, exist_ok=True)
+        probe = home.path / f".writable-{os.getpid()}"
         probe.write_bytes(b"x")
         # another thread, or a container with the same number, may use the same name
         probe.unlink(missing_ok=True)
@@ -249,18 +327,13 @@ class Workspace:
     builds.
     """
 
-    home: Path
+    home: Home
     progress: Progress = field(default_factory=Progress)
     stop: threading.Event = field(default_factory=threading.Event)
 
-    @property
-    def toolchains(self) -> Path:
-        """The folder of all installed toolchains."""
-        return self.home / "toolchains"
-
     def state(self, kind: str) -> StateSection:
         """Return the stored values of a kind."""
-        return StateSection(self.home / "state" / kind.replace(" ", "-"))
+        return StateSection(self.home.state / kind.replace(" ", "-"))
 
     def locked(self, path: Path, what: str) -> IO[bytes]:
         """Lock a file in a `with` block. Another process may have it for long.

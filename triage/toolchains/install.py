@@ -1,5 +1,5 @@
 """The install cache: the folder of installed toolchains, each complete or installed
-again, and pruning it.
+again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, run, unlimited
-from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree
+from triage.toolchains.home import (
+    KeptKind,
+    Workspace,
+    disk_errors,
+    lock_file,
+    remove_tree,
+)
 from triage.toolchains.index import Index, Release, index_url
 from triage.toolchains.web import host_of, network_seconds, without_password
 
@@ -40,8 +46,6 @@ MANIFEST = "toolchain.json"
 # toolchain
 USE = ".used"
 PLAIN_WHEEL = Wheel()
-BUILDERS = "builders/*/[0-9]*"
-_TOOLCHAINS = "toolchains/[!.]*"
 _COMPILED = "__pycache__"
 # reading a manifest raises
 _DAMAGED = (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError)
@@ -160,7 +164,7 @@ def fill_folder(
     release, the folder counts as an install of it. Its errors leave no files. Other
     processes that need the same folder wait.
     """
-    toolchains = workspace.toolchains
+    toolchains = workspace.home.toolchains
     folder, staging = toolchains / name, toolchains / f".{name}.staging"
     if is_intact(folder):
         return folder
@@ -193,21 +197,6 @@ def fill_folder(
     return folder
 
 
-def sweep(home: Path) -> None:
-    """Remove what killed processes left while they installed or pruned: folders whose
-    lock nobody holds.
-    """
-    for path in (*home.glob("toolchains/.*.*"), *home.glob("builders/*/.*.*")):
-        if path.suffix in (".staging", ".doomed"):
-            with suppress(OSError), _locked_now(path.with_suffix(".lock")):
-                remove_tree(path)
-
-
-def _locked_now(path: Path) -> IO[bytes]:
-    """Lock a file that no other process has locked. BlockingIOError when one has."""
-    return lock_file(path, fcntl.LOCK_EX | fcntl.LOCK_NB, threading.Event())
-
-
 def mark_used(folder: Path, stop: threading.Event) -> IO[bytes]:
     """Mark a toolchain as used now; no other process prunes it until the returned file
     is closed, or this process ends.
@@ -218,78 +207,6 @@ def mark_used(folder: Path, stop: threading.Event) -> IO[bytes]:
     return lock
 
 
-@dataclass(frozen=True, slots=True)
-class StoredToolchain:
-    """One toolchain in the cache, or one folder in which compilers are built."""
-
-    folder: Path
-    bytes: int
-    """The size on disk."""
-    used: float
-    """The last use in seconds since the epoch."""
-    intact: bool
-    """Whether no file is missing."""
-
-
-def stored(home: Path, pattern: str = _TOOLCHAINS) -> list[StoredToolchain]:
-    """Return all toolchains in a home, or all builders for the pattern `BUILDERS`,
-    least recently used first.
-    """
-    entries = []
-    for folder in home.glob(pattern):
-        if folder.is_dir():
-            intact = pattern == BUILDERS or is_intact(folder)
-            entries.append(
-                StoredToolchain(folder, bytes_below(folder), _last_use(folder), intact)
-            )
-    return sorted(entries, key=lambda entry: (entry.used, entry.folder))
-
-
-def prune(home: Path, keep: int, *, dry_run: bool = False) -> list[StoredToolchain]:
-    """Remove the least recently used toolchains and builders until at most `keep` bytes
-    are left, and return them.
-
-    Damaged ones go first, those in use stay.
-    """
-    entries = sorted(
-        [*stored(home), *stored(home, BUILDERS)],
-        key=lambda entry: (entry.intact, entry.used),
-    )
-    total = sum(entry.bytes for entry in entries)
-    removed: list[StoredToolchain] = []
-    for entry in entries:
-        if entry.intact and total <= keep:
-            break
-        if _remove(entry.folder, dry_run=dry_run):
-            removed.append(entry)
-            total -= entry.bytes
-    return removed
-
-
-def _remove(folder: Path, *, dry_run: bool) -> bool:
-    """Remove a folder, unless `dry_run`; return whether it was there and nobody uses
-    it.
-    """
-    lock, doomed = (
-        folder.with_name(f".{folder.name}.{suffix}") for suffix in ("lock", "doomed")
-    )
-    try:
-        with (
-            disk_errors(f"remove {folder}"),
-            _locked_now(lock),
-            _locked_now(folder / USE),
-        ):
-            if dry_run:
-                return True
-            remove_tree(doomed)
-            folder.rename(doomed)  # gone at once for every other process
-    # another process uses it, or has removed it
-    except (BlockingIOError, FileNotFoundError):
-        return False
-    remove_tree(doomed)
-    return True
-
-
 def bytes_below(folder: Path) -> int:
     """Return the bytes of all files in a folder, which others may change meanwhile."""
     total = 0
@@ -298,13 +215,6 @@ def bytes_below(folder: Path) -> int:
             with suppress(OSError):  # removed meanwhile
                 total += (Path(parent) / name).lstat().st_size
     return total
-
-
-def _last_use(folder: Path) -> float:
-    for path in (folder / USE, folder / MANIFEST, folder):
-        with suppress(OSError):
-            return path.stat().st_mtime
-    return 0.0
 
 
 _LARGEST_INSTALL = 32 << 30  # bytes of an install and uv's cache
@@ -391,7 +301,10 @@ def install(
         return release
 
     return fill_folder(
-        workspace, folder_of(workspace.toolchains, release, packaging).name, name, fill
+        workspace,
+        folder_of(workspace.home.toolchains, release, packaging).name,
+        name,
+        fill,
     )
 
 
@@ -408,7 +321,7 @@ def install_companion(
         EnvironmentFailure: as `install`.
     """
     wanted = Version(version)
-    patches = installed(workspace.toolchains, package, version=version)
+    patches = installed(workspace.home.toolchains, package, version=version)
     if not patches:
         patches = [
             release
@@ -438,21 +351,22 @@ def provide_onnx(workspace: Workspace) -> Path | None:
     it is installed next to this program. Raises EnvironmentFailure if it cannot be
     installed.
     """
-    folder = workspace.home / "python" / f"onnx-{sys.implementation.cache_tag}"
+    packages = workspace.home.kept(KeptKind.PACKAGES)
+    folder = packages / f"onnx-{sys.implementation.cache_tag}"
     if str(folder) in sys.path:
         return folder
     if find_spec("onnx") is not None:
         return None
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    packages.mkdir(parents=True, exist_ok=True)
     with workspace.locked(folder.with_suffix(".lock"), "installing onnx"):
         if not folder.is_dir():
-            with TemporaryDirectory(dir=folder.parent) as scratch:
-                packages = Path(scratch) / "packages"
-                uv = Uv(workspace, packages, Path(scratch), index_url())
-                uv.pip(
-                    "onnx", _ONNX, "--python", sys.executable, "--target", str(packages)
-                )
-                packages.rename(folder)
+            with TemporaryDirectory(dir=packages, prefix=".making-") as scratch:
+                made = Path(scratch) / "packages"
+                uv = Uv(workspace, made, Path(scratch), index_url())
+                uv.pip("onnx", _ONNX, "--python", sys.executable, "--target", str(made))
+                made.rename(folder)
+    with suppress(OSError):  # the home cannot be written
+        os.utime(folder)  # `triage toolchains prune` removes what nobody uses
     sys.path.append(str(folder))
     invalidate_caches()
     return folder
@@ -551,8 +465,8 @@ class Uv:
         if "No space left" in reason:
             raise EnvironmentFailure(
                 f"cannot install {name}: no space left on the disk of "
-                f"{self.workspace.toolchains}. `triage toolchains prune --keep 2GiB` "
-                "frees some; TRIAGE_HOME selects another disk."
+                f"{self.workspace.home.toolchains}. `triage toolchains prune "
+                "--keep 2GiB` frees some; TRIAGE_HOME selects another disk."
             )
         if _PERMANENT.search(reason):
             raise Unobtainable(f"cannot install {name}: {reason}")

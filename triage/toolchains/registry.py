@@ -22,7 +22,7 @@ from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
 from triage.model.revision import Revision, Toolchain
 from triage.recipes.values import parse_version
-from triage.toolchains.home import Workspace, disk_errors, stamp
+from triage.toolchains.home import Home, Workspace, disk_errors, stamp
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import (
     PLAIN_WHEEL,
@@ -32,8 +32,8 @@ from triage.toolchains.install import (
     installed,
     is_intact,
     mark_used,
-    sweep,
 )
+from triage.toolchains.pruning import sweep
 from triage.toolchains.web import without_password
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class ToolchainRegistry:
 
     def __init__(
         self,
-        home: Path,
+        home: Home,
         compilers: Mapping[str, Compiler],
         progress: Progress | None = None,
         stop: threading.Event | None = None,
@@ -232,7 +232,7 @@ class ToolchainRegistry:
         # nightlies are plain wheels
         for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):
             found = installed(
-                self.workspace.toolchains, compiler.distribution, packaging, version
+                self.home.toolchains, compiler.distribution, packaging, version
             )
             if found:
                 return _ref(family, found[0])
@@ -303,7 +303,7 @@ class ToolchainRegistry:
 
     def _installed(self, compiler: Compiler) -> Sequence[Release]:
         return installed(
-            self.workspace.toolchains, compiler.distribution, compiler.packaging
+            self.home.toolchains, compiler.distribution, compiler.packaging
         )
 
     def _listed(self, compiler: Compiler) -> Sequence[Release]:
@@ -390,7 +390,7 @@ class ToolchainRegistry:
             for release in reversed(self._installed(self._compiler(family)))
             if release.python == own
         ]
-        return [folder_of(self.workspace.toolchains, release) for release in releases]
+        return [folder_of(self.home.toolchains, release) for release in releases]
 
     def revision(self, ref: ToolchainRef) -> Revision:
         """Return the revision, with the commit and date that its toolchain reports once
@@ -408,7 +408,7 @@ class ToolchainRegistry:
         compiler = self._compiler(family)
         program = compiler.locate(root)
         if program:
-            return describe(self.workspace, compiler, program)[1].commit
+            return describe_once(self.workspace, compiler, program)[1].commit
         return None
 
     def is_installed(self, ref: ToolchainRef) -> bool:
@@ -416,7 +416,7 @@ class ToolchainRegistry:
         if ref.release is None:
             return ref.bring is None
         return is_intact(
-            folder_of(self.workspace.toolchains, ref.release, self._packaging_of(ref))
+            folder_of(self.home.toolchains, ref.release, self._packaging_of(ref))
         )
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
@@ -430,7 +430,7 @@ class ToolchainRegistry:
             raise EnvironmentFailure(
                 f"there is no {ref.family} compiler in {root}: {compiler.folders}"
             )
-        identity, description = describe(self.workspace, compiler, program)
+        identity, description = describe_once(self.workspace, compiler, program)
         # a build may report another one
         commit = ref.revision.commit or description.commit
         # The day of the commit is the same on every index; the day of upload, which
@@ -456,7 +456,7 @@ class ToolchainRegistry:
 
     def _keep(self, root: Path) -> None:
         """Keep others from pruning an install that this process uses."""
-        toolchains = self.workspace.toolchains
+        toolchains = self.home.toolchains
         if root != toolchains and root.is_relative_to(toolchains):
             folder = toolchains / root.relative_to(toolchains).parts[0]
             if folder not in self._in_use:
@@ -513,7 +513,7 @@ def _ref(family: str, release: Release) -> ToolchainRef:
     return ToolchainRef(family, Revision(release.version, date=day), release=release)
 
 
-def describe(
+def describe_once(
     workspace: Workspace, compiler: Compiler, program: Path
 ) -> tuple[str, Description]:
     """Return the content address of an installed compiler and its own description,

@@ -7,12 +7,12 @@ import pytest
 
 from tests.git_history.conftest import history, plain_git  # noqa: F401
 from tests.toolchains.sources.loopback_github import TOKEN, LoopbackGitHub, serve_github
-from triage.toolchains.home import Workspace
+from triage.toolchains.home import Home, Workspace
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path / "home")
+    return Workspace(Home(tmp_path / "home"))
 
 
 @pytest.fixture

@@ -125,7 +125,7 @@ def test_a_damaged_archive_is_unobtainable(
         mine.obtain(build)
     assert not [
         path
-        for path in workspace.toolchains.iterdir()
+        for path in workspace.home.toolchains.iterdir()
         if not path.name.endswith(".lock")
     ]
 

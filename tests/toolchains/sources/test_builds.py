@@ -13,8 +13,9 @@ import pytest
 from tests.git_history.history import History
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
-from triage.toolchains.home import Workspace
-from triage.toolchains.install import is_intact, stored
+from triage.toolchains.home import KeptKind, Workspace
+from triage.toolchains.install import is_intact
+from triage.toolchains.pruning import stored_toolchains
 from triage.toolchains.sources.base import Build
 from triage.toolchains.sources.commands import BuildSection, SourceBuilds
 
@@ -64,7 +65,7 @@ def printed(folder: Path) -> int:
 
 
 def builders(workspace: Workspace) -> list[Path]:
-    return sorted((workspace.home / "builders").glob("*/*/source"))
+    return sorted((workspace.home.builders).glob("*/*/source"))
 
 
 def sleeping(seconds: str) -> list[int]:
@@ -92,14 +93,20 @@ def test_commits_are_built_in_one_folder(
         3: 3,
     }
     assert all(is_intact(folder) for folder in folders.values())
-    assert {one.folder for one in stored(workspace.home)} == set(folders.values())
+    assert {one.folder for one in stored_toolchains(workspace.home)} == set(
+        folders.values()
+    )
     assert len(builders(workspace)) == 1
     assert compiled.git("status", "--porcelain", "--branch") == status
-    logs = {path: path.read_bytes() for path in (workspace.home / "logs").iterdir()}
+    logs = {
+        path: path.read_bytes()
+        for path in (workspace.home.kept(KeptKind.LOGS)).iterdir()
+    }
     assert mine.obtain(build(mine, timeline, 9)) == folders[9]
     # nothing was built
     assert {
-        path: path.read_bytes() for path in (workspace.home / "logs").iterdir()
+        path: path.read_bytes()
+        for path in (workspace.home.kept(KeptKind.LOGS)).iterdir()
     } == logs
     assert build(mine, timeline, 9).seconds == 0
     assert 0 < build(mine, timeline, 5).seconds < 60  # learnt
@@ -159,7 +166,7 @@ def test_ways_to_end(
     assert (build(mine, timeline, 0).untestable is not None) == (
         type(caught.value) is Unobtainable
     )
-    assert not stored(workspace.home)
+    assert not stored_toolchains(workspace.home)
 
 
 def test_stopping_ends_the_build(timeline: Timeline, workspace: Workspace) -> None:
@@ -183,19 +190,19 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(
     """
     code = (
         "import sys; from pathlib import Path\n"
-        "from triage.git_history.timeline import Timeline\nfrom triage.toolchains.home import Workspace\n"
+        "from triage.git_history.timeline import Timeline\nfrom triage.toolchains.home import Home, Workspace\n"
         "from triage.toolchains.sources.commands import SourceBuilds\n"
         "from tests.toolchains.sources.test_builds import steps_of\n"
         "home, repo = map(Path, sys.argv[1:3]); timeline = Timeline(repo)\n"
         "steps = steps_of('touch $TRIAGE_BUILD/half; setsid sleep ' + sys.argv[3])\n"
-        "mine = SourceBuilds(Workspace(home), timeline.repository, 'tiny', steps)\n"
+        "mine = SourceBuilds(Workspace(Home(home)), timeline.repository, 'tiny', steps)\n"
         "mine.obtain(mine.builds(timeline, range(0, 1))[0])\n"
     )
     words = [
         sys.executable,
         "-c",
         code,
-        str(workspace.home),
+        str(workspace.home.path),
         str(timeline.repository.path),
         LONG,
     ]
@@ -209,4 +216,4 @@ def test_after_a_kill_the_builder_is_cleared_and_used_again(
     assert printed(mine.obtain(build(mine, timeline, 0))) == 0
     assert not sleeping(LONG)
     assert len(builders(workspace)) == 1
-    assert not list((workspace.home / "builders").glob("*/*/build/half"))
+    assert not list((workspace.home.builders).glob("*/*/build/half"))

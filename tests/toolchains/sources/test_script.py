@@ -8,7 +8,7 @@ from tests.git_history.history import History
 from tests.programs import write_program
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.toolchains.home import Workspace
+from triage.toolchains.home import KeptKind, Workspace
 from triage.toolchains.sources.base import Build
 from triage.toolchains.sources.commands import ScriptedToolchains, ScriptSection
 
@@ -37,7 +37,8 @@ def test_the_last_line_is_the_toolchain(
     assert (folder / "sha").read_text().strip() == timeline.commits[1].sha
     assert build(timeline, mine).seconds < 10
     log = (
-        workspace.home / "logs" / f"command-{timeline.commits[1].sha[:16]}.log"
+        workspace.home.kept(KeptKind.LOGS)
+        / f"command-{timeline.commits[1].sha[:16]}.log"
     ).read_text()
     assert "chatter" in log
     assert "noise" in log

@@ -11,7 +11,7 @@ from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.compilers.iree.adapter import Iree
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.toolchains.home import Workspace
+from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.registry import ToolchainRegistry
 from triage.toolchains.sources.wheels import Wheels
@@ -136,7 +136,7 @@ def registry(
         f"nightlies: {{find-links: '{page(server)}', tags: 'iree-{{version}}'}}\n"
     )
     monkeypatch.chdir(project)
-    return ToolchainRegistry(tmp_path / "home", {"iree": Iree()})
+    return ToolchainRegistry(Home(tmp_path / "home"), {"iree": Iree()})
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_a_nightly_is_found_by_its_day_and_installed(
     assert (ref.revision.name, ref.revision.date) == ("3.5.0rc20250603", "2025-06-03")
     with pytest.raises(EnvironmentFailure):  # it is not a compiler
         registry.obtain(ref)
-    [program] = registry.home.glob(f"toolchains/*/{PROGRAM}")
+    [program] = registry.home.path.glob(f"toolchains/*/{PROGRAM}")
     assert program.read_bytes() == b"\x7fELF 20250603"
     assert registry.resolve("3.5.0rc20250603", "iree").is_nightly
 

@@ -95,7 +95,7 @@ def _tensor_type(value: ValueInfoProto) -> str:
     return f"tensor<{'x'.join([*sizes, f'{letter}{bits}'])}>"
 
 
-def cut(
+def cut_model(
     candidate: ReducedCase,
     kept: Collection[int],
     returned: Sequence[str] | None = None,
@@ -108,7 +108,7 @@ def cut(
     `freed`. Values that other nodes or the caller need become outputs, unless
     `returned` names them.
     """
-    program = program_of(candidate)
+    program = onnx_program_of(candidate)
     model, types = program.model, program.types
     graph = model.graph
     nodes = [graph.node[index] for index in sorted(set(kept))]
@@ -170,15 +170,15 @@ def drop_nodes(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase
     """Drop nodes, halves before single ones. Their outputs become inputs of the
     model.
     """
-    nodes = range(len(program_of(candidate).model.graph.node))
+    nodes = range(len(onnx_program_of(candidate).model.graph.node))
     return minimise(
-        candidate, nodes, lambda kept: cut(candidate, kept), test, whole=False
+        candidate, nodes, lambda kept: cut_model(candidate, kept), test, whole=False
     )
 
 
 def drop_outputs(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Return fewer values, and drop the nodes that are then unused."""
-    graph = program_of(candidate).model.graph
+    graph = onnx_program_of(candidate).model.graph
 
     def build(returned: Sequence[str]) -> ReducedCase | None:
         needed, chosen = set(returned), []
@@ -186,7 +186,7 @@ def drop_outputs(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
             if needed & set(node.output):
                 chosen.append(index)
                 needed.update(needs(node))
-        return cut(candidate, chosen, returned)
+        return cut_model(candidate, chosen, returned)
 
     return minimise(
         candidate, [value.name for value in graph.output], build, test, whole=False
@@ -195,17 +195,19 @@ def drop_outputs(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
 
 def free_initializers(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Turn initializers into inputs, so that the model holds no numbers."""
-    graph = program_of(candidate).model.graph
+    graph = onnx_program_of(candidate).model.graph
     names = [value.name for value in graph.initializer]
     returned = [value.name for value in graph.output]
 
     def build(kept: Sequence[str]) -> ReducedCase | None:
-        return cut(candidate, range(len(graph.node)), returned, set(names) - set(kept))
+        return cut_model(
+            candidate, range(len(graph.node)), returned, set(names) - set(kept)
+        )
 
     return minimise(candidate, names, build, test)
 
 
-def program_of(candidate: ReducedCase) -> OnnxProgram:
+def onnx_program_of(candidate: ReducedCase) -> OnnxProgram:
     """Return the program of a candidate that is an ONNX model."""
     assert isinstance(candidate.program, OnnxProgram)
     return candidate.program

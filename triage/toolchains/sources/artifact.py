@@ -164,7 +164,7 @@ class CommitArtifacts:
         now = datetime.now(UTC)
         for artifact in artifacts:
             is_installed = is_intact(
-                self.workspace.toolchains / self._folder(str(artifact.id))
+                self.workspace.home.toolchains / self._folder(str(artifact.id))
             )
             if is_installed or not (
                 artifact.expired or (artifact.expires_at and artifact.expires_at <= now)

@@ -26,7 +26,14 @@ from triage.model.execution import Ending, Execution
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, run, unlimited
 from triage.recipes.mapping import Duration, Text, Texts, Variables
-from triage.toolchains.home import Workspace, disk_errors, lock_file, remove_tree, stamp
+from triage.toolchains.home import (
+    KeptKind,
+    Workspace,
+    disk_errors,
+    lock_file,
+    remove_tree,
+    stamp,
+)
 from triage.toolchains.install import USE, fill_folder, is_intact
 from triage.toolchains.sources.base import (
     Build,
@@ -97,10 +104,8 @@ class SourceBuilds:
 
     @property
     def _builders(self) -> Path:
-        return (
-            self.workspace.home
-            / "builders"
-            / _digest(self.repository.common_dir, size=6)
+        return self.workspace.home.builders / _digest(
+            self.repository.common_dir, size=6
         )
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
@@ -115,7 +120,9 @@ class SourceBuilds:
         for index in indices:
             sha = timeline.commits[index].sha
             failure = self._failure(sha)
-            is_installed = is_intact(self.workspace.toolchains / self._folder_name(sha))
+            is_installed = is_intact(
+                self.workspace.home.toolchains / self._folder_name(sha)
+            )
             if failure:
                 reason = str(failure)
             else:
@@ -172,7 +179,7 @@ class SourceBuilds:
         return f"build-{self.project}-{sha[:16]}-{_digest(way, size=4)}"
 
     def _log(self, sha: str) -> Path:
-        return self.workspace.home / "logs" / f"{self._folder_name(sha)}.log"
+        return self.workspace.home.kept(KeptKind.LOGS) / f"{self._folder_name(sha)}.log"
 
     def _failure(self, sha: str) -> Unobtainable | None:
         """Return the failure of an earlier build. It is forgotten when its log is
@@ -372,8 +379,10 @@ class ScriptedToolchains:
         path, written = self._printed().get(sha, ("", ""))
         if path and Path(path).exists() and _stamp_below(Path(path)) == written:
             return Path(path)
+        logs = self.workspace.home.kept(KeptKind.LOGS)
+        log_path = logs / f"command-{sha[:16]}.log"
         with (
-            _open_log(self.workspace.home / "logs" / f"command-{sha[:16]}.log") as log,
+            _open_log(log_path) as log,
             self.workspace.timing(f"command:{self.settings.run}"),
         ):
             found = self._run(sha, log)

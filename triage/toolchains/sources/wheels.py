@@ -156,7 +156,8 @@ class Wheels:
                 day,
                 commit.subject if position.exact else None,
             )
-            if is_intact(folder_of(self.workspace.toolchains, release, self.packaging)):
+            toolchains = self.workspace.home.toolchains
+            if is_intact(folder_of(toolchains, release, self.packaging)):
                 seconds = 0.0
             else:
                 seconds = _SECONDS

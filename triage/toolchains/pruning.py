@@ -1,0 +1,216 @@
+"""The size and the last use of all that the home keeps, and removing what was not used
+for long.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from triage.toolchains.home import (
+    Home,
+    KeptKind,
+    disk_errors,
+    lock_file,
+    remove_tree,
+)
+from triage.toolchains.install import MANIFEST, USE, bytes_below, is_intact
+
+TOOLCHAINS = "toolchains"  # the kind of toolchains and builders in tables of sizes
+_OLDEST = 90 * 86400.0  # seconds without a use after which a kept file is pruned
+_RESUMED = (KeptKind.JOURNALS, KeptKind.REDUCTIONS)  # pruned last
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """A toolchain, a folder in which compilers are built, a kept file with its
+    checksum, or what a killed process left of one.
+    """
+
+    kind: str
+    """`TOOLCHAINS`, or a `KeptKind`."""
+    paths: tuple[Path, ...]
+    bytes: int
+    """The size on disk."""
+    used: float
+    """The last use in seconds since the epoch; 0 for leftovers."""
+    intact: bool = True
+    """Whether no file is missing."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of a toolchain or a builder."""
+        return self.paths[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PrunedHome:
+    """What was in the home, and what was removed, or would be."""
+
+    before: list[StoredEntry]
+    removed: list[StoredEntry]
+    is_in_use: bool
+    """Whether another command uses the home, so that kept files stay."""
+
+    def sizes(self, kind: str) -> dict[str, int]:
+        """Return the bytes of one kind of entries, and how many of them are removed."""
+        return {
+            "bytes": _bytes_of(self.before, kind),
+            "removed": _bytes_of(self.removed, kind),
+        }
+
+
+def _bytes_of(entries: Iterable[StoredEntry], kind: str) -> int:
+    return sum(entry.bytes for entry in entries if entry.kind == kind)
+
+
+def sweep(home: Home) -> None:
+    """Remove what killed processes left while they installed or pruned: folders whose
+    lock nobody holds.
+    """
+    for path in (*home.toolchains.glob(".*.*"), *home.builders.glob("*/.*.*")):
+        if path.suffix in (".staging", ".doomed"):
+            with suppress(OSError), _locked_now(path.with_suffix(".lock")):
+                remove_tree(path)
+
+
+def _locked_now(path: Path) -> IO[bytes]:
+    """Lock a file that no other process has locked. BlockingIOError when one has."""
+    return lock_file(path, fcntl.LOCK_EX | fcntl.LOCK_NB, threading.Event())
+
+
+def stored_toolchains(home: Home) -> list[StoredEntry]:
+    """Return all toolchains in a home, least recently used first."""
+    folders = [folder for folder in home.toolchains.glob("[!.]*") if folder.is_dir()]
+    return _by_use(_toolchain_entry(folder, is_intact(folder)) for folder in folders)
+
+
+def _stored_builders(home: Home) -> list[StoredEntry]:
+    folders = [folder for folder in home.builders.glob("*/[0-9]*") if folder.is_dir()]
+    return _by_use(_toolchain_entry(folder, intact=True) for folder in folders)
+
+
+def _by_use(entries: Iterable[StoredEntry]) -> list[StoredEntry]:
+    return sorted(entries, key=lambda entry: (entry.used, entry.paths))
+
+
+def _toolchain_entry(folder: Path, intact: bool) -> StoredEntry:
+    size = bytes_below(folder)
+    return StoredEntry(TOOLCHAINS, (folder,), size, _last_use(folder), intact)
+
+
+def _last_use(folder: Path) -> float:
+    for path in (folder / USE, folder / MANIFEST, folder):
+        with suppress(OSError):
+            return path.stat().st_mtime
+    return 0.0
+
+
+def _kept_entries(home: Home) -> list[StoredEntry]:
+    """Return what is kept in a home, in the order in which it is pruned: what can be
+    resumed comes last.
+    """
+    entries = []
+    for kind in KeptKind:
+        groups = defaultdict(list)
+        for path in home.kept(kind).glob("*"):
+            groups[path.stem].append(path)
+        for name, paths in groups.items():
+            with suppress(OSError):  # another command is just replacing it
+                entries.append(_kept_entry(kind, name, paths))
+    return sorted(
+        entries, key=lambda entry: (entry.kind in _RESUMED, entry.used, entry.paths)
+    )
+
+
+def _kept_entry(kind: KeptKind, name: str, paths: list[Path]) -> StoredEntry:
+    stats = [place.lstat() for path in paths for place in (path, *path.rglob("*"))]
+    if name.startswith("."):
+        used = 0.0
+    else:
+        used = max(stat.st_mtime for stat in stats)
+    size = sum(stat.st_size for stat in stats)
+    return StoredEntry(kind, tuple(paths), size, used)
+
+
+def prune_home(home: Home, keep: int, *, dry_run: bool = False) -> PrunedHome:
+    """Remove what was not used for long, or with `dry_run` only say what would go.
+
+    Of toolchains and builders, damaged ones go first and then the least recently used,
+    until at most `keep` bytes are left; those in use stay. Of the other files, those go
+    that were not used for 90 days and then the least recently used, until at most
+    `keep` bytes are left. They stay while another command uses the home.
+    """
+    sweep(home)
+    toolchains = [*stored_toolchains(home), *_stored_builders(home)]
+    removed = _prune_toolchains(toolchains, keep, dry_run=dry_run)
+    kept = _kept_entries(home)
+    try:
+        with disk_errors("prune kept files"), _locked_now(home.use_lock):
+            removed += _prune_kept(_kept_entries(home), keep, dry_run=dry_run)
+    except BlockingIOError:
+        return PrunedHome([*toolchains, *kept], removed, is_in_use=True)
+    return PrunedHome([*toolchains, *kept], removed, is_in_use=False)
+
+
+def _prune_toolchains(
+    entries: Iterable[StoredEntry], keep: int, *, dry_run: bool
+) -> list[StoredEntry]:
+    total = sum(entry.bytes for entry in entries)
+    removed = []
+    for entry in sorted(entries, key=lambda entry: (entry.intact, entry.used)):
+        if entry.intact and total <= keep:
+            break
+        if _remove_unused(entry.folder, dry_run=dry_run):
+            removed.append(entry)
+            total -= entry.bytes
+    return removed
+
+
+def _remove_unused(folder: Path, *, dry_run: bool) -> bool:
+    """Remove a folder, unless `dry_run`; return whether it was there and nobody uses
+    it.
+    """
+    lock = folder.with_name(f".{folder.name}.lock")
+    doomed = folder.with_name(f".{folder.name}.doomed")
+    try:
+        with (
+            disk_errors(f"remove {folder}"),
+            _locked_now(lock),
+            _locked_now(folder / USE),
+        ):
+            if dry_run:
+                return True
+            remove_tree(doomed)
+            folder.rename(doomed)  # gone at once for every other process
+    # another process uses it, or has removed it
+    except (BlockingIOError, FileNotFoundError):
+        return False
+    remove_tree(doomed)
+    return True
+
+
+def _prune_kept(
+    entries: Iterable[StoredEntry], keep: int, *, dry_run: bool
+) -> list[StoredEntry]:
+    removed = []
+    total, oldest = sum(entry.bytes for entry in entries), time.time() - _OLDEST
+    for entry in entries:
+        if total <= keep and entry.used > oldest:
+            continue
+        if not dry_run:
+            for path in entry.paths:
+                if path.is_dir() and not path.is_symlink():
+                    remove_tree(path)
+                else:
+                    path.unlink()
+        total -= entry.bytes
+        removed.append(entry)
+    return removed
