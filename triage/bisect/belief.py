@@ -1,12 +1,16 @@
 """The probability of each candidate to be the first one of the new state, what proves
-it, and which to probe next.
-
-Pure values, no I/O.
+it, and which to probe next. Pure values, no I/O.
 
 Candidates are numbered 0 .. N-1, oldest first. Candidate 0 is known to be in the old
 state and N-1 in the new one, so one of 1 .. N-1 is the first new one. A candidate whose
 probability is not 0 is a suspect. A probe at `i` separates the suspects up to `i` from
 those after it. A candidate that could not be tested stays a suspect.
+
+The key insight: evidence is kept, and the probabilities follow from all of it. As long
+as no candidate shows both sides, a probe counts as proof and halves the suspects by
+their weight. The first contradiction makes every probe doubtful, the old ones too;
+since nothing was thrown away, the same evidence is then weighed by how often probes
+were seen to be wrong, and the search turns back by itself.
 """
 
 from __future__ import annotations
@@ -545,6 +549,12 @@ def next_probes(belief: Belief, seconds: ArrayLike, jobs: int = 1) -> tuple[int,
     A probe cuts the suspects in two. The best cuts give most information for the
     seconds that they cost. Candidates that were skipped are not chosen again. seconds:
     shape (N,), the cost of a probe.
+
+    >>> belief = Belief.from_weights([1] * 9)
+    >>> next_probes(belief, [1.0] * 9)
+    (4,)
+    >>> next_probes(belief.observe((4, Side.NEW)), [1.0] * 9)
+    (2,)
     """
     is_open = np.ones(belief.size, dtype=np.bool_)
     is_open[[0, belief.size - 1, *belief.shut]] = False

@@ -1,5 +1,17 @@
-"""Search a range for the candidate that brought a change: next probes, verdicts,
-belief, until the answer is confirmed.
+"""Search a range for the candidate that brought a change.
+
+The key insight: the loop holds no logic of its own. What the probes so far prove is a
+value, `Belief`; it also says which candidates to probe next. The loop probes them,
+adds what they showed, and asks again, until nothing is left to ask:
+
+    begin   probe both ends; each must be what the search takes it for
+    choose  the candidates that the belief asks for, several at once
+    ask     probe them; an outcome becomes good, bad or skip for one failure
+    answer  a culprit if the belief proves one, otherwise suspects, or why not
+
+Another failure, a compiler that cannot be obtained and a flag that a version does not
+know are skips: they never say on which side of the change a candidate is. A culprit
+needs the pair around it probed again, fresh and here, as often as the confidence asks.
 """
 
 from __future__ import annotations

@@ -1,5 +1,14 @@
 """Scan a compiler's output of any size, in pieces of any size, for failures; memory
 stays bounded.
+
+The key insight: most lines of a log say nothing. `SelectedLines` finds the few that
+hold a word of a rule, with the lines around them, and only those are read one by one.
+A reader then follows one thing at a time: a traceback up to its exception, a stack up
+to its end, an error with the notes and the source below it. Each ends in a finding, and
+`Findings` decides which is the cause and which its consequence.
+
+A log may be cut anywhere, and two jobs may write into one another. So each reader has a
+bound of lines, after which it gives up what it follows and starts again.
 """
 
 from __future__ import annotations

@@ -1,5 +1,14 @@
 """The engine: plan the task of a case, look it up once in the cache, make it here or on
 a cluster, record it and judge it.
+
+The key insight: a task is data. Its key is a digest of all that can change what the
+compiler does: its own identity, the input's content, options, variables and limits.
+Nothing else is in it, no path, time or name. Two commands, two machines and two years
+that ask the same therefore share one row of facts.
+
+The cache keeps facts only: how the process ended, what it printed, what it measured.
+Their meaning is computed anew by `judge` on each reading, so that better rules
+apply to old facts. What the machine itself caused is never recorded.
 """
 
 from __future__ import annotations

@@ -1,10 +1,17 @@
-"""The search for a smaller program. The key insight: a pass only proposes candidates,
-and one test decides for all of them.
+"""The search for a smaller program.
+
+The key insight: a pass only proposes candidates, and one test decides for all of them.
+So a pass may be wrong. What it proposes need not compile, verify or mean the same: the
+test compiles it, and keeps it only if it fails as the original does.
 
 A pass is a function that makes a candidate smaller by asking the test. `reduce` runs
 passes until none of them helps. Passes are built on two searches: `minimise` (drop as
 many items as possible) and `greedily` (apply one change after another). The passes here
 change the settings of a case, which programs of all forms have.
+
+For a new pass: propose large steps first, since a compile costs the same however much
+it removes; leave order and names alone, so that a later pass meets what it knows; and
+return the candidate itself if nothing helped, which ends the rounds.
 """
 
 from __future__ import annotations

@@ -56,7 +56,11 @@ def plural(count: int, noun: str, several: str | None = None) -> str:
 
 
 def names_text(names: Sequence[str], most: int) -> str:
-    """Return `a, b and 3 more`."""
+    """Return the first names.
+
+    >>> names_text(["a", "b", "c", "d"], 2)
+    'a, b and 2 more'
+    """
     if len(names) > most:
         more = f" and {len(names) - most} more"
     else:
@@ -70,7 +74,11 @@ def joined(spans: Iterable[str | Span], separator: str = ", ") -> list[str | Spa
 
 
 def duration_text(seconds: float) -> str:
-    """Return `20 s`, `5 min` or `1.5 h`."""
+    """Return a time in the unit that a person would choose.
+
+    >>> [duration_text(seconds) for seconds in (0.2, 20, 300, 5400)]
+    ['1 s', '20 s', '5 min', '1.5 h']
+    """
     if seconds < 100:
         if seconds >= 1:
             return f"{seconds:.0f} s"
@@ -245,8 +253,10 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
 
 
 def cases_text(names: Sequence[str]) -> str:
-    """Return names of cases, those that differ in one value together:
-    `delta-rule[num_warps=8, 16]`.
+    """Return names of cases, those that differ in one value together.
+
+    >>> cases_text(["softmax", "delta-rule[num_warps=8]", "delta-rule[num_warps=16]"])
+    'softmax, delta-rule[num_warps=8, 16]'
     """
     recipes: dict[str, list[str]] = {}
     for name in names:
