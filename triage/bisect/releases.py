@@ -76,7 +76,9 @@ def _find_ends(
         )
         if last is None:
             outcome = search.outcome(search.last)
-            return NoAnswer(outcome.cause or Cause.RANGE, "no release could be tested")
+            return NoAnswer(
+                outcome.cause or Cause.NOT_FOUND, "no release could be tested"
+            )
         if (
             first is None
             and kind is BisectKind.REGRESSION
@@ -115,7 +117,7 @@ def _before_the_fix(search: BisectSearch, newest: int) -> int | NoAnswer:
     )
     found = run_search(fix)
     if found.before is None:
-        return NoAnswer(found.cause or Cause.RANGE, found.reason or "no answer")
+        return NoAnswer(found.cause or Cause.NOT_FOUND, found.reason or "no answer")
     last = next(
         index
         for index in range(failing, newest)
@@ -155,7 +157,7 @@ def _newest_before(
     else:
         alike = None
     why = f"no release before {search.name(last)} can be tested"
-    return alike or NoAnswer(Cause.RANGE, why)
+    return alike or NoAnswer(Cause.NOT_FOUND, why)
 
 
 def _looked_at(search: BisectSearch, last: int) -> Iterator[list[int]]:
@@ -267,7 +269,7 @@ def search_change(search: BisectSearch, failure: Failure) -> Bisection:
             else:
                 has = "does not have"
             why = f"{name} {has} this failure: {failure.headline}"
-            search.stopped = NoAnswer(Cause.RANGE, why)
+            search.stopped = NoAnswer(Cause.NOT_FOUND, why)
         if search.stopped is not None:
             return answer(search)
     search.weigh(failure)

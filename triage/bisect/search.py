@@ -309,13 +309,13 @@ class BisectSearch:
                 else:
                     older = "a newer"
                 return NoAnswer(
-                    Cause.RANGE,
+                    Cause.NOT_FOUND,
                     f"expected {name} to compile, but it fails: {failure.headline}; "
                     f"pass --good with {older} revision",
                 )
             case Passed() if side is failing:
                 return NoAnswer(
-                    Cause.RANGE,
+                    Cause.NOT_FOUND,
                     f"expected {name} to fail, but it compiles; pass --bad with a "
                     "revision that fails",
                 )
@@ -332,7 +332,7 @@ class BisectSearch:
         before, after = (self.range.candidates[index].outcomes for index in (old, new))
         if all(isinstance(outcome, Passed) for outcome in (*before, *after)):
             return NoAnswer(
-                Cause.RANGE,
+                Cause.NOT_FOUND,
                 f"it compiles at both ends, {names}; pass --bad with a revision that "
                 "fails",
             )
@@ -346,7 +346,7 @@ class BisectSearch:
                 if outcomes[-1].failure
             )
             return NoAnswer(
-                Cause.RANGE,
+                Cause.NOT_FOUND,
                 f"it fails at both ends, {names}: {' and '.join(headlines)}; pass "
                 "--good with a revision that compiles",
             )

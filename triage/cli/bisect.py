@@ -246,7 +246,7 @@ def bisect(
                 found = bisect_between(request, before, after)
     no_ends = (
         found.status is Answer.INCONCLUSIVE
-        and found.cause is Cause.RANGE
+        and found.cause is Cause.NOT_FOUND
         and found.failure is None
     )
     no_ends &= repo is None and bool(good or bad or find is BisectKind.FIX)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 from triage.attribute.result import Attribution
 from triage.bisect.plan import bisect_between
@@ -31,6 +31,7 @@ from triage.toolchains.registry import ToolchainRef
 _REMEDIES_TRIED = 40  # candidates
 _CONFIDENCE = 0.9  # of a bisect, which then probes each pair again once
 _ADVICE = 2  # lines
+T = TypeVar("T")
 _MORE_TIME = "10m"  # in the command that goes on after a spent budget
 
 
@@ -310,19 +311,16 @@ class Explainer:
             next=tuple(next_[:2]),
         )
 
-    def _step(self, name: str, share: float, do: Callable[[], Any]) -> Any:
+    def _step(
+        self, name: str, share: float, do: Callable[[], T | NoAnswer]
+    ) -> T | None:
         """Do a step in a share of the time that is left, and return its answer; note
         why it has none.
         """
-        answers: list[Any] = []
-        done = do_step(
-            self.engine, name, share * self._rest(), lambda: answers.append(do())
-        )
+        answer, done = do_step(self.engine, name, share * self._rest(), do)
         if done.status in ("left", "failed"):
             self.left += (done,)
-        if answers:
-            return answers[0]
-        return None
+        return answer
 
     def _bisect(self) -> Bisection:
         registry, family = self.engine.registry, self.case.compiler

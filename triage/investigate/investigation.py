@@ -199,7 +199,7 @@ class Investigation:
             spent = "the budget is spent"
         else:
             spent = "its share of the budget is spent"
-        done = do_step(
+        _, done = do_step(
             engine, step, seconds, lambda: STEPS[step](self.setting, cluster), spent
         )
         self._note(cluster, done)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
+from typing import TypeVar
 
 from triage.attribute.divergence import attribute
 from triage.attribute.result import Attribution, ComparisonResult
@@ -27,7 +28,7 @@ from triage.investigate.result import (
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Failed, Failure, Outcome, Passed
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Passed
 from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import replay_state
 from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
@@ -40,53 +41,54 @@ _REMEDIES_TRIED = 60  # candidates for one case
 _REMEDY_SECONDS = 300.0  # for the candidates of one case; a budget may allow less
 _PATIENCE = 120.0  # seconds for each compile that prints its IR
 _SPENT = "the budget is spent"
+T = TypeVar("T")
 
 
-class NoResult(Exception):
-    """A step has no result. Its status is `failed`, `skipped`, or `left` where another
-    run may have a result.
-    """
-
-    def __init__(self, reason: str, status: str = "failed") -> None:
-        super().__init__(reason)
-        self.status = status
+#: The status of a step without an answer; `failed` for other causes.
+_STATUSES = {
+    Cause.TIME: "left",
+    Cause.ENVIRONMENT: "left",
+    Cause.TOOLCHAIN: "left",
+    Cause.NEEDLESS: "skipped",
+}
 
 
 def do_step(
     engine: Engine,
     step: str,
     seconds: float,
-    do: Callable[[], object],
+    do: Callable[[], T | NoAnswer],
     spent: str = _SPENT,
-) -> StepResult:
-    """Do a step within its time, and return how it ended. spent: the reason where the
-    time was too short.
+) -> tuple[T | None, StepResult]:
+    """Do a step within its time, and return its answer and how it ended. spent: the
+    reason where the time was too short.
     """
-    began, status, reason = time.monotonic(), "done", None
     if seconds <= 0:
-        return StepResult(step, "left", reason=spent)
+        return None, StepResult(step, "left", reason=spent)
+    began = time.monotonic()
+    answer: T | NoAnswer
     with time_limit(engine.stop, seconds) as over:
         try:
-            do()
+            answer = do()
         except Interrupted:
             if not over.is_set():
                 raise
-            status, reason = "left", spent
-        except NoResult as error:
-            status, reason = error.status, str(error)
+            answer = NoAnswer(Cause.TIME, spent)
         except EnvironmentFailure as error:  # another run may succeed
-            status, reason = "left", str(error)
+            answer = NoAnswer(Cause.ENVIRONMENT, str(error))
         except BadInput as error:
-            status, reason = "failed", str(error)
+            answer = NoAnswer(Cause.NOT_FOUND, str(error))
         except OSError:
             raise
         except Exception as error:
-            status = "failed"
-            reason = engine.internal_error(f"the step {step}", error).reason
-    if status != "done":
-        # a search that fails sets it, too, to end its other compiles
-        engine.stop.clear()
-    return StepResult(step, status, round(time.monotonic() - began, 2), reason)
+            answer = engine.internal_error(f"the step {step}", error)
+    taken = round(time.monotonic() - began, 2)
+    if not isinstance(answer, NoAnswer):
+        return answer, StepResult(step, "done", taken)
+    # a search that fails sets it, too, to end its other compiles
+    engine.stop.clear()
+    status = _STATUSES.get(answer.cause, "failed")
+    return None, StepResult(step, status, taken, answer.reason)
 
 
 def diverging_pass(
@@ -98,29 +100,27 @@ def diverging_pass(
     *,
     patience: float | None = None,
     excerpts: bool = True,
-) -> Attribution:
-    """Find the pass after which the IR of two toolchains diverges. Raises NoResult if
-    there is no answer.
-    """
+) -> Attribution | NoAnswer:
+    """Find the pass after which the IR of two toolchains diverges."""
     if engine.compilers[case.compiler].passes is None:
-        raise NoResult(f"the IR of {case.compiler} cannot be printed", "skipped")
+        why = f"the IR of {case.compiler} cannot be printed"
+        return NoAnswer(Cause.NEEDLESS, why)
     if failure.stage is not Stage.COMPILE:
-        raise NoResult(f"it fails in the stage {failure.stage.value}", "skipped")
+        why = f"it fails in the stage {failure.stage.value}"
+        return NoAnswer(Cause.NEEDLESS, why)
     found = attribute(
         engine, case, *pair, repository, patience=patience, excerpts=excerpts
     )
     if found.status is ComparisonResult.INCONCLUSIVE:
-        raise NoResult(found.reason or "no answer")
+        return NoAnswer(Cause.NOT_FOUND, found.reason or "no answer")
     return found
 
 
-def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
-    """Find flags or input changes that work around a failure. Raises NoResult if there
-    are none.
-    """
+def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies | NoAnswer:
+    """Find flags or input changes that work around a failure."""
     found = find_remedies(engine, request)
     if found.failure is None:
-        raise NoResult(found.reason or "")
+        return NoAnswer(Cause.NOT_FOUND, found.reason or "")
     if not found.remedies:
         if found.is_out_of_time:
             left = f"; {found.left} are left"
@@ -135,7 +135,11 @@ def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
             tried = "nothing was tried: no candidate is known"
             if left:
                 tried = "nothing was tried: the time left is too short"
-        raise NoResult(f"{tried}{left}{upgrade}", "left" if left else "failed")
+        if found.is_out_of_time:
+            cause = Cause.TIME
+        else:
+            cause = Cause.NOT_FOUND
+        return NoAnswer(cause, f"{tried}{left}{upgrade}")
     return found
 
 
@@ -182,18 +186,17 @@ class ClusterInWork:
         return self.representative.failure
 
     @property
-    def known_pair(self) -> ToolchainPair:
-        if self.pair is None:
-            raise NoResult("its culprit is not known", "skipped")
-        return self.pair
+    def known_pair(self) -> ToolchainPair | NoAnswer:
+        return self.pair or NoAnswer(Cause.NEEDLESS, "its culprit is not known")
 
-    def stand_aside(self) -> None:
-        """Raise NoResult where an earlier cluster with the same culprit stands for this
-        one.
-        """
+    @property
+    def stood_for(self) -> NoAnswer | None:
+        """Why nothing is searched where an earlier cluster has the same culprit."""
         for other in self.all[: self.all.index(self)]:
             if other.record.id in self.record.same_culprit:
-                raise NoResult(f"{other.case.name} has the same culprit", "skipped")
+                why = f"{other.case.name} has the same culprit"
+                return NoAnswer(Cause.NEEDLESS, why)
+        return None
 
     def has_failure(self, outcome: Outcome) -> bool:
         """Return whether an outcome is this failure, and not only sometimes."""
@@ -204,7 +207,7 @@ class ClusterInWork:
         )
 
 
-def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
+def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
     origin = setting.finder.bisect(cluster.case, cluster.representative.changed_failure)
     fix = setting.finder.find_fix(cluster.case)
     cluster.pair, culprit = origin.pair, origin.bisection
@@ -212,42 +215,49 @@ def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         cluster.record, culprit=culprit, release_culprit=None, fix=fix
     )
     if culprit.after is None:
-        raise NoResult(culprit.reason or "no answer")
+        cause = culprit.cause or Cause.NOT_FOUND
+        return NoAnswer(cause, culprit.reason or "no answer")
+    return None
 
 
-def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
+def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
     """Narrow a pair of releases: by the commits of a clone that a source has compilers
     of, or else by nightlies.
     """
     finder, releases = setting.finder, cluster.known_pair
+    if isinstance(releases, NoAnswer):
+        return releases
     if not finder.can_narrow(releases):
-        raise NoResult("its culprit is not a pair of releases", "skipped")
+        return NoAnswer(Cause.NEEDLESS, "its culprit is not a pair of releases")
     try:
         origin = finder.narrow(
             cluster.case, releases, cluster.representative.changed_failure
         )
     except BadInput as error:
         if finder.repo is None:
-            raise NoResult(
-                f"{error}; commits are searched with --repo", "skipped"
-            ) from error
+            why = f"{error}; commits are searched with --repo"
+            return NoAnswer(Cause.NEEDLESS, why)
         raise
     if origin.pair is None:
-        raise NoResult(origin.bisection.reason or "no answer")
+        return NoAnswer(Cause.NOT_FOUND, origin.bisection.reason or "no answer")
     cluster.pair = origin.pair
     cluster.record = replace(
         cluster.record, culprit=origin.bisection, release_culprit=cluster.record.culprit
     )
+    return None
 
 
-def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
+def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
     """Probe the other cases of a cluster before and at the culprit, and before and at
     its fix in a newer release.
     """
     others = [case for case in cluster.members if case is not cluster.representative]
     if not others:
-        raise NoResult("it has no other case", "skipped")
-    confirmed = _changing(setting, cluster, others, cluster.known_pair)
+        return NoAnswer(Cause.NEEDLESS, "it has no other case")
+    pair = cluster.known_pair
+    if isinstance(pair, NoAnswer):
+        return pair
+    confirmed = _changing(setting, cluster, others, pair)
     fix = cluster.record.fix
     if fix and fix.before and fix.after:
         if fix.undone:
@@ -262,6 +272,7 @@ def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     cluster.record = replace(
         cluster.record, confirmed=[case.case for case in confirmed], different=different
     )
+    return None
 
 
 def _changing(
@@ -298,8 +309,14 @@ def _changing(
     return changing
 
 
-def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    cluster.stand_aside()
+def _attribute(
+    setting: InvestigationSetting, cluster: ClusterInWork
+) -> NoAnswer | None:
+    if cluster.stood_for is not None:
+        return cluster.stood_for
+    pair = cluster.known_pair
+    if isinstance(pair, NoAnswer):
+        return pair
     if setting.finder.repo:
         repository = Repository(setting.finder.repo)
     else:
@@ -308,20 +325,24 @@ def _attribute(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         setting.engine,
         cluster.case,
         cluster.failure,
-        cluster.known_pair,
+        pair,
         repository,
         patience=_PATIENCE,
     )
+    if isinstance(found, NoAnswer):
+        return found
     page = setting.write_page(found, setting.out / "attribution" / slug(cluster.case))
     cluster.record = replace(
         cluster.record,
         attribution=found.without_excerpts(),
         attribution_page=f"attribution/{slug(cluster.case)}/{page.name}",
     )
+    return None
 
 
-def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    cluster.stand_aside()
+def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
+    if cluster.stood_for is not None:
+        return cluster.stood_for
     siblings = [
         case for case in setting.cases.values() if case.source == cluster.case.source
     ]
@@ -339,11 +360,15 @@ def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
         seconds=seconds,
     )
     found = working_remedies(setting.engine, request)
+    if isinstance(found, NoAnswer):
+        return found
     cluster.record = replace(cluster.record, remedies=list(found.remedies))
+    return None
 
 
-def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
-    cluster.stand_aside()
+def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
+    if cluster.stood_for is not None:
+        return cluster.stood_for
     changed = cluster.representative.changed_failure is not None
     request = ReductionRequest(
         cluster.case,
@@ -355,9 +380,7 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     )
     result = reduce_case(setting.engine, request)
     if result.reason is not None:
-        raise NoResult(
-            result.reason, "left" if result.cause is Cause.ENVIRONMENT else "failed"
-        )
+        return NoAnswer(result.cause or Cause.NOT_FOUND, result.reason)
     reproducer = reproducer_of(setting.engine, result, setting.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
     unneeded = [
@@ -378,10 +401,13 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> None:
     cluster.record = replace(
         cluster.record, reproducer=path, size=result.size, draft=draft, replays=replays
     )
+    return None
 
 
 #: The cheap ones first; each may use what those before it found.
-STEPS: Mapping[str, Callable[[InvestigationSetting, ClusterInWork], None]] = {
+STEPS: Mapping[
+    str, Callable[[InvestigationSetting, ClusterInWork], NoAnswer | None]
+] = {
     "bisect": _bisect,
     "narrow": _narrow,
     "confirm": _confirm,

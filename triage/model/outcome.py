@@ -80,7 +80,10 @@ class Cause(StrEnum):
     # its outcomes or times vary too much, or lie too close to the threshold: never
     # cached
     NOISE = "noise"
-    RANGE = "range"  # nothing changes between the revisions of a search
+    # what a search looks for is not there: no change between the revisions, no remedy
+    NOT_FOUND = "not-found"
+    TIME = "time"  # the time for a search is over: another run may find it
+    NEEDLESS = "needless"  # the case needs no such search, or cannot have one
     INTERNAL = "internal"  # triage itself failed on this case: never cached
 
 
