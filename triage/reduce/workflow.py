@@ -167,7 +167,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
             task,
         )
         stack.callback(test.close)
-        case, refusals = _in_less_time(case, start), list[str]()
+        case, refusals = _in_less_time(case, start), list[NoAnswer]()
         # reduced before it is imported
         if case.input.kind is InputKind.ONNX:
             source = case.input.path
@@ -179,7 +179,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
             saved = None
         for frontend, note in frontends_for(engine, case, bad, read.path, stack):
             opened = _open(frontend, source, case, test, saved)
-            if isinstance(opened, str):
+            if isinstance(opened, NoAnswer):
                 refusals.append(opened)
                 continue
             original, candidate, line = opened
@@ -194,14 +194,14 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
             if found.reason is None:
                 return replace(found, notes=notes, seconds=seconds)
             return found
+        unread = NoAnswer(Cause.INPUT, _UNREADABLE)
+        why = next(iter(refusals), unread)
         if oracle.problem:
-            cause = Cause.ENVIRONMENT
-        else:
-            cause = None
+            why = NoAnswer(Cause.ENVIRONMENT, oracle.problem)
         return Reduction(
             request.case,
-            oracle.problem or next(iter(refusals), _UNREADABLE),
-            cause,
+            why.reason,
+            why.cause,
             start.probes,
         )
 
@@ -265,11 +265,11 @@ def _open(
     case: Case,
     test: InterestingnessTest,
     saved: tuple[Path, Case] | None,
-) -> tuple[ReducedCase, ReducedCase, int | None] | str:
+) -> tuple[ReducedCase, ReducedCase, int | None] | NoAnswer:
     """Return the original, the program to start from and the line of the original that
     the compiler points to.
 
-    Returns a reason if the program is not a start, and no line for a saved program.
+    There is no line for a saved program.
     """
     oracle = test.oracle
     if saved:
@@ -312,7 +312,7 @@ def _open(
             why = "it does not fail in the same way"
         else:
             why = "its generic form does not fail in the same way"
-    return why
+    return NoAnswer(Cause.INPUT, why)
 
 
 def _finished(
