@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from playwright.sync_api import sync_playwright
 
 from triage.attribute.result import Attribution, ComparisonResult, DivergingPass
-from triage.mlir.ir_reader import PassName
+from triage.model.pass_name import PassName
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # tests are not an installed package

@@ -17,8 +17,8 @@ from triage.attribute.result import (
     Excerpt,
 )
 from triage.git_history.repository import Repository
-from triage.mlir.ir_reader import PassName
 from triage.model.json_form import as_json
+from triage.model.pass_name import PassName
 from triage.model.revision import Revision
 from triage.report.attribution import attribution_document
 from triage.report.formats import rendered

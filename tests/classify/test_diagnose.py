@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.classify.samples import ASSERTION, DUMP, LEGALIZE, TRANSLATION
-from triage.classify import NO_PASS, Diagnosis, FailingPass, diagnose, packaged_rules
+from triage.classify import Diagnosis, diagnose, packaged_rules
 from triage.model.execution import Captured, Ending, Execution
+from triage.model.pass_name import NO_PASS, PassName
 
 
 def ran(
@@ -30,9 +31,7 @@ def ran(
     )
 
 
-def diagnosed(
-    execution: Execution, failing_pass: FailingPass | None = None
-) -> Diagnosis:
+def diagnosed(execution: Execution, failing_pass: PassName | None = None) -> Diagnosis:
     return diagnose(execution, packaged_rules(), failing_pass)
 
 
@@ -72,7 +71,7 @@ def test_the_failing_pass_identifies_an_unexplained_failure(
     first = diagnosed(ran(stderr))
     assert first.needs_pass
     assert first.failures
-    second = diagnosed(ran(stderr), FailingPass(name))
+    second = diagnosed(ran(stderr), PassName(name))
     assert not second.needs_pass
     assert second.failures[0].failure_class == expected
     assert second.failures[0].failing_pass == name
@@ -250,11 +249,11 @@ MADE = "m.mlir:5:10: error: expected type of operand #0 to be a pointer\n"
     [
         (None, "parse-error", True),
         (NO_PASS, "parse-error", False),
-        (FailingPass("SomePass"), "verifier", False),
+        (PassName("SomePass"), "verifier", False),
     ],
 )
 def test_a_message_about_what_a_pass_made_is_not_an_input_error(
-    failing_pass: FailingPass | None, expected: str, asks: bool
+    failing_pass: PassName | None, expected: str, asks: bool
 ) -> None:
     diagnosis = diagnosed(ran(MADE), failing_pass)
     assert (diagnosis.failures[0].failure_class, diagnosis.needs_pass) == (

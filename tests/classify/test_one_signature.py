@@ -9,7 +9,8 @@ import pytest
 from tests.classify.corpus import snippets
 from tests.classify.samples import scan_output
 from tests.classify.test_diagnose import diagnosed, ran
-from triage.classify import NO_PASS, FailingPass, packaged_rules
+from triage.classify import packaged_rules
+from triage.model.pass_name import NO_PASS, PassName
 
 # What `--mlir-print-op-on-diagnostic=false` leaves out: the note, and the operation
 # that it prints in further lines.
@@ -129,7 +130,7 @@ TRANSLATION = 't.mlir:2:8: error: failed to run translation of source executable
         ),
         (
             SEMANTIC,
-            FailingPass("Canonicalizer"),
+            PassName("Canonicalizer"),
             "verifier:tosa.mul requires the same type for all operands and results",
             False,
         ),
@@ -142,7 +143,7 @@ TRANSLATION = 't.mlir:2:8: error: failed to run translation of source executable
     ],
 )
 def test_an_operation_that_is_invalid_as_written_is_an_input_that_cannot_be_read(
-    stderr: str, failing_pass: FailingPass | None, expected: str, asks: bool
+    stderr: str, failing_pass: PassName | None, expected: str, asks: bool
 ) -> None:
     diagnosis = diagnosed(ran(stderr), failing_pass)
     assert (diagnosis.failures[0].signature, diagnosis.needs_pass) == (expected, asks)

@@ -2,26 +2,26 @@
 
 import pytest
 
-from triage.classify import FailingPass
 from triage.classify.passes import failing_pass
+from triage.model.pass_name import PassName
 
 
 @pytest.mark.parametrize(
     "text, expected",
     [
-        ("// -----// IR Dump After AbcPass Failed (iree-hal-abc) //----- //", FailingPass("AbcPass", "iree-hal-abc")),
-        ("// -----// IR Dump After AbcPass Failed (a-b) ('func.func' operation: @f) //----- //", FailingPass("AbcPass", "a-b")),
-        ("// -----// IR Dump After mlir::(anonymous namespace)::AbcPass Failed () //----- //", FailingPass("AbcPass")),
+        ("// -----// IR Dump After AbcPass Failed (iree-hal-abc) //----- //", PassName("AbcPass", "iree-hal-abc")),
+        ("// -----// IR Dump After AbcPass Failed (a-b) ('func.func' operation: @f) //----- //", PassName("AbcPass", "a-b")),
+        ("// -----// IR Dump After mlir::(anonymous namespace)::AbcPass Failed () //----- //", PassName("AbcPass")),
         (
             "m.mlir:0:0: note: Pipeline failed while executing `SelectPass` on 'builtin.module' operation: reproducer generated",
-            FailingPass("SelectPass"),
+            PassName("SelectPass"),
         ),
         (
             "// -----// IR Dump After CloneToConsumersPass Failed: iree-stream-clone-to-consumers //----- //",
-            FailingPass("CloneToConsumersPass", "iree-stream-clone-to-consumers"),
+            PassName("CloneToConsumersPass", "iree-stream-clone-to-consumers"),
         ),
-        ("k.py:33:0: note: Pipeline failed while executing [`TritonX` on 'tt.func' operation: @k]: see", FailingPass("TritonX")),
-        ("Failed after eigh_expander", FailingPass("eigh_expander")),
+        ("k.py:33:0: note: Pipeline failed while executing [`TritonX` on 'tt.func' operation: @k]: see", PassName("TritonX")),
+        ("Failed after eigh_expander", PassName("eigh_expander")),
         ("Failed after pipeline-start", None),
         ("Failed after 3 attempts", None),
         ("Failed after all retries were used", None),
@@ -29,5 +29,5 @@ from triage.classify.passes import failing_pass
         ("// -----// IR Dump Before AbcPass (iree-hal-abc) //----- //", None),
     ],
 )  # fmt: skip
-def test_failing_pass_in_a_line(text: str, expected: FailingPass | None) -> None:
+def test_failing_pass_in_a_line(text: str, expected: PassName | None) -> None:
     assert failing_pass(text) == expected

@@ -36,7 +36,7 @@ def measured(
     }
     monkeypatch.setattr(
         benchmarks,
-        "compile_program",
+        "compile_measured",
         lambda _runner, _case, ref, _target: by_release[ref.revision.name],
     )
     monkeypatch.setattr(benchmarks, "functions_of", lambda *_: (MAIN,))

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from triage.classify import FailingPass
 from triage.execution.cache import SCHEMA_VERSION, ResultCache, set_aside_files
 from triage.execution.record import Record, record_json
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Captured, Ending, Execution
+from triage.model.pass_name import PassName
 
 COUNT = 40
 
@@ -45,7 +45,7 @@ def record(
         "case",
         "3.3.0",
         execution,
-        FailingPass("SomePass", "iree-some-pass"),
+        PassName("SomePass", "iree-some-pass"),
         1,
         at,
     )

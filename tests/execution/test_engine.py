@@ -26,6 +26,7 @@ from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.toolchains.home import Home
 
 # Notes its arguments, then does what the next line of the plan says; its last line says
 # it for all later runs.
@@ -140,7 +141,7 @@ def lab(tmp_path: Path) -> Laboratory:
 def engine_in(folder: Path) -> Engine:
     """An engine as another process with the same home has it."""
     registry: Any = SimpleNamespace(
-        home=folder,
+        home=Home(folder),
         runtime=lambda toolchain, _: toolchain.root,
         resolve=lambda _rev, _family: None,
         obtain=lambda _ref: lab_toolchain(folder),

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mlir.printed_ir import WORDS, Op, printed, program
-from triage.mlir.ir_reader import DumpReader, IrDump, PassName, pass_in
+from triage.mlir.ir_reader import DumpReader, IrDump, pass_in
+from triage.model.pass_name import PassName
 
 SMALL = program((Op("t.add", ("f32",), ("f32",)),))
 LARGE = program(

@@ -183,7 +183,7 @@ def test_a_failure_that_the_newest_jax_lowers_away_is_found(
         {"0.8.0": "passed", "0.8.1": "passed"},
         {"0.8.0": "failed", "0.8.1": "passed"},
     ]
-    why = answer("why", "settle.py", "-t", "0.8.0", "--budget", "1s")
+    why = answer("why", "settle.py", "-t", "0.8.0", "--budget", "10s")
     assert (why["status"], why["failure"]["class"]) == ("fails", "assertion")
 
 

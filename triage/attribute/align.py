@@ -12,7 +12,8 @@ from difflib import SequenceMatcher
 from itertools import takewhile
 
 from triage.mlir.fingerprint import Fingerprint, combined, values_by_key
-from triage.mlir.ir_reader import IrDump, PassName
+from triage.mlir.ir_reader import IrDump
+from triage.model.pass_name import PassName
 
 
 @dataclass(frozen=True, slots=True)

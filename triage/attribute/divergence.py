@@ -32,11 +32,12 @@ from triage.execution.judge import same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.mlir.fingerprint import Fingerprint, Vocabulary
-from triage.mlir.ir_reader import DumpReader, PassName
+from triage.mlir.ir_reader import DumpReader
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import Failed, Failure, NoAnswer, Probe
+from triage.model.pass_name import PassName
 from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
 from triage.toolchains.registry import ToolchainRef

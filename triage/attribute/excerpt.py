@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from triage.git_history.repository import GitRefused, Repository
-from triage.mlir.ir_reader import LineSplitter, PassName, pass_in
+from triage.mlir.ir_reader import LineSplitter, pass_in
+from triage.model.pass_name import PassName
 
 _MAX_LINES = 3000
 _MAX_WIDTH = 600  # characters of a line

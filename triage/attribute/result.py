@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
-from triage.classify import FailingPass
-from triage.mlir.ir_reader import PassName
+from triage.classify import phase_of
 from triage.model.outcome import Cause, Failure
+from triage.model.pass_name import PassName
 from triage.model.revision import Revision
 
 
@@ -160,7 +160,7 @@ class Attribution:
         """The phase of the pass after which the two diverge, if its name tells."""
         found = self.persistent
         if found:
-            return FailingPass(found.name, found.argument).phase
+            return phase_of(found.pass_name)
         return None
 
     @property
@@ -179,10 +179,7 @@ class Attribution:
     @property
     def phase(self) -> str | None:
         return next(
-            (
-                FailingPass(suspect.name, suspect.argument).phase
-                for suspect in self.suspects
-            ),
+            (phase_of(suspect) for suspect in self.suspects),
             None,
         )
 

@@ -5,17 +5,15 @@ signatures that survive rewording.
 from __future__ import annotations
 
 from triage.classify.diagnose import Diagnosis, diagnose
-from triage.classify.passes import NO_PASS, FailingPass, PassScanner
+from triage.classify.passes import PassScanner, phase_of
 from triage.classify.rules import Rule, RuleSet
 from triage.classify.rules_file import load_rules, packaged_rules
 from triage.classify.scanner import ClassifiedLog, ClassifiedLogs, classify_log, scan
 
 __all__ = [
-    "NO_PASS",
     "ClassifiedLog",
     "ClassifiedLogs",
     "Diagnosis",
-    "FailingPass",
     "PassScanner",
     "Rule",
     "RuleSet",
@@ -23,5 +21,6 @@ __all__ = [
     "diagnose",
     "load_rules",
     "packaged_rules",
+    "phase_of",
     "scan",
 ]

@@ -17,12 +17,12 @@ from triage.classify.findings import (
 )
 from triage.classify.line_matcher import EXCEPTION, match_exception
 from triage.classify.log import HEADLINE, clean, diagnostic
-from triage.classify.passes import FailingPass
 from triage.classify.rules import RuleSet
 from triage.classify.scanner import scan
 from triage.classify.stack_dump import signal_name
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Failure
+from triage.model.pass_name import PassName
 
 _FALLBACK_LINES = 2000  # searched for the line that sounds most like an error
 _LETTERS = re.compile(r"[^\W\d_]{2}")
@@ -51,7 +51,7 @@ class Diagnosis:
 
 
 def diagnose(
-    execution: Execution, rules: RuleSet, failing_pass: FailingPass | None = None
+    execution: Execution, rules: RuleSet, failing_pass: PassName | None = None
 ) -> Diagnosis:
     """Find the failures of a run. failing_pass: the pass that a second run named, or
     `NO_PASS`, see `PassScanner`.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from triage.classify.log import HEADLINE
-from triage.classify.passes import FailingPass
+from triage.classify.passes import phase_of
 from triage.classify.rules import (
     MatchScope,
     Rule,
@@ -28,6 +28,7 @@ from triage.classify.stack_dump import (
     symbol_of,
 )
 from triage.model.outcome import Detail, Failure
+from triage.model.pass_name import PassName
 
 _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
 # classes of messages that are printed when a pass fails
@@ -94,7 +95,7 @@ class Finding:
     captures: dict[str, str] = field(default_factory=dict)
     scope: MatchScope = MatchScope.ERROR
     stack: Stack = field(default_factory=Stack)
-    failing_pass: FailingPass | None = None
+    failing_pass: PassName | None = None
     logged: bool = False
     """From the line of a log, which says less than an exception of the same class."""
     count: int = 1
@@ -206,13 +207,13 @@ class Finding:
     def failure(self) -> Failure:
         """Convert to a failure."""
         on_stack = self.stack.failing_pass
-        failed = self.failing_pass or (FailingPass(on_stack) if on_stack else None)
+        failed = self.failing_pass or (PassName(on_stack) if on_stack else None)
         return Failure(
             failure_class=self.rule.name,
             family=self.rule.family,
             signature=self.signature,
             headline=_replaced(self._headline(), "of_one_run"),
-            phase=(failed.phase if failed else None) or self.rule.phase,
+            phase=(phase_of(failed) if failed else None) or self.rule.phase,
             failing_pass=failed.name if failed else None,
             location=self.location,
             details=self._details(),
@@ -231,7 +232,7 @@ class Findings:
         self._by_key: dict[tuple[bool, str], Finding] = {}
         self._classes: Counter[str] = Counter()
         self._without_pass: list[Finding] = []
-        self.first_pass: FailingPass | None = None
+        self.first_pass: PassName | None = None
         """The first pass that the output reports as failed."""
 
     def add(self, finding: Finding) -> None:
@@ -262,7 +263,7 @@ class Findings:
         if finding.failing_pass is None and len(self._without_pass) < _MOST:
             self._without_pass.append(finding)
 
-    def assign_pass(self, failed: FailingPass) -> None:
+    def assign_pass(self, failed: PassName) -> None:
         """Assign a pass that was reported as failed to the findings since the last such
         report.
         """
@@ -374,7 +375,7 @@ def _in_order(findings: Iterable[Finding]) -> tuple[Failure, ...]:
 
 
 def with_pass(
-    failures: Sequence[Failure], failed: FailingPass, rules: RuleSet
+    failures: Sequence[Failure], failed: PassName, rules: RuleSet
 ) -> tuple[Failure, ...]:
     """Identify unexplained failures by the pass that failed: by the rule for that pass,
     else as part of the signature.
@@ -395,7 +396,7 @@ def with_pass(
         ).failure()
         # The rule's own phase is the same for every wording; a pass may run the
         # analysis from another phase.
-        return (replace(named, phase=rule.phase or failed.phase),)
+        return (replace(named, phase=rule.phase or phase_of(failed)),)
     if not failures:
         return (first,)
     # The message of an unknown failure identifies it already; a consequence has the
@@ -408,13 +409,13 @@ def with_pass(
     named = replace(
         first,
         failing_pass=failed.name,
-        phase=failed.phase or first.phase,
+        phase=phase_of(failed) or first.phase,
         signature=signature,
     )
     return (named, *failures[1:])
 
 
-def silent_failure(rules: RuleSet, failed: FailingPass | None) -> Failure:
+def silent_failure(rules: RuleSet, failed: PassName | None) -> Failure:
     """Return the failure of a run that printed no message."""
     if failed:
         headline = f"{failed.name} failed without a message"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 
 from triage.classify.log import LineCutter
 from triage.classify.rules import packaged_yaml
+from triage.model.pass_name import PassName
 
 _DUMP_AFTER = re.compile(
     r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: "
@@ -23,27 +23,9 @@ _PIPELINE_FAILED = re.compile(
 _HLO_FAILED = re.compile(r"Failed after (?P<name>(?!pipeline-start\b)[a-z][\w-]*)\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class FailingPass:
-    """A pass's class name and, where it was printed, its command line argument."""
-
-    name: str
-    argument: str | None = None
-
-    def __bool__(self) -> bool:
-        """Return whether a pass is named; `NO_PASS` names none."""
-        return bool(self.name)
-
-    @property
-    def phase(self) -> str | None:
-        """The `--compile-to` phase that the pass runs in, if it is known."""
-        return _phase_of(self.argument or "") or _phase_of(self.name)
-
-
-NO_PASS = FailingPass("")
-"""The answer of a run that prints the failing pass, when the compiler failed before any
-pass or after all of them.
-"""
+def phase_of(failed: PassName) -> str | None:
+    """Return the `--compile-to` phase that a pass runs in, if it is known."""
+    return _phase_of(failed.argument or "") or _phase_of(failed.name)
 
 
 @cache
@@ -69,16 +51,16 @@ def _phase_of(name: str) -> str | None:
     )
 
 
-def failing_pass(text: str) -> FailingPass | None:
+def failing_pass(text: str) -> PassName | None:
     """Return the pass that a line reports as failed, in a dump after failure or in
     MLIR's own note.
     """
     match = _DUMP_AFTER.search(text)
     if match:
-        return FailingPass(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
+        return PassName(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
     match = _PIPELINE_FAILED.search(text) or _HLO_FAILED.match(text)
     if match:
-        return FailingPass(match["name"].rsplit("::", 1)[-1])
+        return PassName(match["name"].rsplit("::", 1)[-1])
     return None
 
 
@@ -89,13 +71,13 @@ class PassScanner:
 
     def __init__(self) -> None:
         self._lines = LineCutter()
-        self._first: FailingPass | None = None
+        self._first: PassName | None = None
 
     def feed(self, data: bytes) -> None:
         """Read a piece of the stream; pieces may be cut anywhere."""
         self._read(self._lines.feed(data))
 
-    def finish(self) -> FailingPass | None:
+    def finish(self) -> PassName | None:
         """Return the pass that failed first, if one was named."""
         self._read(self._lines.finish())
         return self._first

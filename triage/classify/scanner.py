@@ -29,10 +29,11 @@ from triage.classify.line_matcher import (
     match_line,
 )
 from triage.classify.log import LogLine, SelectedLines, clean, diagnostic, text_pieces
-from triage.classify.passes import FailingPass, failing_pass
+from triage.classify.passes import failing_pass
 from triage.classify.rules import MatchScope, Rule, RuleSet, captures_of, compiled
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
+from triage.model.pass_name import PassName
 
 _OF_CRASH = re.compile(r"Compiler crash traceback")
 _TRACEBACK = re.compile(
@@ -386,7 +387,7 @@ class _Scanner:
         finding.headline = finding.headline or "crashed"
         name = stack.failing_pass or stack_dump.pass_of(finding.captures)
         if name:
-            finding.failing_pass = FailingPass(name)
+            finding.failing_pass = PassName(name)
         self._findings.add(finding)
 
     def _in_stack(self, number: int, text: str) -> bool:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from triage.classify import FailingPass, RuleSet, diagnose, load_rules, packaged_rules
+from triage.classify import RuleSet, diagnose, load_rules, packaged_rules
 from triage.classify.findings import in_class
 from triage.classify.rules import detail
 from triage.compilers.invocation import reported_facts
@@ -33,6 +33,7 @@ from triage.model.outcome import (
     Status,
     Verdict,
 )
+from triage.model.pass_name import PassName
 from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import expectation_for
 
@@ -100,7 +101,7 @@ def _with_parse_errors(rules: RuleSet) -> RuleSet:
 def judge(
     execution: Execution,
     rules: RuleSet,
-    failing_pass: FailingPass | None = None,
+    failing_pass: PassName | None = None,
     *,
     flaky: bool = False,
 ) -> Outcome:

@@ -11,8 +11,8 @@ from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from triage.classify import FailingPass
 from triage.model.execution import Execution, is_number, utf8
+from triage.model.pass_name import PassName
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -41,7 +41,7 @@ class Record:
     case_name: str
     toolchain: str
     execution: Execution
-    failing_pass: FailingPass | None = None
+    failing_pass: PassName | None = None
     """The pass that a second run named."""
     disagreements: int = 0
     """How many executions ended differently."""

@@ -20,7 +20,7 @@ from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
-from triage.classify import NO_PASS, FailingPass, PassScanner
+from triage.classify import PassScanner
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
 from triage.execution.cache import ResultCache
@@ -48,6 +48,7 @@ from triage.model.outcome import (
     Passed,
     Probe,
 )
+from triage.model.pass_name import NO_PASS, PassName
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.crash_stack import with_named_stack
@@ -173,7 +174,7 @@ class Task:
         self,
         key: str,
         execution: Execution,
-        failing_pass: FailingPass | None = None,
+        failing_pass: PassName | None = None,
         disagreements: int = 0,
     ) -> Record:
         """Return the facts of an execution, for the cache, without paths of this

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from triage.mlir.fingerprint import MODULUS, Fingerprint, Spellings, Vocabulary
 from triage.mlir.generic_form import OPERATION
 from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
+from triage.model.pass_name import PassName
 
 _MAX_LINE = 1 << 18
 """Bytes kept of a line: the name is at its beginning and the types at its end;
@@ -52,21 +53,6 @@ class PrintedModule:
         itself.
         """
         return all(function != self.whole for function in self.functions.values())
-
-
-@dataclass(frozen=True, slots=True)
-class PassName:
-    """A pass: its class without namespaces, and its command-line argument if
-    printed.
-    """
-
-    name: str
-    argument: str | None = None
-
-    @property
-    def key(self) -> str:
-        """The name that identifies the pass: its argument, otherwise its class."""
-        return self.argument or self.name
 
 
 @dataclass(frozen=True, slots=True)
