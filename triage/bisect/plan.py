@@ -316,10 +316,9 @@ def versions_between(
             known += registry.nightlies(new.family)
         except (BadInput, EnvironmentFailure) as error:
             skipped = f"nightlies are left out: {error}"
+    by_version = {Version(ref.revision.name): ref for ref in known}
     inside = {
-        version: ref
-        for ref in known
-        if first < (version := Version(ref.revision.name)) < last
+        version: ref for version, ref in by_version.items() if first < version < last
     }
     return VersionRange(
         (old, *(inside[version] for version in sorted(inside)), new), skipped=skipped

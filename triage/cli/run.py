@@ -88,7 +88,8 @@ def run_cases(
         for case, refs in [
             (case, refs) for cases, refs in selections for case in cases
         ]:
-            ordered += (own := [probes[case.name, ref.revision.name] for ref in refs])
+            own = [probes[case.name, ref.revision.name] for ref in refs]
+            ordered += own
             ordered += _with_own_program(engine, case, refs, own)
     result = RunResults.of(ordered)
     write_report(

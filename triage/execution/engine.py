@@ -46,7 +46,7 @@ from triage.execution.task import (
     Naming,
     ProbeJob,
     Task,
-    state_of,
+    signature_of,
     unmade,
 )
 from triage.model.case import Case
@@ -261,7 +261,7 @@ class Engine:
             for probe in probes
             if probe and not isinstance(probe.outcome, NoAnswer)
         ]
-        return len(set(map(state_of, outcomes))) > 1 or any(
+        return len(set(map(signature_of, outcomes))) > 1 or any(
             isinstance(each, Failed) and each.flaky for each in outcomes
         )
 

@@ -254,7 +254,8 @@ def without_task(outcome: object) -> NoAnswer:
 
 def _read_results(folder: Path) -> tuple[str, ...]:
     """Return the results in a folder as values. Raises NoTask if there are none."""
-    if (problem := folder / _PROBLEM).exists():
+    problem = folder / _PROBLEM
+    if problem.exists():
         raise no_recipe(problem.read_text("utf-8"))
     return tuple(
         map(
@@ -280,7 +281,8 @@ def _compiled_results(
     never written to do not count. Raises NoTask if another attempt may end in another
     way.
     """
-    (results := scratch / "results").mkdir()
+    results = scratch / "results"
+    results.mkdir()
     run_task, ran, is_defined = task.run, list[Execution](), True
     assert isinstance(run_task, RunTask)
 

@@ -380,7 +380,8 @@ def readable(values: Sequence[str], folder: Path) -> tuple[str, ...]:
             data = file.read_bytes()
 
             def convert(scratch: Path, file: Path = file, data: bytes = data) -> Path:
-                (made := scratch / "value.npy").write_bytes(converted(file, data))
+                made = scratch / "value.npy"
+                made.write_bytes(converted(file, data))
                 return made
 
             value = file_value(

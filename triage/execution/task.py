@@ -391,7 +391,7 @@ class Maker:
                         task.run.make(
                             module,
                             either,
-                            lambda execution: result_of(execution, task.case),
+                            lambda execution: agreement_of(execution, task.case),
                         )
                     )
             if on_output:
@@ -412,7 +412,7 @@ class Maker:
             same, disagreements = agreeing_runs(
                 lambda: self.compile(task, either, on_output=use),
                 lambda execution: execution.ending not in _REPEATED,
-                lambda execution: result_of(execution, task.case),
+                lambda execution: agreement_of(execution, task.case),
             )
             execution = same[0]
             if execution.ending is Ending.SIGNALLED:
@@ -490,7 +490,7 @@ class Maker:
         single = task.on_one_thread()
         if (
             single != task
-            and len({state_of(judge(run, rules_of(task.case))) for run in runs}) > 1
+            and len({signature_of(judge(run, rules_of(task.case))) for run in runs}) > 1
         ):
             again = self.compile(single, stop)
             if again.signal == runs[0].signal:
@@ -516,7 +516,7 @@ class AnyOf:
         return self.first.is_set() or (self.second is not None and self.second.is_set())
 
 
-def result_of(execution: Execution, case: Case) -> str:
+def agreement_of(execution: Execution, case: Case) -> str:
     """Return what two runs must have in common to agree.
 
     For a crash, only the signal: with several threads the stack differs from run to
@@ -527,10 +527,10 @@ def result_of(execution: Execution, case: Case) -> str:
     outcome = judge(execution, rules_of(case))
     if isinstance(outcome, NoAnswer):
         return outcome.cause
-    return state_of(outcome)
+    return signature_of(outcome)
 
 
-def state_of(outcome: Outcome) -> str:
+def signature_of(outcome: Outcome) -> str:
     """Return what is the same for outcomes that do not contradict each other."""
     if isinstance(outcome, Failed):
         return outcome.failure.signature

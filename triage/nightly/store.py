@@ -146,11 +146,11 @@ class NightStore:
 
     def nights(self) -> list[tuple[int, Night]]:
         """Return all nights with their numbers, the oldest first."""
-        found = [
-            (number, night)
-            for number in self.numbers()
-            if (night := self.night(number))
-        ]
+        found = []
+        for number in self.numbers():
+            night = self.night(number)
+            if night is not None:
+                found.append((number, night))
         return sorted(found, key=lambda entry: (entry[1].started, entry[0]))
 
     def named(self, name: str) -> tuple[int, Night]:

@@ -178,7 +178,8 @@ def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
     own = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
     found += [CaseChange(dropped=(name,)) for name in own if "target" not in name]
     for sibling in situation.siblings:
-        if len(differs := changed_values(situation.case, sibling)) == 1:
+        differs = changed_values(situation.case, sibling)
+        if len(differs) == 1:
             found.append(
                 CaseChange(
                     neighbour=sibling, rewrite=f"{differs[0][0]}={differs[0][1]}"

@@ -157,18 +157,14 @@ def rewritten(
     try:
         for module, change in variants(rewrite, generic, names):
             text: str | None = print_module(module)
-            if (
-                passes
-                and text
-                and (
-                    text := reader.transformed(
-                        text, (*passes, "--mlir-print-op-generic")
-                    )
-                )
-            ):
-                # the results of functions follow the static shapes
-                fix_results(folded := parse_module(text))
-                text = print_module(folded)
+            if passes and text:
+                printing = (*passes, "--mlir-print-op-generic")
+                text = reader.transformed(text, printing)
+                if text:
+                    # the results of functions follow the static shapes
+                    folded = parse_module(text)
+                    fix_results(folded)
+                    text = print_module(folded)
             if text:
                 pretty = reader.transformed(text, passes)
                 if pretty is not None:

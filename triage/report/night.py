@@ -39,6 +39,7 @@ from triage.report.night_issue import (
     issue_markdown,
     night_facts,
     night_title,
+    night_verdict,
     origin_text,
     pace_text,
     partial_text,
@@ -47,7 +48,6 @@ from triage.report.night_issue import (
     reason_text,
     time_name,
     times_text,
-    verdict_text,
 )
 from triage.report.runs import time_text
 from triage.toolchains.home import disk_errors, write_whole
@@ -173,7 +173,12 @@ def night_screen(night: Night) -> Document:
             blocks.append(Paragraph(Span(more, "dim")))
     return Document(
         night_title(night),
-        [*blocks, Paragraph(""), *tail, Paragraph(Span(verdict_text(night), "strong"))],
+        [
+            *blocks,
+            Paragraph(""),
+            *tail,
+            Paragraph(Span(night_verdict(night), "strong")),
+        ],
     )
 
 
@@ -184,7 +189,7 @@ def night_document(night: Night) -> Document:
         for name in (night.toolchain, night.baseline)
     ]
     blocks = [
-        Paragraph(verdict_text(night)),
+        Paragraph(night_verdict(night)),
         *_head(night)[1:],
         Table(("", "commit", "date"), commits),
     ]

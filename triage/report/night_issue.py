@@ -314,7 +314,7 @@ def partial_text(night: Night) -> str:
     )
 
 
-def verdict_text(night: Night) -> str:
+def night_verdict(night: Night) -> str:
     """Return the counts of a night, its pass rate and what it took."""
     counts = (
         ", ".join(

@@ -19,8 +19,8 @@ from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import Workspace
 from triage.toolchains.web import (
     Web,
+    answer_status,
     network_seconds,
-    status_of,
     unusable,
     without_password,
 )
@@ -209,7 +209,7 @@ class Index:
         if answer.status_code == 404:
             raise EnvironmentFailure(f"{shown} has no {distribution}")
         if answer.status_code != 200:
-            raise EnvironmentFailure(f"cannot read {shown}: {status_of(answer)}")
+            raise EnvironmentFailure(f"cannot read {shown}: {answer_status(answer)}")
         kind = answer.headers.get("Content-Type", "html")
         try:
             wheels = _in_time(_wheels(answer.url, kind, answer.content, distribution))

@@ -64,7 +64,7 @@ def unusable(url: str, reason: str) -> EnvironmentFailure:
     return EnvironmentFailure(f"{host_of(url)} gave an unusable answer: {reason}")
 
 
-def status_of(response: requests.Response) -> str:
+def answer_status(response: requests.Response) -> str:
     """Return the status of an answer in words, with the server's own message if the
     answer is JSON and has one.
     """
@@ -201,7 +201,7 @@ class Web:
         except Exception as error:
             raise unusable(url, _reason(error)) from error
         if response.status_code in _TRANSIENT:
-            raise EnvironmentFailure(f"{host} has an error: {status_of(response)}")
+            raise EnvironmentFailure(f"{host} has an error: {answer_status(response)}")
 
     def _parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
         """Yield the body, decoded. EnvironmentFailure when it is too long or comes too

@@ -30,7 +30,7 @@ from triage.toolchains.sources.base import (
     SourceSection,
     commit_build,
 )
-from triage.toolchains.web import Web, host_of, status_of, unusable
+from triage.toolchains.web import Web, answer_status, host_of, unusable
 
 _PAGE_SIZE = 100
 _MAX_PAGES = 500
@@ -260,7 +260,7 @@ class CommitArtifacts:
         if answer.status_code != 200:
             raise EnvironmentFailure(
                 f"cannot list the artifacts of {self.slug}: {host} answered "
-                f"{status_of(answer)}"
+                f"{answer_status(answer)}"
             )
         try:
             return ArtifactsPage.model_validate_json(answer.content)
