@@ -13,6 +13,7 @@ import numpy as np
 
 from triage.execution.timing import Sample
 from triage.model.case import RunSpec
+from triage.model.outcome import NoAnswer
 from triage.model.progress import Progress
 
 RUNNER: Any = SimpleNamespace(
@@ -61,5 +62,5 @@ class InventedProgram:
     bytes: int = 100
     dispatches: int | None = 1
 
-    def sample(self, _runner: object, _spec: RunSpec) -> Sample | str:
+    def sample(self, _runner: object, _spec: RunSpec) -> Sample | NoAnswer:
         return Sample(self.machine.seconds(self.true), 10.0)

@@ -13,6 +13,7 @@ from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Mac
 from triage.execution import benchmark as benchmarks
 from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.timing import Pace, Sample
+from triage.model.outcome import Cause, NoAnswer
 
 CASE = case_named("case")
 ROWS = [Configuration(CASE, ref) for ref in release_refs(3)]
@@ -80,8 +81,8 @@ def test_a_program_that_stops_running_has_a_reason_and_no_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Broken(InventedProgram):
-        def sample(self, *_: object, **__: object) -> Sample | str:
-            return "it ran out of memory"
+        def sample(self, *_: object, **__: object) -> Sample | NoAnswer:
+            return NoAnswer(Cause.NOISE, "it ran out of memory")
 
     machine = Machine(1)
     result = measured(

@@ -204,10 +204,10 @@ def _run_time_judge(
     budget: float,
     folder: Path,
 ) -> TimeJudge:
-    programs: dict[object, Program | str] = {}  # a repeated probe compiles nothing
+    programs: dict[object, Program | NoAnswer] = {}  # a repeated probe compiles nothing
     specs = functions_of(engine, case, ends[0])
-    if isinstance(specs, str):
-        raise BadInput(f"{case.name} has no run time: {specs}")
+    if isinstance(specs, NoAnswer):
+        raise BadInput(f"{case.name} has no run time: {specs.reason}")
     fitting = [spec for spec in specs if function in ("", spec.label)]
     if len(fitting) != 1:
         raise BadInput(
@@ -215,14 +215,14 @@ def _run_time_judge(
             f"{', '.join(spec.label for spec in specs)}"
         )
 
-    def timed(case: Case, ref: ToolchainRef) -> Timed | str:
+    def timed(case: Case, ref: ToolchainRef) -> Timed | NoAnswer:
         key = (case.input, case.flags, ref.revision.name)
         if key not in programs:
             programs[key] = compile_measured(
                 engine, case, ref, folder / f"{len(programs):04}.out"
             )
         program = programs[key]
-        if isinstance(program, str):
+        if isinstance(program, NoAnswer):
             return program
         return partial(program.sample, engine, fitting[0])
 
@@ -267,7 +267,7 @@ class TimeJudge:
     metric: Metric
     case: Case
     ends: Ends
-    timed: Callable[[Case, ToolchainRef], Timed | str]
+    timed: Callable[[Case, ToolchainRef], Timed | NoAnswer]
     """Prepares a candidate."""
     ratio: float
     budget: float
@@ -283,10 +283,10 @@ class TimeJudge:
         self.contenders: list[Timed] = []
         for ref in self.ends:
             end = self.timed(self.case, ref)
-            if isinstance(end, str):
+            if isinstance(end, NoAnswer):
                 raise BadInput(
                     f"{self.case.name} has no {self.noun} time on "
-                    f"{ref.revision.name}: {end}"
+                    f"{ref.revision.name}: {end.reason}"
                 )
             self.contenders.append(end)
 
@@ -302,22 +302,17 @@ class TimeJudge:
             for one, end in zip(self.contenders, self.ends, strict=True)
             if (probe.case, ref) == (self.case, end)
         ]
-        timed: Timed | str
+        timed: Timed | NoAnswer
         if known:
             timed = known[0]
         else:
             timed = self.timed(probe.case, ref)
-        if isinstance(timed, str):
-            return replace(
-                probe, outcome=NoAnswer(Cause.TARGET, f"no {self.noun} time: {timed}")
-            )
+        if isinstance(timed, NoAnswer):
+            return replace(probe, outcome=self._untimed(timed))
         if self.threshold is not None:
             sample = timed()
-            if isinstance(sample, str):
-                return replace(
-                    probe,
-                    outcome=NoAnswer(Cause.NOISE, f"no {self.noun} time: {sample}"),
-                )
+            if isinstance(sample, NoAnswer):
+                return replace(probe, outcome=self._untimed(sample))
             if not self.threshold / _CLEAR < sample.seconds < self.threshold * _CLEAR:
                 single = replace(
                     probe, measured=replace(probe.measured, cpu_seconds=sample.seconds)
@@ -326,8 +321,8 @@ class TimeJudge:
                     single, lambda: single
                 )
         measured = self.measure(timed)
-        if isinstance(measured, str):
-            return replace(probe, outcome=NoAnswer(Cause.NOISE, measured))
+        if isinstance(measured, NoAnswer):
+            return replace(probe, outcome=measured)
         times, compared = measured
         interval = {"ratio": compared.ratio, "low": compared.low, "high": compared.high}
         names = {
@@ -371,13 +366,12 @@ class TimeJudge:
         )
         return replace(probe, outcome=Failed(failure))
 
-    def measure(self, timed: Timed) -> tuple[list[float], Comparison] | str:
+    def measure(self, timed: Timed) -> tuple[list[float], Comparison] | NoAnswer:
         """Measure a candidate in turn with both ends until it is clear on which side it
         is.
 
         Returns:
-            Its times and how it compares with the good end; the reason if it is on no
-                side.
+            Its times and how it compares with the good end.
         """
         contenders = [*self.contenders, *(() if timed in self.contenders else (timed,))]
         samples: list[list[float]] = [[] for _ in contenders]
@@ -389,8 +383,8 @@ class TimeJudge:
         ):
             for contender, times in turn:
                 sample = contender()
-                if isinstance(sample, str):
-                    return f"no {self.noun} time: {sample}"
+                if isinstance(sample, NoAnswer):
+                    return self._untimed(sample)
                 if number:
                     times.append(sample.seconds)
             if number in LOOKS:
@@ -406,23 +400,28 @@ class TimeJudge:
                 ):
                     return new, compared
         if compared is None or ends is None:
-            return f"its {self.noun}s ended without times"
+            return NoAnswer(Cause.NOISE, f"its {self.noun}s ended without times")
         if ends.low <= self.ratio:
-            return (
+            return NoAnswer(
+                Cause.NOISE,
                 f"the bad end takes {ends} times as long as the good end: not clearly "
-                f"more than {self.ratio:.2f}"
+                f"more than {self.ratio:.2f}",
             )
-        return (
+        return NoAnswer(
+            Cause.NOISE,
             f"a {self.noun} takes {compared} times as long as on the good end: not "
-            f"clearly on one side of {self.ratio:.2f}"
+            f"clearly on one side of {self.ratio:.2f}",
         )
+
+    def _untimed(self, why: NoAnswer) -> NoAnswer:
+        return NoAnswer(why.cause, f"no {self.noun} time: {why.reason}")
 
     def halfway(self) -> float:
         """Return the geometric mean of the times of both ends, as a ratio. BadInput if
         they differ too little.
         """
         measured = self.measure(self.contenders[1])
-        if isinstance(measured, str):
+        if isinstance(measured, NoAnswer):
             good, bad = (ref.revision.name for ref in self.ends)
-            raise BadInput(f"{bad} and {good} differ too little: {measured}")
+            raise BadInput(f"{bad} and {good} differ too little: {measured.reason}")
         return math.sqrt(measured[1].ratio)

@@ -26,6 +26,7 @@ from triage.execution.timing import (
     rounds,
 )
 from triage.model.case import Case, RunSpec
+from triage.model.outcome import NoAnswer
 from triage.model.revision import Revision
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
@@ -117,8 +118,8 @@ class Series:
         assert self.program is not None
         assert self.spec is not None
         sample = self.program.sample(engine, self.spec)
-        if isinstance(sample, str):
-            self.reason = sample
+        if isinstance(sample, NoAnswer):
+            self.reason = sample.reason
         elif keep:
             self.samples.append(sample.seconds)
             self.peak_mb = max(self.peak_mb or 0.0, sample.peak_mb)
@@ -252,8 +253,8 @@ class Benchmark:
                 rows = _functions(engine, configuration, target)
             else:
                 rows = _kernels(engine, configuration, target)
-            if isinstance(rows, str):
-                self.series += [Series(configuration, "", reason=rows)]
+            if isinstance(rows, NoAnswer):
+                self.series += [Series(configuration, "", reason=rows.reason)]
             else:
                 self.series += rows
             for row in self.rows(configuration):
@@ -332,16 +333,14 @@ class Benchmark:
 
 def _kernels(
     engine: Engine, configuration: Configuration, target: Path
-) -> list[Series] | str:
-    """Compile a configuration and each of its kernels; the reason when that is not
-    possible.
-    """
+) -> list[Series] | NoAnswer:
+    """Compile a configuration and each of its kernels."""
     kernels = dispatch_programs(engine, configuration.case, configuration.ref, target)
-    if isinstance(kernels, str):
+    if isinstance(kernels, NoAnswer):
         return kernels
     return [
-        Series(configuration, spec.label, reason=program)
-        if isinstance(program, str)
+        Series(configuration, spec.label, reason=program.reason)
+        if isinstance(program, NoAnswer)
         else Series(configuration, spec.label, program, spec)
         for spec, program in kernels
     ]
@@ -349,15 +348,13 @@ def _kernels(
 
 def _functions(
     engine: Engine, configuration: Configuration, target: Path
-) -> list[Series] | str:
-    """Compile a configuration for each of its functions; the reason when that is not
-    possible.
-    """
+) -> list[Series] | NoAnswer:
+    """Compile a configuration for each of its functions."""
     program = compile_measured(engine, configuration.case, configuration.ref, target)
-    if isinstance(program, str):
+    if isinstance(program, NoAnswer):
         return program
     specs = functions_of(engine, configuration.case, configuration.ref)
-    if isinstance(specs, str):
+    if isinstance(specs, NoAnswer):
         return specs
     return [Series(configuration, spec.label, program, spec) for spec in specs]
 

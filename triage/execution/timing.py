@@ -27,7 +27,7 @@ from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Limits
-from triage.model.outcome import NoAnswer, Passed
+from triage.model.outcome import Cause, NoAnswer, Passed
 from triage.processes.process import run
 from triage.recipes.run_values import zero_of
 from triage.toolchains.home import KeptKind, temporary_folder
@@ -69,8 +69,8 @@ class Program:
     dispatches: int | None = None
     """How many kernels its functions start, if that is known."""
 
-    def sample(self, engine: Engine, spec: RunSpec) -> Sample | str:
-        """Measure once; the reason when it does not run. Nothing else of this program
+    def sample(self, engine: Engine, spec: RunSpec) -> Sample | NoAnswer:
+        """Measure once. Nothing else of this program
         runs meanwhile.
 
         Times of a device with one thread are CPU times: other work on the core does not
@@ -105,43 +105,43 @@ class Program:
             ending = f"exit code {execution.exit_code}"
         unusable = self.runner.unusable(errors)
         if unusable:
-            return unusable.reason
+            return unusable
         if errors:
-            return errors.splitlines()[-1][:200]
-        return f"the run ended with {ending}"
+            return NoAnswer(Cause.NOISE, errors.splitlines()[-1][:200])
+        return NoAnswer(Cause.NOISE, f"the run ended with {ending}")
 
 
-Timed = Callable[[], Sample | str]
-"""Measures something once; the reason when that is not possible."""
+Timed = Callable[[], Sample | NoAnswer]
+"""Measures something once."""
 
 
-def time_compile(engine: Engine, case: Case, ref: ToolchainRef) -> Sample | str:
+def time_compile(engine: Engine, case: Case, ref: ToolchainRef) -> Sample | NoAnswer:
     """Measure the compile of a case once, in CPU time. Nothing else is compiled
     meanwhile.
     """
     probe = engine.probe(replace(case, run=None), ref, fresh=True)
     if not isinstance(probe.outcome, Passed):
-        return "it does not compile again"
+        return NoAnswer(Cause.NOISE, "it does not compile again")
     return Sample(probe.measured.cpu_seconds, probe.measured.peak_rss_mb)
 
 
 def dispatch_programs(
     engine: Engine, case: Case, ref: ToolchainRef, target: Path
-) -> list[tuple[RunSpec, Program | str]] | str:
-    """Compile a case and, as programs of their own, each of its kernels; the reason
-    when that is not possible.
+) -> list[tuple[RunSpec, Program | NoAnswer]] | NoAnswer:
+    """Compile a case and, as programs of their own, each of its kernels.
 
     Each program has the size and the number of dispatches of the whole.
     """
     kernels = engine.compilers[case.compiler].kernels
     if kernels is None:
-        return f"{case.compiler} has no kernels that are measured alone"
+        why = f"{case.compiler} has no kernels that are measured alone"
+        return NoAnswer(Cause.TARGET, why)
     sources = target.with_suffix(".dispatches")
     whole = compile_measured(engine, case, ref, target, sources)
-    if isinstance(whole, str):
+    if isinstance(whole, NoAnswer):
         return whole
     usual = next(iter(case.benchmarks), case.run) or RunSpec()
-    measured: list[tuple[RunSpec, Program | str]] = []
+    measured: list[tuple[RunSpec, Program | NoAnswer]] = []
     for number, source in enumerate(sorted(sources.glob("*.mlir"))):
         alone = replace(case, input=Input(source, InputKind.MLIR))
         program = compile_measured(
@@ -158,7 +158,8 @@ def dispatch_programs(
                     program,
                 )
             )
-    return measured or f"{ref.revision.name} extracts none of its dispatches"
+    why = f"{ref.revision.name} extracts none of its dispatches"
+    return measured or NoAnswer(Cause.NOT_FOUND, why)
 
 
 def compile_measured(
@@ -167,25 +168,24 @@ def compile_measured(
     ref: ToolchainRef,
     target: Path,
     sources: Path | None = None,
-) -> Program | str:
-    """Compile a case into a file; the reason when it cannot be measured. sources:
-    folder for a program of each kernel.
-    """
+) -> Program | NoAnswer:
+    """Compile a case into a file. sources: folder for a program of each kernel."""
     plain = replace(original, phase=None, run=None, thresholds=())
     family = engine.compilers[original.compiler]
     device, measures = family.run, family.measures
     if device is None or measures is None:
-        return f"{original.compiler} has nothing that measures compiled programs here"
+        why = f"{original.compiler} has nothing that measures compiled programs here"
+        return NoAnswer(Cause.TARGET, why)
     try:
         toolchain = engine.registry.obtain(ref)
         root = engine.registry.runtime(toolchain, device.distribution)
     except EnvironmentFailure as error:
-        return str(error)
+        return NoAnswer(Cause.ENVIRONMENT, str(error))
     tool = device.program(root, measured=True) or device.program(
         toolchain.program.parent, measured=True
     )
     if tool is None:
-        return no_program(toolchain, device.distribution)
+        return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, device.distribution))
     counted = replace(plain, thresholds=((DISPATCHES, math.inf),))
     if sources and family.kernels:
         extracting = family.kernels.extracting(sources)
@@ -198,7 +198,7 @@ def compile_measured(
             case, toolchain, alter, on_output=lambda module: _keep(module, target)
         )
         if isinstance(compiled, NoAnswer):
-            return compiled.reason
+            return compiled
         if target.is_file():
             count = compiled.metrics.get(DISPATCHES)
             return Program(
@@ -211,11 +211,12 @@ def compile_measured(
                 None if count is None else int(count),
             )
     outcome = engine.probe(plain, ref).outcome
-    if outcome.failure:
-        failed = f"it does not compile: {outcome.failure.headline}"
-    else:
-        failed = "it did not compile again"
-    return outcome.reason or failed
+    if isinstance(outcome, NoAnswer):
+        return outcome
+    if outcome.failure is None:
+        return NoAnswer(Cause.NOISE, "it did not compile again")
+    why = f"it does not compile: {outcome.failure.headline}"
+    return NoAnswer(Cause.NOISE, why, outcome.failure)
 
 
 def _with_options(options: Sequence[str], invocation: Invocation) -> Invocation:
@@ -228,7 +229,7 @@ def _keep(module: Path, target: Path) -> None:
 
 def functions_of(
     engine: Engine, case: Case, ref: ToolchainRef
-) -> tuple[RunSpec, ...] | str:
+) -> tuple[RunSpec, ...] | NoAnswer:
     """Return the functions to measure with their values: those of the recipe, else the
     only public one on zeros.
     """
@@ -239,7 +240,8 @@ def functions_of(
         else ()
     )
     if any(spec.libraries for spec in named):
-        return "programs that load others are not measured side by side"
+        why = "programs that load others are not measured side by side"
+        return NoAnswer(Cause.RECIPE, why)
     if named and device is not None:
         try:
             for spec in named:
@@ -249,37 +251,39 @@ def functions_of(
                 replace(spec, inputs=readable(spec.inputs, values)) for spec in named
             )
         except OSError as error:
-            return f"{error.filename}: {error.strerror}"
+            return NoAnswer(Cause.RECIPE, f"{error.filename}: {error.strerror}")
         except (NoTask, ValueError) as error:
-            return str(error)
+            return NoAnswer(Cause.RECIPE, str(error))
     toolchain = engine.registry.obtain(ref)
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     prepared = engine.planner.input_of(case, toolchain)
     if tools is None or device is None or not isinstance(prepared, Prepared):
-        return "its input cannot be read"
+        return NoAnswer(Cause.INPUT, "its input cannot be read")
     text = Reader(tools, engine.stop).generic(prepared.path, elide=True)
     try:
         module = parse_module(text or "")
     except UnparsableError:
-        return "its input cannot be read"
+        return NoAnswer(Cause.INPUT, "its input cannot be read")
     functions = [
         function
         for function in module.functions()
         if function.attribute("sym_visibility") != '"private"'
     ]
     if len(functions) != 1 or functions[0].symbol is None:
-        return (
+        return NoAnswer(
+            Cause.RECIPE,
             "it does not have exactly one public function; name the functions under "
-            "`bench` in the recipe"
+            "`bench` in the recipe",
         )
     zeros = [
         zero_of(value.type) for value in functions[0].regions[0].blocks[0].arguments
     ]
     known = tuple(text for text in zeros if text is not None)
     if len(known) < len(zeros):
-        return (
+        return NoAnswer(
+            Cause.RECIPE,
             "the size of an argument is not known; name inputs under `bench` in the "
-            "recipe"
+            "recipe",
         )
     return (RunSpec(function=functions[0].symbol, inputs=known),)
 

@@ -38,7 +38,7 @@ from triage.investigate.result import (
 )
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import FAILING, PASSING, Probe, Status
+from triage.model.outcome import FAILING, PASSING, NoAnswer, Probe, Status
 from triage.model.probe_result import ProbeResult
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
@@ -412,7 +412,7 @@ def compile_times(
     for _, turn in rounds(pairs, time.monotonic() + _BUDGET, grace=0.0):
         for timed, samples in turn:
             sample = timed()
-            if isinstance(sample, str):
+            if isinstance(sample, NoAnswer):
                 return None
             samples.append(sample.seconds)
         if (
