@@ -39,7 +39,7 @@ def processes_with(mark: str) -> list[int]:
     ]
 
 
-def wait_until(condition: Callable[[], bool], timeout: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], timeout: float = 60) -> None:
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline
