@@ -363,14 +363,13 @@ def commit_change(commit: Commit, links: Links | None) -> Suspect:
     """Return the details of a commit that has its files. links: pages of its
     repository.
     """
-    number = pull_request(commit.subject)
+    number, url = pull_request(commit.subject), None
+    if links and number:
+        url = links.pull(number)
+    elif links:
+        url = links.commit(commit.sha)
     return Suspect(
-        **asdict(commit.revision),
-        pull_request=number,
-        url=(links.pull(number) if number else links.commit(commit.sha))
-        if links
-        else None,
-        files=commit.files,
+        **asdict(commit.revision), pull_request=number, url=url, files=commit.files
     )
 
 

@@ -187,13 +187,12 @@ class Night:
             row = counts.setdefault(
                 case.suite, {"passed": 0, "failed": 0, "untestable": 0}
             )
-            row[
-                "passed"
-                if case.status in PASSING
-                else "failed"
-                if case.status in FAILING
-                else "untestable"
-            ] += 1
+            if case.status in PASSING:
+                row["passed"] += 1
+            elif case.status in FAILING:
+                row["failed"] += 1
+            else:
+                row["untestable"] += 1
         return counts
 
     @property

@@ -407,14 +407,11 @@ def _issue(issue: str) -> Span:
     address.
     """
     match = _ISSUE.fullmatch(issue)
-    return Span(
-        issue,
-        url=f"https://github.com/{match[1]}/issues/{match[2]}"
-        if match
-        else issue
-        if "://" in issue
-        else None,
-    )
+    if match:
+        return Span(issue, url=f"https://github.com/{match[1]}/issues/{match[2]}")
+    if "://" in issue:
+        return Span(issue, url=issue)
+    return Span(issue)
 
 
 def _revision(revision: Revision | None) -> str:

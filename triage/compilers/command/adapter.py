@@ -78,17 +78,17 @@ class CommandScript(ReproScript):
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
         spec = _spec_of(case)
         is_usual = spec.parse_errors_fail != is_mlir(case.input.path.name)
+        if spec.parse_errors_fail:
+            parse_errors = "fail"
+        else:
+            parse_errors = "untestable"
         keys: dict[str, object] = {
             "compiler": "command",
             "package": spec.packages,
             "command": spec.words,
             "version": spec.version
             and dict(zip(("run", "pattern"), spec.version, strict=True)),
-            "parse_errors": None
-            if is_usual
-            else "fail"
-            if spec.parse_errors_fail
-            else "untestable",
+            "parse_errors": None if is_usual else parse_errors,
             "rules": case.rules and RULES_FILE,
         }
         return {key: value for key, value in keys.items() if value}
