@@ -60,7 +60,8 @@ def test_stored_nights_are_converted_once(home: Path, triage: Triage) -> None:
     [(number, night)] = store.nights()
     assert (number, len(night.cases), store.issues()) == (7, 3, {"a": "o/r#1"})
     assert store.log(7, "logs/3.3.0/a.log") == "error: printed"
-    assert said == ["1 night of an older version, converted once"]
+    assert len(said) == 1
+    assert "1 night " in said[0]
     before = (home / "nights-5" / "7" / "nightly.json.z").stat().st_mtime_ns
     shown = json.loads(triage("show", FAILING, "--format", "json").stdout)
     assert [run["status"] for run in shown["runs"]] == ["failed"]

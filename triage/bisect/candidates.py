@@ -57,12 +57,15 @@ class Candidate:
     case_of: Callable[[], Case | NoAnswer] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
     probes: list[Probe] = field(default_factory=list)
-    is_foreign: bool = False
-    """It was first probed by a machine that is not trusted."""
 
     @property
     def outcomes(self) -> list[Outcome]:
         return [probe.outcome for probe in self.probes]
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether a machine that is not trusted probed it."""
+        return any(probe.foreign for probe in self.probes)
 
 
 @dataclass(frozen=True)

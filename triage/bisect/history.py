@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import ClassVar
@@ -15,7 +15,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.outcome import Failed, Failure, Outcome, Status
+from triage.model.outcome import Failed, Outcome, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.toolchains.registry import ToolchainRef
@@ -93,13 +93,13 @@ class Histories:
     cases: Sequence[History]
 
 
-def state_of(
-    outcome: Outcome, tell: Callable[[Failure], str] = lambda one: one.failure_class
-) -> tuple[str, str]:
-    """Return the status, and what tells failures apart."""
-    return outcome.plain_status, tell(outcome.failure) if isinstance(
-        outcome, Failed
-    ) else ""
+def state_of(outcome: Outcome) -> tuple[str, str]:
+    """Return the status, and the class of the failure. Two outcomes with different
+    states hide a change between them.
+    """
+    if isinstance(outcome, Failed):
+        return outcome.plain_status, outcome.failure.failure_class
+    return outcome.plain_status, ""
 
 
 def histories(

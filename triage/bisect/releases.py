@@ -16,7 +16,7 @@ from triage.bisect.result import (
     Side,
     unexpected,
 )
-from triage.bisect.search import BisectSearch, answer, run_search
+from triage.bisect.search import BisectSearch, answer, cannot_test, run_search
 from triage.execution.judge import Match, any_failure, result_of
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
@@ -88,7 +88,7 @@ def _find_ends(
             if isinstance(fixed, NoAnswer):
                 return fixed
             last = fixed
-    problem = search.no_end(last, Side.NEW)
+    problem = search.end_problem(last, Side.NEW)
     if problem is not None:
         return problem
     if first is None:
@@ -123,7 +123,7 @@ def _before_the_fix(search: BisectSearch, newest: int) -> int | NoAnswer:
         for index in range(failing, newest)
         if search.name(index) == found.before.name
     )
-    problem = search.no_end(last, Side.NEW)
+    problem = search.end_problem(last, Side.NEW)
     if problem is not None:
         return problem
     outcome = search.outcome(last)
@@ -262,7 +262,7 @@ def search_change(search: BisectSearch, failure: Failure) -> Bisection:
     for index, side in ((0, Side.OLD), (search.last, Side.NEW)):
         name, outcome = search.name(index), search.outcome(index)
         if isinstance(outcome, NoAnswer):
-            search.stopped = search.cannot_test(name, outcome)
+            search.stopped = cannot_test(name, outcome)
         elif search.side(outcome) is not side:
             if side is Side.OLD:
                 has = "already has"

@@ -294,13 +294,13 @@ class BisectSearch:
                 )
         self.belief = belief
 
-    def no_end(self, index: int, side: Side) -> NoAnswer | None:
-        """Return why the last outcome of a candidate does not fit an end, if so."""
+    def end_problem(self, index: int, side: Side) -> NoAnswer | None:
+        """Return why a candidate cannot be an end of the range, by its last outcome."""
         name = self.name(index)
         failing = self.request.kind.failing
         match self.outcome(index):
             case NoAnswer() as outcome:
-                return self.cannot_test(name, outcome)
+                return cannot_test(name, outcome)
             case Failed(flaky=True):
                 return _flaky_end(name)
             case Failed(failure=failure) if side is not failing:
@@ -320,9 +320,6 @@ class BisectSearch:
                     "revision that fails",
                 )
         return None
-
-    def cannot_test(self, name: str, outcome: NoAnswer) -> NoAnswer:
-        return NoAnswer(outcome.cause, f"{name} cannot be tested: {outcome.reason}")
 
     def alike(self, old: int, new: int) -> NoAnswer | None:
         """Return why nothing is between two candidates, if both compile or both fail
@@ -356,14 +353,14 @@ class BisectSearch:
         """Return why a candidate is not an end, if so. One that seems not to be is
         taken if all further probes differ.
         """
-        problem = self.no_end(index, side)
+        problem = self.end_problem(index, side)
         if problem is None:
             return None
         for number in range(_END_REPEATS):
             if isinstance(self.outcome(index), NoAnswer):
                 return problem
             self.ask([index])
-            problem = self.no_end(index, side)
+            problem = self.end_problem(index, side)
             if problem is not None:
                 if number and not isinstance(self.outcome(index), NoAnswer):
                     return _flaky_end(self.name(index))
@@ -448,7 +445,7 @@ class BisectSearch:
             else:
                 case = self.request.case
             if isinstance(case, NoAnswer):
-                self._take(index, self.unread(candidate, case))
+                self._take(index, self.without_run(candidate, case))
             elif (
                 asked.setdefault((case.source, candidate.ref.revision.name), index)
                 == index
@@ -470,7 +467,6 @@ class BisectSearch:
             effort.cached += probe.cached
             effort.compile_seconds = max(effort.compile_seconds, probe.measured.seconds)
             candidate = self.range.candidates[index]
-            candidate.is_foreign |= probe.foreign
             if candidate.revision.commit is None:
                 candidate.revision = probe.revision
             self._take(index, probe)
@@ -500,8 +496,8 @@ class BisectSearch:
                 f"no compiler could be obtained between both ends: {errors[-1]}",
             )
 
-    def unread(self, candidate: Candidate, why: NoAnswer) -> Probe:
-        """Return the probe of a candidate whose case cannot be read."""
+    def without_run(self, candidate: Candidate, why: NoAnswer) -> Probe:
+        """Return the probe of a candidate that has no compiler or no case."""
         case = self.request.case
         return Probe(case, candidate.revision, None, why, Measured(), cached=False)
 
@@ -572,6 +568,11 @@ def run_search(search: BisectSearch) -> Bisection:
     )
 
 
+def cannot_test(name: str, outcome: NoAnswer) -> NoAnswer:
+    """Return why a search that needs a revision has no answer."""
+    return NoAnswer(outcome.cause, f"{name} cannot be tested: {outcome.reason}")
+
+
 def _flaky_end(name: str) -> NoAnswer:
     return NoAnswer(Cause.NOISE, f"{name} is flaky: repeated probes disagree")
 
@@ -597,7 +598,7 @@ def answer(search: BisectSearch) -> Bisection:
         for one in inside:
             if one.untestable is not None:
                 why = NoAnswer(Cause.TOOLCHAIN, one.untestable)
-                untestable.append(result_of(search.unread(one, why)))
+                untestable.append(result_of(search.without_run(one, why)))
         untestable += search.range.left_out
     inconclusive = Bisection(
         case=request.case.name,

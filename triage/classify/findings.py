@@ -36,7 +36,7 @@ _OF_PASSES = ("translation-failed", "pass-failed")
 _MOST = 100  # different signatures kept of one class
 # the capture of a message by which a compiler says that it could not read its input
 _UNREAD = "unread"
-_UNSHOWN = ("signal", _UNREAD)  # captures that are no details
+_UNSHOWN = ("signal", _UNREAD)  # captures that are not details
 
 # around an operator that the importer does not know, whose name says what fails
 _WRAPPER = "torch.operator"

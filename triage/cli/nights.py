@@ -46,8 +46,8 @@ def open_nights() -> NightStore:
     old = sorted(str(path) for path in home.path.glob("nights*") if path != store.path)
     if old and not named.exists():
         print_stderr(
-            "nights of an older version of triage are not read; remove them with: rm "
-            f"-r {shlex.join(old)}"
+            "nights of older versions of triage are not needed any more; remove them "
+            f"with: rm -r {shlex.join(old)}"
         )
         with suppress(OSError):  # a folder that is only read
             write_whole(named, "")

@@ -106,7 +106,8 @@ def install_toolchains(
     answers: dict[ToolchainRef, Toolchain | EnvironmentFailure] = {}
     with open_runner(context) as engine:
         registry, refs = engine.registry, list[ToolchainRef]()
-        for family, rev in map(_split, revs):
+        for text in revs:
+            family, rev = split_revision(text, Families(), DEFAULT_FAMILY)
             if rev == "all":
                 refs += registry.releases(family)
             else:
@@ -151,7 +152,7 @@ def info(
     output: FormatOption = "text",
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
-    family, text = _split(rev)
+    family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
     with open_runner(context) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
         dialects = sorted(engine.compilers[family].dialects(toolchain))
@@ -280,10 +281,6 @@ def doctor(output: FormatOption = "text") -> Exit:
     if broken:
         return Exit.ENVIRONMENT
     return Exit.OK
-
-
-def _split(text: str) -> tuple[str, str]:
-    return split_revision(text, Families(), DEFAULT_FAMILY)
 
 
 def _name(folder: Path, home: Home) -> str:

@@ -289,7 +289,7 @@ def functions_of(
 
 
 def _pinned() -> list[str]:
-    """The words that keep a program on one core; none where that is not possible."""
+    """Return the words that keep a program on one core, if that is possible."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) > 1 and shutil.which("taskset"):
         return ["taskset", "-c", str(cores[-1])]

@@ -70,7 +70,7 @@ class ClusterKey:
 
 @dataclass(frozen=True, kw_only=True)
 class CaseResult(ProbeResult):
-    """A case of a night: its result on the new toolchain, and `baseline`, the one on
+    """A case on two toolchains: its result on the new one, and `baseline`, the one on
     the baseline.
     """
 

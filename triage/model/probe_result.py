@@ -46,7 +46,7 @@ class ProbeResult:
     @property
     def plain_status(self) -> Status:
         """Passed, failed or untestable, whatever the recipe expects."""
-        if self.cause is not None:
+        if self.cause is not None or self.status is Status.UNTESTABLE:
             return Status.UNTESTABLE
         if self.status in PASSING:
             return Status.PASSED

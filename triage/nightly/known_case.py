@@ -17,7 +17,7 @@ from triage.execution.judge import judge
 from triage.execution.record import Record
 from triage.investigate.result import ClusterKey, FailureCluster
 from triage.model.errors import BadInput
-from triage.model.outcome import FAILING, Failure, Outcome, Status
+from triage.model.outcome import FAILING, Outcome, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory, status_in
@@ -44,20 +44,15 @@ class LogExcerpt:
     """Number of lines before and after these."""
 
 
-@dataclass(frozen=True)
-class CaseRun:
-    """Nights in which a case had the same state."""
+@dataclass(frozen=True, kw_only=True)
+class CaseRun(ProbeResult):
+    """Nights in which a case had the same result: the first of them, and the last."""
 
-    status: Status
-    flaky: bool
     first: str
     last: str
     nights: int
-    toolchain: Revision
-    """Of the first of them."""
     last_toolchain: Revision
     track: str
-    failure: Failure | None
     cluster: str | None
     """The id of the failure."""
 
@@ -126,21 +121,20 @@ def known_case(
                 key = line.key_of(failure)
             else:
                 key = None
-            ends = (
-                first.started,
-                last.started,
-                run.count,
-                first.toolchain,
-                last.toolchain,
-            )
             runs.append(
                 CaseRun(
-                    run.status,
-                    run.flaky,
-                    *ends,
-                    line.name,
-                    failure,
-                    key.id if key else None,
+                    case=name,
+                    recipe=name.partition("[")[0],
+                    toolchain=first.toolchain,
+                    status=run.status,
+                    flaky=run.flaky,
+                    failure=failure,
+                    first=first.started,
+                    last=last.started,
+                    nights=run.count,
+                    last_toolchain=last.toolchain,
+                    track=line.name,
+                    cluster=key.id if key else None,
                 )
             )
             if key in known:

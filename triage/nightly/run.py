@@ -6,13 +6,12 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from statistics import median
-from types import MappingProxyType
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.benchmark import Benchmark, Configuration, Series
@@ -170,12 +169,11 @@ class NightRun:
             ):
                 times = compile_times(self.engine, case, *self.refs)
                 if times and times.baseline_seconds and times.seconds:
+                    baseline = replace(
+                        result.baseline, cpu_seconds=times.baseline_seconds
+                    )
                     self._results[name] = replace(
-                        result,
-                        cpu_seconds=times.seconds,
-                        baseline=replace(
-                            result.baseline, cpu_seconds=times.baseline_seconds
-                        ),
+                        result, cpu_seconds=times.seconds, baseline=baseline
                     )
                     self._add_times(name, [times])
 
@@ -232,16 +230,16 @@ class NightRun:
         for result in list(self._results.values()):
             case = self.by_name[result.case]
             if result.passes_on_both and (case.benchmarks or case.run):
-                self._add_times(
-                    case.name,
-                    *run_times(
-                        self.engine,
-                        case,
-                        *self.refs,
-                        threshold=threshold,
-                        budget=budget,
-                    ),
+                rows, old, new = run_times(
+                    self.engine, case, *self.refs, threshold=threshold, budget=budget
                 )
+                baseline = replace(
+                    result.baseline, metrics={**result.baseline.metrics, **old}
+                )
+                self._results[case.name] = replace(
+                    result, metrics={**result.metrics, **new}, baseline=baseline
+                )
+                self._add_times(case.name, rows)
 
     def bisect_slower(self, finder: OriginFinder, budget: float) -> None:
         """Find what made compiles and runs slower. budget: seconds to measure each
@@ -269,33 +267,17 @@ class NightRun:
                     )
                 rows[number] = replace(row, bisection=found)
 
-    def _add_times(
-        self,
-        name: str,
-        rows: list[TimeChange],
-        old: Mapping[str, float] = MappingProxyType({}),
-        new: Mapping[str, float] = MappingProxyType({}),
-    ) -> None:
-        """Add times and metrics of both toolchains to a case, and the verdict that says
-        most: slower before faster.
-        """
-        result, times = self._results[name], self._times.setdefault(name, [])
+    def _add_times(self, name: str, rows: list[TimeChange]) -> None:
+        """Add times to a case, and the verdict that says most: slower before faster."""
+        times = self._times.setdefault(name, [])
         times += rows
-        self._results[name] = replace(
-            result,
-            metrics={**result.metrics, **new},
-            baseline=replace(
-                result.baseline, metrics={**result.baseline.metrics, **old}
-            ),
-            pace=next(
-                (
-                    pace
-                    for pace in (Pace.SLOWER, Pace.FASTER)
-                    if pace in {row.verdict for row in times}
-                ),
-                None,
-            ),
-        )
+        verdicts = {row.verdict for row in times}
+        pace = None
+        if Pace.SLOWER in verdicts:
+            pace = Pace.SLOWER
+        elif Pace.FASTER in verdicts:
+            pace = Pace.FASTER
+        self._results[name] = replace(self._results[name], pace=pace)
 
 
 def _file_name(text: str) -> str:

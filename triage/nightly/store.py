@@ -85,7 +85,7 @@ class NightStore:
                 )
                 stored = [*new.glob(f"*/{_STORED}")]
                 noun = "night" if len(stored) == 1 else "nights"
-                self._warn(f"{len(stored)} {noun} of an older version, converted once")
+                self._warn(f"converting {len(stored)} {noun} of an older version")
                 for path in stored:
                     with suppress(zlib.error, BadInput):  # it is left out when read
                         night = parse_night(zlib.decompress(path.read_bytes()), "")

@@ -385,7 +385,7 @@ class _Run:
         return is_too_much
 
     def _note_free(self) -> None:
-        """Note the free space of the disk; none where no file can be created."""
+        """Note the free space of the disk, or 0 if no file can be created."""
         with suppress(OSError):
             state = os.statvfs(self.cwd)
             if state.f_files and not state.f_favail:

@@ -293,7 +293,7 @@ def _compose(path: str, text: str, empty: str) -> yaml.Node:
         _check_depth(path, text, LOADER)
         root = yaml.compose(text, Loader=LOADER)
     except yaml.YAMLError as error:
-        with suppress(yaml.YAMLError):  # it is no YAML before it is nested deeply
+        with suppress(yaml.YAMLError):  # the error is before the deep nesting
             # libyaml stops at 1,000 levels before it returns the first one
             if "nesting depth" in str(error):
                 _check_depth(path, text, yaml.SafeLoader)

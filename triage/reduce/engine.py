@@ -11,7 +11,7 @@ change the settings of a case, which programs of all forms have.
 
 For a new pass: propose large steps first, since a compile costs the same however much
 it removes; leave order and names alone, so that a later pass meets what it knows; and
-return the candidate itself if nothing helped, which ends the rounds.
+return the candidate itself if nothing helped, so that it is not tested again.
 """
 
 from __future__ import annotations

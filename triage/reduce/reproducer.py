@@ -31,7 +31,7 @@ LOCAL = "local build"
 
 # characters that an issue shows; GitHub accepts issues of 65536
 _LONGEST_PROGRAM = 40_000
-_BINARY = "\ufffd"  # in what was read of bytes that are no text
+_BINARY = "\ufffd"  # what decoding puts in place of bytes that are not text
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
 _LONGEST = 90  # characters of a slug; the recipe's name gets ten more

@@ -462,7 +462,7 @@ def _remedy(
     parts += [
         (
             f"It breaks {check.with_.toolchain.name}, where the case passes without "
-            f"it: {_why(check.with_)}."
+            f"it: {_why_broken(check.with_)}."
         )
         for check in broken
     ]
@@ -488,8 +488,8 @@ def _remedy(
     )
 
 
-def _why(result: ProbeResult) -> str:
-    if result.reason is None:
-        return f"it fails with {result.failure and result.failure.failure_class}"
+def _why_broken(result: ProbeResult) -> str:
+    if result.failure and result.failed:
+        return f"failed with {result.failure.failure_class}"
     # What this compiler suggests instead of a flag says nothing about the remedy.
-    return f"it {result.reason.partition(';')[0]}"
+    return f"untestable, {(result.reason or '').partition(';')[0]}"

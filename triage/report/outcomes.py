@@ -1,4 +1,4 @@
-"""How a result of a case on a toolchain is shown, in every report."""
+"""How a result of a case on a toolchain is shown in tables and lists."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from triage.model.outcome import Failure, Status
 from triage.report.document import (
     Block,
     Bullets,
@@ -244,8 +243,8 @@ def known_case_document(result: KnownCase) -> Document:
             else:
                 when = f"{run.first[:10]} to {run.last[:10]}"
             ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
-            nights.append([when, " to ".join(ends), *_state(run.status, run.failure)])
-        blocks += [Heading("Nights"), Table(("", "", "", ""), nights)]
+            nights.append([when, " to ".join(ends), outcome_spans(run)])
+        blocks += [Heading("Nights"), Table(("", "", ""), nights)]
     if result.states:
         states = [[one.toolchain.name, outcome_spans(one)] for one in result.states]
         blocks += [Heading("Toolchains"), Table(("", ""), states)]
@@ -271,13 +270,6 @@ def known_case_document(result: KnownCase) -> Document:
             blocks += [Paragraph(Span(result.log.command, "dim"))]
         blocks.append(Code(_log_text(result.log)))
     return Document(result.case, blocks)
-
-
-def _state(status: Status, failure: Failure | None) -> list[Inline]:
-    return [
-        Span(status.value, STYLES[status]),
-        failure_text(failure) if failure else "",
-    ]
 
 
 def _log_text(log: LogExcerpt) -> str:

@@ -26,7 +26,7 @@ from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import is_number
 from triage.model.progress import Progress
 
-# What the user can mend, unlike a defect of the program.
+# What the user can repair, unlike a defect of the program.
 _OF_THE_DISK = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
     *(errno.ENOTDIR, errno.EEXIST, errno.ENOENT),
@@ -76,12 +76,14 @@ class Home:
         return self.path / "measured.lock"
 
     def kept(self, kind: KeptKind) -> Path:
-        """Return the folder of files that are made again when they are missing."""
+        """Return the folder of files of one kind."""
         return self.path / kind
 
 
 class KeptKind(StrEnum):
-    """Folders of the home with files that are made again when they are missing."""
+    """Folders of the home whose files are pruned when nobody has used them for long.
+    Most are made again when they are missing.
+    """
 
     DOWNLOADS = "downloads"
     """Files that suites name by URL."""

@@ -429,7 +429,7 @@ class Uv:
         """Run uv. `name` is what it installs, in messages; uv's reason decides between
         EnvironmentFailure and Unobtainable.
         """
-        ticks, timeout = count(), network_seconds() or _UV_TIMEOUT
+        ticks, timeout = count(1), network_seconds() or _UV_TIMEOUT
 
         def watch_size() -> None:
             if next(ticks) % _TICKS == 0:
