@@ -82,7 +82,7 @@ def test_stored_nights_are_converted_once(home: Path, triage: Triage) -> None:
 )
 def test_a_damaged_one_is_bad_input(damage: dict[str, Any]) -> None:
     document = json.loads(OLDER.read_text()) | damage
-    with pytest.raises(BadInput, match="nightly"):
+    with pytest.raises(BadInput, match=r"^older is not the JSON of a nightly: "):
         parse_night(json.dumps(document), "older")
 
 

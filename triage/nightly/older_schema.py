@@ -18,16 +18,21 @@ _TIMES = {
 }
 
 
-def from_schema_4(night: Json) -> Json:
+def from_schema_4(night: Json, name: str) -> Json:
     """Return the JSON of a night in schema 5; what is not known stays at its default.
+    name: of the document, for errors.
 
     Raises:
-        BadInput: a part has another shape than schema 4 says.
+        BadInput: A part has another shape than schema 4 says.
     """
     try:
         return _converted(night)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"not the JSON of a nightly of schema 4: {error!r}") from error
+    except KeyError as error:
+        problem = f"a part lacks the key {error}"
+        raise BadInput(f"{name} is not the JSON of a nightly: {problem}") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        problem = "a part has another shape than schema 4 says"
+        raise BadInput(f"{name} is not the JSON of a nightly: {problem}") from error
 
 
 def _converted(night: Json) -> Json:

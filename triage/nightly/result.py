@@ -234,7 +234,7 @@ def parse_night(document: str | bytes, name: str) -> Night:
         except ValidationError as error:
             if _schema_in(error) != 4:
                 raise
-        return _adapter().validate_python(from_schema_4(json.loads(document)))
+        return _adapter().validate_python(from_schema_4(json.loads(document), name))
     except RecursionError as error:
         raise BadInput(
             f"{name} is not the JSON of a nightly: it is nested too deeply"

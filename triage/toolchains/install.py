@@ -429,7 +429,7 @@ class Uv:
         """Run uv. `name` is what it installs, in messages; uv's reason decides between
         EnvironmentFailure and Unobtainable.
         """
-        ticks, timeout = count(1), network_seconds() or _UV_TIMEOUT
+        ticks, timeout = count(), network_seconds() or _UV_TIMEOUT
 
         def watch_size() -> None:
             if next(ticks) % _TICKS == 0:
@@ -439,7 +439,8 @@ class Uv:
                         f"cannot install {name}: it has more than "
                         f"{_LARGEST_INSTALL >> 30} GiB"
                     )
-                task.describe(f"install {name}  {size >> 20} MiB")
+                if size >= 1 << 20:
+                    task.describe(f"install {name}  {size >> 20} MiB")
 
         with (
             self.workspace.progress.task(f"install {name}") as task,
