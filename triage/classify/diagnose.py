@@ -7,6 +7,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from triage.classify.diagnostic import HEADLINE, diagnostic
 from triage.classify.findings import (
     Finding,
     Findings,
@@ -16,7 +17,7 @@ from triage.classify.findings import (
     with_pass,
 )
 from triage.classify.line_matcher import EXCEPTION, match_exception
-from triage.classify.log import HEADLINE, clean, diagnostic
+from triage.classify.log_line import clean
 from triage.classify.rules import RuleSet
 from triage.classify.scanner import scan
 from triage.classify.stack_dump import signal_name

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from triage.classify.log import HEADLINE
+from triage.classify.diagnostic import HEADLINE
 from triage.classify.passes import phase_of
 from triage.classify.rules import (
     MatchScope,

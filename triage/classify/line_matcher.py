@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 from functools import cache, lru_cache
 
+from triage.classify.diagnostic import HEADLINE, Diagnostic
 from triage.classify.findings import Finding
-from triage.classify.log import HEADLINE, Diagnostic, LogLine
+from triage.classify.log_line import LogLine
 from triage.classify.rules import (
     MatchScope,
     Pattern,

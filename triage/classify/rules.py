@@ -38,6 +38,14 @@ def packaged_yaml(name: str) -> Any:
     return read_yaml(Path(__file__).with_name(f"{name}.yaml"))
 
 
+@cache
+def log_format(key: str, form: str = "{}", flags: int = 0) -> re.Pattern[str]:
+    """Compile the regexes that `log_formats.yaml` lists under a key as one. form: what
+    stands around them.
+    """
+    return re.compile(form.format("|".join(packaged_yaml("log_formats")[key])), flags)
+
+
 def read_yaml(file: Path) -> Any:
     """Read a YAML file of the program."""
     import yaml  # here, because many commands need none of it
@@ -388,6 +396,10 @@ class Rule(Strict):
     def consequence(self) -> bool:
         """Whether this class is reported only when no root cause is found."""
         return self.rank >= _CONSEQUENCE
+
+    def is_identified_by(self, capture: str) -> bool:
+        """Whether a capture is part of the signature."""
+        return any(capture in names.split("|") for names in self.identity)
 
     def candidates_for(self, compiler: str) -> tuple[RemedyCandidate, ...]:
         """Return the candidates for one compiler family, in order."""

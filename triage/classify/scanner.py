@@ -2,13 +2,10 @@
 stays bounded.
 
 The key insight: most lines of a log say nothing. `SelectedLines` finds the few that
-hold a word of a rule, with the lines around them, and only those are read one by one.
-A reader then follows one thing at a time: a traceback up to its exception, a stack up
-to its end, an error with the notes and the source below it. Each ends in a finding, and
-`Findings` decides which is the cause and which its consequence.
-
-A log may be cut anywhere, and two jobs may write into one another. So each reader has a
-bound of lines, after which it gives up what it follows and starts again.
+hold a word of a rule, with the lines around them. `records` cuts those into messages,
+tracebacks and stacks. Rules read the records here: each gives a finding, which may read
+on in the lines below it. `Findings` decides which is the cause and which its
+consequence.
 """
 
 from __future__ import annotations
@@ -16,39 +13,33 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
 from triage.classify import stack_dump
+from triage.classify.diagnostic import Diagnostic, diagnostic
 from triage.classify.findings import Finding, Findings
-from triage.classify.line_matcher import (
-    EXCEPTION,
-    LOOSE_EXCEPTION,
-    match_exception,
-    match_line,
+from triage.classify.line_matcher import match_exception, match_line
+from triage.classify.log import SelectedLines, text_pieces
+from triage.classify.log_line import LogLine
+from triage.classify.records import (
+    Chained,
+    LogReader,
+    Message,
+    NumberedLine,
+    PassFailed,
+    Record,
+    StackLine,
+    Traceback,
+    TracebackBegins,
+    records,
 )
-from triage.classify.log import LogLine, SelectedLines, clean, diagnostic, text_pieces
-from triage.classify.passes import failing_pass
 from triage.classify.rules import MatchScope, Rule, RuleSet, captures_of, compiled
 from triage.model.errors import BadInput
 from triage.model.outcome import Failure
 from triage.model.pass_name import PassName
 
-_OF_CRASH = re.compile(r"Compiler crash traceback")
-_TRACEBACK = re.compile(
-    r"(?:Compiler crash traceback from this point on|\(most recent call "
-    r"last\)|Traceback \(most recent call last\)):?\Z"
-)
-_CHAINED = re.compile(
-    r"(?:The above exception was the direct cause of|During handling of the above "
-    r"exception)"
-)
-_SOURCE_FILE = re.compile(
-    r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?'
-)
-_LIBRARY = re.compile(r"/lib/python3[.\d]*/(?!(?:site|dist)-packages/)|^<|/importlib/")
-_CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
 # an excerpt of the kernel's source follows
 _AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")
 # the message is below the exception
@@ -73,16 +64,22 @@ _CUT_ASSERTION = re.compile(
 
 # read after an error: source line, caret, `called from`, head of the printed operation
 _CONTEXT_LINES = 8
+# what begins another exception below one without a message
+_OTHER_EXCEPTION = (
+    "The above exception was the direct cause of",
+    "During handling of the above exception",
+    "File ",
+    "Traceback ",
+)
+_MESSAGE_MARKS = ("'", '"', "(", "<")
 _LONGEST_ASSERTION = 4000  # characters, when it is broken into lines
-_SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
-_TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
 _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its reason
 _LINES_BELOW = 6  # read for the message of an exception
 
 
 def scan(pieces: Iterable[bytes], rules: RuleSet) -> Findings:
     """Find the failures in a stream, however it is cut into pieces."""
-    return _Scanner(pieces, rules).scan()
+    return _Scanner(LogReader(SelectedLines(pieces, rules)), rules).scan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,166 +125,129 @@ def classify_log(
         return scan(text_pieces(stream, name, progress), rules).failures
 
 
-@dataclass(slots=True)
-class _Traceback:
-    indent: int
-    files: list[str] = field(default_factory=list)
-    lines: int = 0
-    function: str = ""
-    """Of the innermost frame."""
-    source: str = ""
-    """The line of source of the innermost frame."""
-    own: str = ""
-    """The innermost frame that is not in Python's own library, as `module.function`."""
-
-
 class _Scanner:
-    def __init__(self, pieces: Iterable[bytes], rules: RuleSet) -> None:
+    """Reads records with the rules. Two findings wait for more: an error for the lines
+    below it, and a crash for its stack.
+    """
+
+    def __init__(self, reader: LogReader, rules: RuleSet) -> None:
         self._rules = rules
-        self._lines = SelectedLines(pieces, rules)
+        self._reader = reader
         self._findings = Findings(rules)
-        self._open: Finding | None = None  # waits for context in the next lines
-        self._crash: Finding | None = None  # waits for its stack
-        self._trace: _Traceback | None = None
+        self._open: Finding | None = None
+        self._crash: Finding | None = None
         # the exception that the next traceback was caused by
         self._cause: Finding | None = None
-        # a line that was read on to, and is to be read again
-        self._again: tuple[int, LogLine] | None = None
-        # last line of the script that a CI system prints before it runs it
-        self._script_until = 0
 
     def scan(self) -> Findings:
-        while following := self._again or self._next(0):
-            self._again = None
-            self._line(*following)
+        for record in records(self._reader):
+            self._read(record)
         self._open = self._open or self._cause
         self._settle()
         self._settle_crash()
         return self._findings
 
-    def _follow(self, lines: int) -> None:
-        self._lines.follow = max(self._lines.follow, lines)
+    def _read(self, record: Record) -> None:
+        match record:
+            case StackLine():
+                self._in_stack(record)
+            case PassFailed():
+                self._settle()
+                self._settle_crash()
+                self._match(record, None)
+                self._settle()
+                self._findings.assign_pass(record.failed)
+            case Chained() if self._open:
+                self._cause, self._open = self._open, None
+            case TracebackBegins():
+                # the exception says more
+                if record.of_crash and self._open and self._open.rule.consequence:
+                    self._open = None
+                self._settle()
+            case Traceback():
+                self._exception(record)
+            case Message() | Chained():
+                self._match(record, diagnostic(record.line))
 
-    def _next(self, wanted: int = 1) -> tuple[int, LogLine] | None:
-        self._follow(wanted)
-        number, raw = next(self._lines.numbered, (0, b""))
-        if number:
-            return (number, clean(raw))
-        return None
-
-    def _line(self, number: int, line: LogLine) -> None:
-        if (
-            self._in_script(number, line)
-            or not line.text
-            or line.annotation in ("warning", "debug", "command")
-        ):
-            return
-        if self._in_stack(number, line.text):
-            return
-        failed = failing_pass(line.text)
-        if failed:
-            self._settle()
-            self._settle_crash()
-            self._match(number, line, certain=False)
-            self._settle()
-            self._findings.assign_pass(failed)
-        elif not self._in_traceback(number, line):
-            self._match(number, line)
-
-    def _in_script(self, number: int, line: LogLine) -> bool:
-        """Return whether the line belongs to the printed script of a CI step, which may
-        quote any message.
+    def _match(self, line: NumberedLine, parsed: Diagnostic | None) -> None:
+        """Match a line with the rules. parsed: the line as a diagnostic, if it is
+        one.
         """
-        if line.annotation == "group":
-            if line.text.startswith("Run "):
-                self._script_until = number + _SCRIPT_LINES
-            else:
-                self._script_until = 0
-            return True
-        if line.annotation == "endgroup" or line.text.startswith("##[endgroup]"):
-            self._script_until = 0
-            return True
-        return number <= self._script_until
-
-    def _match(self, number: int, line: LogLine, *, certain: bool = True) -> None:
-        """Match a line with the rules. certain: false for a line that is not read as a
-        diagnostic.
-        """
-        if certain:
-            parsed = diagnostic(line)
-        else:
-            parsed = None
-        is_source = (
-            self._open
-            and self._open.location
-            and parsed is None
-            and line.indent
-            and not line.annotation
-        )
-        # source is printed below an error
-        if is_source:
+        if self._is_source(line.line, parsed):
             finding = None
         else:
-            finding = match_line(self._rules, line, parsed)
-        while (
-            finding is None
-            and _CUT_ASSERTION.search(line.text)
-            and len(line.text) < _LONGEST_ASSERTION
-        ):
-            following = self._next()
+            finding = match_line(self._rules, line.line, parsed)
+        if finding is None:
+            whole = self._with_its_end(line)
+            if whole is not line:
+                line, parsed = whole, None
+                finding = match_line(self._rules, line.line, None)
+        if finding is not None:
+            finding.line = line.number
+            self._found(finding)
+        elif parsed and parsed.severity == "error" and parsed.certain:
+            name = "build-error" if parsed.of_source else "unknown"
+            captures = {"message": parsed.message}
+            self._begin(
+                Finding(
+                    self._rules.by_name[name],
+                    parsed.message,
+                    line.number,
+                    parsed.location,
+                    captures,
+                )
+            )
+        elif self._open and (parsed is None or parsed.severity == "note"):
+            self._add_context(line, note=parsed is not None)
+        elif self._crash and self._open is None and parsed is None:
+            captures = self._crash.captures
+            context = self._crash.rule.context_of(line.text, captures)
+            self._crash.captures = context | captures
+
+    def _is_source(self, line: LogLine, parsed: Diagnostic | None) -> bool:
+        """Return whether a line is source that is printed below the open error."""
+        if self._open is None or not self._open.location or parsed is not None:
+            return False
+        return line.indent > 0 and not line.annotation
+
+    def _with_its_end(self, line: NumberedLine) -> NumberedLine:
+        """Return a line with those below it, up to the end of the assertion that a
+        terminal broke; else the line itself.
+        """
+        while _CUT_ASSERTION.search(line.text) and len(line.text) < _LONGEST_ASSERTION:
+            following = self._reader.next(1)
             if following is None:
                 break
-            number = following[0]
-            line = LogLine(line.text + following[1].text, following[1].annotation)
-            parsed = None
-            finding = match_line(self._rules, line, None)
-        if finding is None:
-            if parsed and parsed.severity == "error" and parsed.certain:
-                rule = self._rules.by_name[
-                    "build-error" if parsed.of_source else "unknown"
-                ]
-                self._begin(
-                    Finding(
-                        rule,
-                        parsed.message,
-                        number,
-                        parsed.location,
-                        {"message": parsed.message},
-                    )
-                )
-            elif self._open and not (parsed and parsed.severity != "note"):
-                self._add_context(number, line, note=parsed is not None)
-            elif self._crash and self._open is None and parsed is None:
-                self._crash.captures = (
-                    self._crash.rule.context_of(line.text, self._crash.captures)
-                    | self._crash.captures
-                )
-            return
-        finding.line = number
+            joined = replace(line.line, text=line.text + following.text)
+            line = Message(following.number, joined)
+            if match_line(self._rules, joined, None):
+                break
+        return line
+
+    def _found(self, finding: Finding) -> None:
         self._read_above(finding)
         if finding.scope is not MatchScope.CRASH:
             self._begin(finding)
             return
         self._settle()
         self._settle_crash()
-        finding.headline = (
-            stack_dump.assertion_headline(finding.captures) or finding.headline
-        )
+        headline = stack_dump.assertion_headline(finding.captures)
+        finding.headline = headline or finding.headline
         self._crash = finding
-        self._follow(2)
+        self._reader.follow(2)
 
     def _read_above(self, finding: Finding) -> None:
         for above in finding.rule.above:
-            if compiled(above.below).search(finding.headline):
-                lines = (clean(raw) for raw in reversed(self._lines.above))
-                matches = (
-                    compiled(above.regex).match(line.text)
-                    for line in lines
-                    if line.text and not line.indent
-                )
-                match = next(filter(None, matches), None)
-                if match:
-                    finding.captures |= captures_of(match)
+            if not compiled(above.below).search(finding.headline):
+                continue
+            matches = (
+                compiled(above.regex).match(line.text)
+                for line in self._reader.above()
+                if line.text and not line.indent
+            )
+            match = next(filter(None, matches), None)
+            if match:
+                finding.captures |= captures_of(match)
 
     def _begin(self, finding: Finding) -> None:
         self._settle()
@@ -303,11 +263,8 @@ class _Scanner:
             self._read_reason(finding, excerpt=True)
         finding.read_name(finding.headline)
         if finding.reads_on:
-            self._follow(
-                1
-                if finding.rule.source_op and not finding.rule.context
-                else _CONTEXT_LINES
-            )
+            only_source = finding.rule.source_op and not finding.rule.context
+            self._reader.follow(1 if only_source else _CONTEXT_LINES)
 
     def _read_reason(self, finding: Finding, *, excerpt: bool) -> None:
         """Read the message below an exception, for an excerpt of source below the
@@ -315,55 +272,56 @@ class _Scanner:
         """
         wanted = not excerpt
         for _ in range(_EXCERPT_LINES if excerpt else _LINES_BELOW):
-            following = self._next()
-            if following is None:
+            line = self._reader.next(1)
+            if line is None:
                 return
-            number, line = following
+            text = line.text
             is_other = (
-                _CHAINED.match(line.text)
-                or _AT_SOURCE.match(line.text)
-                or line.text.startswith(("File ", "Traceback "))
+                _AT_SOURCE.match(text) is not None
+                or text.startswith(_OTHER_EXCEPTION)
+                or (not excerpt and self._is_failure(line.line))
             )
-            if is_other or (
-                not excerpt and match_line(self._rules, line, diagnostic(line))
-            ):
-                self._again = following
+            if is_other:
+                self._reader.put_back(line)
                 return
-            if wanted and (
-                line.text
-                if excerpt
-                else line.text[:1].isalnum() or line.text[:1] in {"'", '"', "(", "<"}
-            ):
+            says_it = excerpt or text[:1].isalnum() or text.startswith(_MESSAGE_MARKS)
+            if wanted and text and says_it:
                 break
-            wanted = wanted or line.text == "^"
+            wanted = wanted or text == "^"
         else:
             return
         if not excerpt:
-            kind = finding.captures.get("type", "Error")
-            matches = (
-                match_exception(self._rules, f"{kind}: {prefix}{line.text}", ())
-                for prefix in ("", "error: ")
-            )
-            found = next(
-                (match for match in matches if match and not match.rule.consequence),
-                None,
-            )
-            if found:
-                self._open = finding = Finding(
-                    found.rule, finding.headline, number, captures=found.captures
-                )
+            finding = self._in_class_of(finding, line)
         finding.captures["reason"] = line.text
 
-    def _add_context(self, number: int, line: LogLine, *, note: bool) -> None:
+    def _is_failure(self, line: LogLine) -> bool:
+        return match_line(self._rules, line, diagnostic(line)) is not None
+
+    def _in_class_of(self, finding: Finding, message: NumberedLine) -> Finding:
+        """Return an exception in the class that the message below it tells, if it tells
+        one.
+        """
+        kind = finding.captures.get("type", "Error")
+        for prefix in ("", "error: "):
+            text = f"{kind}: {prefix}{message.text}"
+            found = match_exception(self._rules, text, ())
+            if found and not found.rule.consequence:
+                self._open = Finding(
+                    found.rule,
+                    finding.headline,
+                    message.number,
+                    captures=found.captures,
+                )
+                return self._open
+        return finding
+
+    def _add_context(self, line: NumberedLine, *, note: bool) -> None:
         assert self._open
         captures = self._open.captures
         captures |= self._open.rule.context_of(line.text, captures) | captures
-        if (
-            self._open.rule.source_op
-            and number == (self._open.line or 0) + 1
-            and not note
-        ):
-            captures.update(_source_op(line, self._open.location or ""))
+        is_next = line.number == (self._open.line or 0) + 1
+        if self._open.rule.source_op and is_next and not note:
+            captures.update(_source_op(line.line, self._open.location or ""))
         self._open.read_name(line.text)
 
     def _settle(self) -> None:
@@ -390,99 +348,37 @@ class _Scanner:
             finding.failing_pass = PassName(name)
         self._findings.add(finding)
 
-    def _in_stack(self, number: int, text: str) -> bool:
-        frame = stack_dump.parse_frame(text)
-        if frame is None and not stack_dump.AROUND_STACK.match(text):
-            return False
+    def _in_stack(self, line: StackLine) -> None:
         self._settle()
-        self._follow(3)
-        crash = self._crash = self._crash or self._unnamed_crash(number)
-        running = stack_dump.RUNNING.match(text)
+        crash = self._crash = self._crash or self._unnamed_crash(line.number)
+        running = stack_dump.RUNNING.match(line.text)
         if running:
             crash.captures["running"] = running["name"]
-        if frame and not crash.stack.add(frame):
+        if line.frame and not crash.stack.add(line.frame):
             self._settle_crash()
-            self._crash = self._unnamed_crash(number)
-            self._crash.stack.add(frame)
-        return True
+            self._crash = self._unnamed_crash(line.number)
+            self._crash.stack.add(line.frame)
 
     def _unnamed_crash(self, number: int) -> Finding:
         return Finding(self._rules.by_name["segfault"], "", number)
 
-    def _in_traceback(self, number: int, line: LogLine) -> bool:
-        """Return whether the line belongs to a Python traceback, and read it; rules
-        match its last line.
-        """
-        if _CHAINED.match(line.text) and self._open:
-            self._cause, self._open = self._open, None
-            self._follow(4)
-            return True
-        if _TRACEBACK.search(line.text):
-            if (
-                _OF_CRASH.match(line.text)
-                and self._open
-                and self._open.rule.consequence
-            ):
-                self._open = None  # the exception says more
-            self._settle()
-            self._trace = _Traceback(line.indent)
-            self._follow(4)
-            return True
-        # the header of the traceback is missing
-        if self._trace is None and _CALL.match(line.text):
-            self._settle()
-            self._trace = _Traceback(max(0, line.indent - 2))
-        trace = self._trace
-        if trace is None:
-            return False
-        trace.lines += 1
-        self._follow(4)
-        source = _SOURCE_FILE.match(line.text)
-        if source:
-            trace.files.append(source["file"])
-            trace.function, trace.source = source["function"] or "", ""
-            if trace.function and not _LIBRARY.search(source["file"]):
-                trace.own = (
-                    f"{re.split(r'[/.]', source['file'].removesuffix('.py'))[-1]}."
-                    f"{trace.function}"
-                )
-            return True
-        if line.indent > trace.indent and line.annotation != "pytest":
-            trace.source = trace.source or line.text
-            return True
-        if EXCEPTION.match(line.text) or (
-            trace.files and LOOSE_EXCEPTION.match(line.text)
-        ):
-            self._trace = None
-            self._exception(number, line, trace)
-            return True
-        if trace.lines > _TRACEBACK_LINES:
-            self._trace = None
-        return False
-
-    def _exception(self, number: int, line: LogLine, trace: _Traceback) -> None:
+    def _exception(self, trace: Traceback) -> None:
         # the compiler's own diagnostics, of which more may follow
-        passed_on = _PASSED_ON.match(line.text)
+        passed_on = _PASSED_ON.match(trace.text)
         if passed_on:
-            self._match(number, replace(line, text=passed_on["diagnostic"]))
+            line = replace(trace.line, text=passed_on["diagnostic"])
+            self._match(Message(trace.number, line), diagnostic(line))
             return
-        finding = match_exception(self._rules, line.text, trace.files)
+        finding = match_exception(self._rules, trace.text, trace.files)
         if finding is None:
             return
-        finding.line = number
+        finding.line = trace.number
         if self._open and _WRAPPED.search(self._open.headline):
             self._open = None
-        if _WRAPPED.search(finding.headline):
-            self._trace = trace
-        elif (
-            finding.captures.get("type") == finding.headline
-            and trace.function
-            and trace.source
-        ):
+        is_bare = finding.captures.get("type") == finding.headline
+        if is_bare and trace.source and trace.function and not trace.is_wrapped:
             finding.captures["reason"] = f"in {trace.function}: {trace.source}"
-        if trace.own and any(
-            "frame" in names.split("|") for names in finding.rule.identity
-        ):
+        if trace.own and finding.rule.is_identified_by("frame"):
             finding.captures["frame"] = trace.own
         # chained exceptions are one failure
         if self._cause and self._cause.rule.rank < finding.rule.rank:

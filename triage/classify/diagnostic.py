@@ -1,0 +1,191 @@
+"""Parse a line of a log as a diagnostic: its location, severity and message."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from triage.classify.log_line import LogLine
+from triage.classify.rules import log_format
+
+Severity = Literal["error", "warning", "remark", "note"]
+
+_SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too
+    r"(?:^|(?<=[:\])>] ))(?P<severity>(?:fatal |catastrophic |internal |runtime "
+    r")?error|warning|remark|note)"
+    r"(?P<code> [A-Z]{1,4}\d{3,5}|\[[A-Z]\d{3,5}\])? ?: ?(?P<message>.*)"
+)
+_CUDA_TOOL = re.compile(  # `nvcc fatal   : `, `ptxas error   : `
+    r"(?:nvcc|ptxas|nvlink|fatbinary|cicc|cudafe\+\+) "
+    r"+(?P<severity>fatal|error|warning|info) *: ?(?P<message>.*)"
+)
+# glog and absl: `E0000 00:00:17.1 3853 file.cc:58] `, `2026-01-02 03:04:05.6: F
+# file.cc:10] `
+_LOGGER = re.compile(
+    r"(?:(?P<severity>[IWEF])\d{4,8} [\d:.]{8,30} +\d+ |(?:: )?(?P<letter>[IWEF]) "
+    r")[\w./+-]+:\d+\] (?P<message>.*)"
+)
+_SOURCE_CODE = re.compile(
+    r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|[fF]9\d|ii?|mm?|swift|cs"
+    r"|ts|java|zig):\d+"
+)
+# where the compiler itself found the error
+_COMPILER_SOURCE = re.compile(r"\A\S*[/\\]\w+\.cpp:\d+: ")
+# also how Metal's compiler names the source that it is given
+_BUILD_TOOLS = ("configure", "program_source")
+_SHOUTED_ERROR = re.compile(
+    r"(?:\[(?:ERROR|FATAL|Error)\]|(?:Fatal |FATAL |Internal "
+    r")?(?:Error|ERROR|FATAL):) (?P<message>.+)"
+)
+_FILE_LOCATION = re.compile(
+    r"(?P<file>.+?):(?P<line>\d+)(?::(?P<column>\d+))?(?:: .*)?\Z"
+)
+# as MSVC and nvcc print it
+_IN_BRACKETS = re.compile(
+    r"(?P<file>[^\s()]+)\((?P<line>\d+)(?:,(?P<column>\d+))?\) ?\Z"
+)
+_MLIR_LOCATION = re.compile(
+    r'(?:loc\()?"(?P<file>[^"]+)":(?P<line>\d+):(?P<column>\d+)\)?(?::\s*|\Z)'
+)
+_FUSED_LOCATION = re.compile(r"loc\((?:[^()]++|\([^()]*\))*+\):\s*")
+_PROGRAM = re.compile(r"[\w./+@-]+\Z")
+
+HEADLINE = 500
+"""Characters kept of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """`LOCATION: severity: message`."""
+
+    severity: Severity
+    message: str
+    location: str | None = None
+    """`file:line:col` as printed."""
+    certain: bool = True
+    """The line has a compiler's form, so that its message is a failure even when no
+    rule matches it.
+    """
+    logged: bool = False
+    """A line of a logging library."""
+    of_source: bool = False
+    """About source code of the host, such as C++, or its linker."""
+
+
+def diagnostic(line: LogLine) -> Diagnostic | None:
+    """Parse a line as a diagnostic, unless it has no severity or reports that there
+    were no errors.
+    """
+    text = line.text
+    match = _LOGGER.match(text)
+    if match:
+        return _logged(match)
+    match = _SEVERITY.search(text)
+    if match is None:
+        return _shouted_error(line)
+    severity: Severity = "error"
+    if not match["severity"].endswith("error"):
+        severity = match["severity"]  # type: ignore[assignment]
+    prefix = text[: match.start()].rstrip(" :")
+    message, of_mlir = _split_location(match["message"])
+    location = of_mlir or _location(prefix)
+    if severity == "error" and log_format("no_errors", "{}", re.I).match(message):
+        return None
+    located = (
+        not prefix
+        or location is not None
+        or prefix.startswith(("<unknown>", "loc(", "<stdin>", "<eval"))
+    )
+    program = bool(_PROGRAM.match(prefix)) and not log_format(
+        "not_programs", r"(?:{})\Z", re.I
+    ).match(prefix)
+    coded = match["code"] is not None
+    of_source = (
+        coded
+        or bool(location and not of_mlir and _SOURCE_CODE.search(location))
+        or prefix.endswith(_BUILD_TOOLS)
+    )
+    of_source = of_source or bool(
+        log_format("source_messages", "(?:{})").match(message)
+    )
+    # a sanitizer prints it when the program runs
+    of_source = of_source and match["severity"] != "runtime error"
+    return Diagnostic(
+        severity,
+        message[:HEADLINE],
+        location,
+        certain=located or program or coded,
+        of_source=of_source,
+    )
+
+
+def _logged(match: re.Match[str]) -> Diagnostic | None:
+    """Take only a fatal message, or the text of a status, for a certain failure."""
+    severity, message = match["severity"] or match["letter"], match["message"]
+    if severity in "IW" and not message.startswith("OP_REQUIRES failed"):
+        return Diagnostic(
+            "warning" if severity == "W" else "note",
+            message[:HEADLINE],
+            None,
+            certain=False,
+        )
+    return Diagnostic(
+        "error",
+        message[:HEADLINE],
+        None,
+        certain=severity != "E"
+        or bool(log_format("statuses", r"(?:\A|: |\) )(?:{}): ").search(message)),
+        logged=True,
+    )
+
+
+def _shouted_error(line: LogLine) -> Diagnostic | None:
+    match = _CUDA_TOOL.match(line.text)
+    if match:
+        severity: Severity
+        if match["severity"] in ("fatal", "error"):
+            severity = "error"
+        else:
+            severity = "warning"
+        return Diagnostic(severity, match["message"][:HEADLINE])
+    match = _SHOUTED_ERROR.match(line.text)
+    if match and not log_format("no_errors", "{}", re.I).match(match["message"]):
+        return Diagnostic("error", match["message"][:HEADLINE])
+    if line.annotation == "error" and line.text:
+        return Diagnostic("error", line.text[:HEADLINE])
+    return None
+
+
+def _split_location(message: str) -> tuple[str, str | None]:
+    """Separate a location that MLIR or a native backend prints in the message: `error:
+    loc("x":1:2): failed ...`.
+    """
+    message = message.removeprefix("<unknown>:0:0: ").removeprefix("unknown: ")
+    match = _MLIR_LOCATION.match(message)
+    if match:
+        return _COMPILER_SOURCE.sub(
+            "", message[match.end() :]
+        ), f"{match['file']}:{match['line']}:{match['column']}"
+    match = _FUSED_LOCATION.match(message)
+    if match:
+        return message[match.end() :], None
+    return message, None
+
+
+def _location(prefix: str) -> str | None:
+    match = _MLIR_LOCATION.match(prefix)
+    if match:
+        return f"{match['file']}:{match['line']}:{match['column']}"
+    match = _FILE_LOCATION.match(prefix) or _IN_BRACKETS.match(prefix)
+    if (
+        match is None
+        or match["file"].startswith("<unknown>")
+        or " " in match["file"].strip("'\"")
+    ):
+        return None
+    return ":".join(
+        part
+        for part in (match["file"], match["line"], match["column"])
+        if part is not None
+    )

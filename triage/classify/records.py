@@ -1,0 +1,259 @@
+"""Cut the lines of a log into records, before any rule reads them.
+
+The key insight: most mistakes in reading a log are mistakes about where something ends.
+So one module decides that, and only that. A record is one message, one Python
+traceback, one piece of a stack dump, or the report of a pass that failed. What a CI
+system prints of its scripts is no record, because a script may quote any message.
+
+A log may be cut anywhere, and two jobs may write into one another. So a traceback
+without an end is abandoned, and a line between its lines is a record of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from triage.classify import stack_dump
+from triage.classify.line_matcher import EXCEPTION, LOOSE_EXCEPTION
+from triage.classify.log import SelectedLines
+from triage.classify.log_line import LogLine, clean
+from triage.classify.passes import failing_pass
+from triage.model.pass_name import PassName
+
+_OF_CRASH = re.compile(r"Compiler crash traceback")
+_TRACEBACK = re.compile(
+    r"(?:Compiler crash traceback from this point on|\(most recent call "
+    r"last\)|Traceback \(most recent call last\)):?\Z"
+)
+_CHAINED = re.compile(
+    r"(?:The above exception was the direct cause of|During handling of the above "
+    r"exception)"
+)
+_SOURCE_FILE = re.compile(
+    r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?'
+)
+_LIBRARY = re.compile(r"/lib/python3[.\d]*/(?!(?:site|dist)-packages/)|^<|/importlib/")
+_CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
+_WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
+
+_SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
+_TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
+_FRAMES_APART = 3  # lines that may stand between two lines of a traceback or stack
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedLine:
+    """A line of a log. number: from 1."""
+
+    number: int
+    line: LogLine
+
+    @property
+    def text(self) -> str:
+        """The line without prefixes."""
+        return self.line.text
+
+
+@dataclass(frozen=True, slots=True)
+class Message(NumberedLine):
+    """A line that is part of nothing larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class PassFailed(NumberedLine):
+    """The report of a pass that failed."""
+
+    failed: PassName
+
+
+@dataclass(frozen=True, slots=True)
+class StackLine(NumberedLine):
+    """A line of a stack dump. frame: None for a line around the frames."""
+
+    frame: re.Match[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chained(NumberedLine):
+    """The next traceback was caused by the exception before this line."""
+
+
+@dataclass(frozen=True, slots=True)
+class TracebackBegins(NumberedLine):
+    """The first line of a traceback. of_crash: of one that a crashed compiler
+    prints.
+    """
+
+    of_crash: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Traceback(NumberedLine):
+    """A Python traceback, with the line of its exception."""
+
+    files: tuple[str, ...]
+    function: str
+    """Of the innermost frame."""
+    source: str
+    """The line of source of the innermost frame."""
+    own: str
+    """The innermost frame that is not in Python's own library, as `module.function`."""
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether the exception that was raised follows."""
+        return _WRAPPED.search(self.text) is not None
+
+
+Record = Message | PassFailed | StackLine | Chained | TracebackBegins | Traceback
+
+
+class LogReader:
+    """Reads the lines of a log, of which one may be put back."""
+
+    def __init__(self, lines: SelectedLines) -> None:
+        self._lines = lines
+        self._put_back: NumberedLine | None = None
+
+    def follow(self, lines: int) -> None:
+        """Select at least that many of the next lines, whatever they hold."""
+        self._lines.follow = max(self._lines.follow, lines)
+
+    def next(self, wanted: int = 0) -> NumberedLine | None:
+        """Return the next line that is selected, or one of the next `wanted` lines."""
+        put_back, self._put_back = self._put_back, None
+        if put_back:
+            return put_back
+        self.follow(wanted)
+        number, raw = next(self._lines.numbered, (0, b""))
+        if number:
+            return NumberedLine(number, clean(raw))
+        return None
+
+    def put_back(self, line: NumberedLine) -> None:
+        """Return this line once more, as the next one."""
+        self._put_back = line
+
+    def above(self) -> Iterator[LogLine]:
+        """Yield the lines above the last one, the nearest first."""
+        return (clean(raw) for raw in reversed(self._lines.above))
+
+
+@dataclass(slots=True)
+class _OpenTraceback:
+    indent: int
+    files: list[str] = field(default_factory=list)
+    lines: int = 0
+    function: str = ""
+    source: str = ""
+    own: str = ""
+
+    def read_frame(self, text: str) -> bool:
+        """Read the line of a frame; return whether it is one."""
+        frame = _SOURCE_FILE.match(text)
+        if frame is None:
+            return False
+        self.files.append(frame["file"])
+        self.function, self.source = frame["function"] or "", ""
+        if self.function and not _LIBRARY.search(frame["file"]):
+            path = frame["file"].removesuffix(".py")
+            self.own = f"{re.split(r'[/.]', path)[-1]}.{self.function}"
+        return True
+
+    def ended_by(self, line: NumberedLine) -> Traceback:
+        return Traceback(
+            line.number,
+            line.line,
+            tuple(self.files),
+            self.function,
+            self.source,
+            self.own,
+        )
+
+
+@dataclass(slots=True)
+class _Scripts:
+    """The scripts that a CI system prints before it runs them."""
+
+    until: int = 0
+    """The last line of the one that is open."""
+
+    def skips(self, line: NumberedLine) -> bool:
+        """Return whether a line belongs to a script, or opens a group of lines."""
+        is_group = line.line.annotation == "group"
+        if is_group or line.text.startswith("##[endgroup]"):
+            self.until = 0
+        if is_group and line.text.startswith("Run "):
+            self.until = line.number + _SCRIPT_LINES
+        return is_group or line.number <= self.until
+
+
+def records(reader: LogReader) -> Iterator[Record]:
+    """Yield the records of a log; whoever reads them may read on in the same reader."""
+    trace: _OpenTraceback | None = None
+    scripts = _Scripts()
+    while line := reader.next():
+        annotation = line.line.annotation
+        is_output = line.text and annotation not in ("warning", "debug", "command")
+        if scripts.skips(line) or not is_output:
+            continue
+        single = _single_line(line)
+        if single:
+            if isinstance(single, StackLine):
+                reader.follow(_FRAMES_APART)
+            yield single
+            continue
+        begins = _begins_traceback(line)
+        if begins:
+            reader.follow(_FRAMES_APART + 1)
+            trace = _OpenTraceback(line.line.indent)
+            yield begins
+            continue
+        if _CHAINED.match(line.text):
+            reader.follow(_FRAMES_APART + 1)
+            yield Chained(line.number, line.line)
+            continue
+        if trace is None and _CALL.match(line.text):  # its header is missing
+            trace = _OpenTraceback(max(0, line.line.indent - 2))
+            yield TracebackBegins(line.number, line.line, of_crash=False)
+        if trace is None:
+            yield Message(line.number, line.line)
+            continue
+        trace.lines += 1
+        reader.follow(_FRAMES_APART + 1)
+        if trace.read_frame(line.text):
+            continue
+        if line.line.indent > trace.indent and annotation != "pytest":
+            trace.source = trace.source or line.text
+            continue
+        is_exception = EXCEPTION.match(line.text) or (
+            trace.files and LOOSE_EXCEPTION.match(line.text)
+        )
+        if is_exception:
+            ended = trace.ended_by(line)
+            if not ended.is_wrapped:
+                trace = None
+            yield ended
+            continue
+        if trace.lines > _TRACEBACK_LINES:
+            trace = None
+        yield Message(line.number, line.line)
+
+
+def _single_line(line: NumberedLine) -> StackLine | PassFailed | None:
+    frame = stack_dump.parse_frame(line.text)
+    if frame or stack_dump.AROUND_STACK.match(line.text):
+        return StackLine(line.number, line.line, frame)
+    failed = failing_pass(line.text)
+    if failed:
+        return PassFailed(line.number, line.line, failed)
+    return None
+
+
+def _begins_traceback(line: NumberedLine) -> TracebackBegins | None:
+    if _TRACEBACK.search(line.text):
+        of_crash = _OF_CRASH.match(line.text) is not None
+        return TracebackBegins(line.number, line.line, of_crash)
+    return None
