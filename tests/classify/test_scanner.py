@@ -165,7 +165,7 @@ def test_long_lines_need_little_memory() -> None:
     )
     stream = io.BytesIO((SHARED_3_3.encode() + line) * 4 + LEGALIZE.encode())
     tracemalloc.start()
-    failures = classify_log(stream, packaged_rules())
+    failures = classify_log(stream, packaged_rules()).failures
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert [failure.failure_class for failure in failures] == [
@@ -182,9 +182,8 @@ def test_a_gzip_stream_is_decompressed() -> None:
         NINJA_LOG.encode()[900:]
     )
     progress: list[int] = []
-    assert classify_log(
-        io.BytesIO(packed), packaged_rules(), progress.append
-    ) == scan_output(NINJA_LOG.encode())
+    log = classify_log(io.BytesIO(packed), packaged_rules(), progress.append)
+    assert log.failures == scan_output(NINJA_LOG.encode())
     assert progress[-1] == len(NINJA_LOG.encode())
     with pytest.raises(BadInput):
         classify_log(
@@ -204,7 +203,7 @@ ERROR = "m.mlir:1:1: error: the frobnicator is purple\r\n"
     ],
 )
 def test_logs_in_utf_16_or_with_carriage_returns_alone(log: bytes) -> None:
-    (failure,) = classify_log(io.BytesIO(log), packaged_rules())
+    (failure,) = classify_log(io.BytesIO(log), packaged_rules()).failures
     assert failure.headline == "the frobnicator is purple"
 
 

@@ -4,19 +4,28 @@ signatures that survive rewording.
 
 from __future__ import annotations
 
+from triage.classify.closer_look import SuspiciousLine
 from triage.classify.diagnose import Diagnosis, diagnose
 from triage.classify.passes import PassScanner, phase_of
 from triage.classify.rules import Rule, RuleSet
 from triage.classify.rules_file import load_rules, packaged_rules
-from triage.classify.scanner import ClassifiedLog, ClassifiedLogs, classify_log, scan
+from triage.classify.scanner import (
+    ClassifiedLog,
+    ClassifiedLogs,
+    LogStatus,
+    classify_log,
+    scan,
+)
 
 __all__ = [
     "ClassifiedLog",
     "ClassifiedLogs",
     "Diagnosis",
+    "LogStatus",
     "PassScanner",
     "Rule",
     "RuleSet",
+    "SuspiciousLine",
     "classify_log",
     "diagnose",
     "load_rules",

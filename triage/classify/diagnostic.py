@@ -13,7 +13,7 @@ Severity = Literal["error", "warning", "remark", "note"]
 
 _SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too
     r"(?:^|(?<=[:\])>] ))(?P<severity>(?:fatal |catastrophic |internal |runtime "
-    r")?error|warning|remark|note)"
+    r")?error|Fatal Error|FATAL ERROR|warning|remark|note)"
     r"(?P<code> [A-Z]{1,4}\d{3,5}|\[[A-Z]\d{3,5}\])? ?: ?(?P<message>.*)"
 )
 _CUDA_TOOL = re.compile(  # `nvcc fatal   : `, `ptxas error   : `
@@ -85,7 +85,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     if match is None:
         return _shouted_error(line)
     severity: Severity = "error"
-    if not match["severity"].endswith("error"):
+    if not match["severity"].lower().endswith("error"):
         severity = match["severity"]  # type: ignore[assignment]
     prefix = text[: match.start()].rstrip(" :")
     message, of_mlir = _split_location(match["message"])

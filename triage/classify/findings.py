@@ -34,6 +34,7 @@ _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
 # classes of messages that are printed when a pass fails
 _OF_PASSES = ("translation-failed", "pass-failed")
 _MOST = 100  # different signatures kept of one class
+_FAILED_TOOLS = 55  # from this rank on: builds, tests, messages that no rule knows
 # the capture of a message by which a compiler says that it could not read its input
 _UNREAD = "unread"
 _UNSHOWN = ("signal", _UNREAD)  # captures that are not details
@@ -138,7 +139,10 @@ class Finding:
         value, function = self.captures.get(name, ""), self.captures.get("function", "")
         match name:
             case "message" if self.rule.name == "unknown":
-                return normalised(_replaced(value or self.headline, "of_unknown"))
+                text = value or self.headline
+                if "reason" in self.captures:
+                    text = f"{text} {self.captures['reason']}"
+                return normalised(_replaced(text, "of_unknown"))
             case "message":
                 return normalised(
                     value
@@ -273,6 +277,19 @@ class Findings:
         self._without_pass.clear()
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found but remarks."""
+        return all(is_remark for is_remark, _ in self._by_key)
+
+    @property
+    def has_cause(self) -> bool:
+        """Whether there is a finding that is not a consequence of another one."""
+        return any(
+            not is_remark and not finding.rule.consequence
+            for (is_remark, _), finding in self._by_key.items()
+        )
+
+    @property
     def passes_ran(self) -> bool:
         """Whether the output shows that the compiler had read its input."""
         return self.first_pass is not None or any(
@@ -342,6 +359,11 @@ class Findings:
             for finding in roots
             if not (_is_bare(finding) and finding.rule.name in identified)
         ]
+        # how a process ended says less than what it printed
+        endings = [one for one in roots if one.rule.signals and _is_bare(one)]
+        others = [one for one in roots if one not in endings]
+        if any(one.rule.rank < _FAILED_TOOLS for one in others):
+            roots = others
         explained = [
             (prefix, finding) for finding in roots for prefix in finding.rule.explains
         ]

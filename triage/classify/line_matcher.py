@@ -37,6 +37,7 @@ LOOSE_EXCEPTION = re.compile(
 _NESTED = re.compile(
     r"[\w.]+: (?P<exception>(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .+)"
 )
+_DRIVE = re.compile(r"(?<![^\s'\"(])[A-Za-z]:\Z")  # of a path on Windows
 _PLAIN = (MatchScope.LINE, MatchScope.CRASH)
 _IN_MESSAGE = (MatchScope.ERROR, MatchScope.REMARK)
 
@@ -92,7 +93,10 @@ def match_line(
         return match_exception(rules, line.text, ())
     # without the program and the path before it
     if scope in _PLAIN:
-        text = match.string[match.start() :]
+        begin = match.start()
+        if _DRIVE.search(match.string, 0, begin):
+            begin -= 2
+        text = match.string[begin:]
     else:
         text = message
     finding = Finding(rule, text[:HEADLINE], captures=captures_of(match), scope=scope)

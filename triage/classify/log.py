@@ -12,10 +12,10 @@ import gzip
 import io
 import re
 import zlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, BinaryIO, cast
 
 from triage.classify.rules import NEEDLES, RuleSet, packaged_yaml
@@ -31,6 +31,10 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # those that no terminal output has
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
 _MOST_CONTROL = 20  # of a text at most one character in so many is a control character
+_LAST_LINES = 500  # kept of a log that is read closely
+_LINES_FOR_WIDTH = 400  # of the begin, from which a terminal's width is read
+_TERMINAL_WIDTHS = range(60, 401)  # columns
+_LINES_OF_WIDTH = 2  # at least
 _LINES_ABOVE = 8  # kept for messages that stand above the line that reveals them
 
 # at the end of a line that a terminal broke
@@ -116,6 +120,35 @@ class LineCutter:
             yield self._head
 
 
+def _unwrapped(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Join the lines that a terminal broke in the middle of a word: those of the one
+    greatest width, which several lines have.
+    """
+    first = list(islice(lines, _LINES_FOR_WIDTH))
+    widths = Counter(len(line) for _, line in first)
+    width = max(widths, default=0)
+    if width not in _TERMINAL_WIDTHS or widths[width] < _LINES_OF_WIDTH:
+        width = HEAD + 1
+    number, joined, last = 0, b"", 0
+    for number_here, line in chain(first, lines):
+        is_rest = last == width and _continues(joined, line)
+        if number and not is_rest:
+            yield number, joined
+        if is_rest:
+            joined = (joined + line)[:HEAD]
+        else:
+            number, joined = number_here, line
+        last = len(line)
+    if number:
+        yield number, joined
+
+
+def _continues(before: bytes, line: bytes) -> bool:
+    """Return whether a line break is in the middle of a word or of a quoted text."""
+    in_word = before[-1:].isalnum() and line[:1].isalnum()
+    return in_word or (before.count(b'"') % 2 == 1 and not line[:1].isspace())
+
+
 class SelectedLines:
     """The lines of a log that are worth reading, with their numbers from 1.
 
@@ -123,23 +156,35 @@ class SelectedLines:
     The reader may set `follow` to get that many of the next lines as well.
     """
 
-    def __init__(self, pieces: Iterable[bytes], rules: RuleSet) -> None:
+    def __init__(
+        self, pieces: Iterable[bytes], rules: RuleSet, closely: int = 0
+    ) -> None:
+        """closely: bytes of the log's begin of which each line is read."""
         self._needle, self._message = _selectors(rules)
+        self._closely, self._keeps = closely, closely > 0
         self.numbered = self._numbered(pieces)
         self.above: deque[bytes] = deque(maxlen=_LINES_ABOVE)
         """The lines before the one that was yielded last."""
+        self.last: deque[tuple[int, bytes]] = deque(maxlen=_LAST_LINES)
+        """The last lines behind those of which each is read."""
         self.follow = 0
 
     def _numbered(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         cutter = LineCutter()
-        number = 0
-        for lines in chain(map(cutter.feed, pieces), (cutter.finish(),)):
-            for line in lines:
-                number += 1
-                self.follow -= 1
-                if self.follow >= 0 or self._is_selected(line):
-                    yield number, line
-                self.above.append(line)
+        lines = chain.from_iterable(map(cutter.feed, pieces))
+        numbered: Iterator[tuple[int, bytes]] = enumerate(
+            chain(lines, cutter.finish()), 1
+        )
+        if self._keeps:
+            numbered = _unwrapped(numbered)
+        for number, line in numbered:
+            self.follow -= 1
+            self._closely -= len(line) + 1
+            if self._keeps and self._closely < 0:
+                self.last.append((number, line))
+            if max(self.follow, self._closely) >= 0 or self._is_selected(line):
+                yield number, line
+            self.above.append(line)
 
     def _is_selected(self, line: bytes) -> bool:
         if self._needle.search(line) and not _WARNING.match(line):

@@ -16,6 +16,8 @@ _STAMP = re.compile(
     r"?(?:std(?:out|err) [FP] )?"
 )
 _HEAD, _TAIL = 3072, 1024  # characters read of a longer line
+_NESTED = 10  # prefixes at most
+_QUOTED = re.compile(r"(`+)(?P<code>.+?)\1?\Z")  # in Markdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ def clean(raw: bytes) -> LogLine:
         text = text.rsplit("\r", 1)[1]
     annotation = None
     # prefixes nest: a CI system shows a test runner that shows a build tool
-    for _ in range(4):
+    for _ in range(_NESTED):
         match = log_format("prefixes", r"\s*(?:{})").match(text)
         if not match or match.end() == len(text):
             break
@@ -63,5 +65,8 @@ def clean(raw: bytes) -> LogLine:
             or annotation
         )
         text = text[match.end() :]
+    quoted = _QUOTED.match(text)
+    if quoted:
+        text = quoted["code"]
     stripped = text.lstrip()
     return LogLine(stripped, annotation, len(text) - len(stripped))

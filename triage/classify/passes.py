@@ -16,8 +16,8 @@ _DUMP_AFTER = re.compile(
 )
 # the passes that ran are nested; the last is the one that failed
 _PIPELINE_FAILED = re.compile(
-    r"Pipeline failed while executing \[?(?:`[^`]+` on '[^']+' operation[^`]*, "
-    r")*`(?P<name>[^`]+)` on '(?P<op>[^']+)'"
+    r"Pipeline failed while executing (?:\[?(?:`[^`]+` on '[^']+' operation[^`]*, "
+    r")*`(?P<name>[^`]+)` on '[^']+'|(?P<bare>\w{4,}+)\Z)"
 )
 # below what the verifier of XLA found
 _HLO_FAILED = re.compile(r"Failed after (?P<name>(?!pipeline-start\b)[a-z][\w-]*)\Z")
@@ -58,9 +58,13 @@ def failing_pass(text: str) -> PassName | None:
     match = _DUMP_AFTER.search(text)
     if match:
         return PassName(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
-    match = _PIPELINE_FAILED.search(text) or _HLO_FAILED.match(text)
+    match = _HLO_FAILED.match(text)
     if match:
-        return PassName(match["name"].rsplit("::", 1)[-1])
+        return PassName(match["name"])
+    match = _PIPELINE_FAILED.search(text)
+    if match:
+        name = match["name"] or match["bare"]
+        return PassName(name.rsplit("::", 1)[-1])
     return None
 
 

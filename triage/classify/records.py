@@ -12,6 +12,7 @@ without an end is abandoned, and a line between its lines is a record of its own
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ from triage.classify.line_matcher import EXCEPTION, LOOSE_EXCEPTION
 from triage.classify.log import SelectedLines
 from triage.classify.log_line import LogLine, clean
 from triage.classify.passes import failing_pass
+from triage.classify.rules import log_format
 from triage.model.pass_name import PassName
 
 _OF_CRASH = re.compile(r"Compiler crash traceback")
@@ -40,6 +42,7 @@ _WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the n
 
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
+_MESSAGES = 5000  # kept for a closer look
 _FRAMES_APART = 3  # lines that may stand between two lines of a traceback or stack
 
 
@@ -111,11 +114,12 @@ Record = Message | PassFailed | StackLine | Chained | TracebackBegins | Tracebac
 
 
 class LogReader:
-    """Reads the lines of a log, of which one may be put back."""
+    """Reads the lines of a log, of which the last ones may be put back."""
 
     def __init__(self, lines: SelectedLines) -> None:
         self._lines = lines
-        self._put_back: NumberedLine | None = None
+        self._put_back: deque[NumberedLine] = deque()
+        self._messages: list[Message] = []
 
     def follow(self, lines: int) -> None:
         """Select at least that many of the next lines, whatever they hold."""
@@ -123,18 +127,34 @@ class LogReader:
 
     def next(self, wanted: int = 0) -> NumberedLine | None:
         """Return the next line that is selected, or one of the next `wanted` lines."""
-        put_back, self._put_back = self._put_back, None
-        if put_back:
-            return put_back
+        if self._put_back:
+            return self._put_back.popleft()
         self.follow(wanted)
         number, raw = next(self._lines.numbered, (0, b""))
         if number:
             return NumberedLine(number, clean(raw))
         return None
 
-    def put_back(self, line: NumberedLine) -> None:
-        """Return this line once more, as the next one."""
-        self._put_back = line
+    def put_back(self, *lines: NumberedLine) -> None:
+        """Return these lines once more, as the next ones."""
+        self._put_back.extendleft(reversed(lines))
+
+    def message(self, line: NumberedLine) -> Message:
+        """Return a line as a message of its own."""
+        message = Message(line.number, line.line)
+        if len(self._messages) < _MESSAGES:
+            self._messages.append(message)
+        return message
+
+    def messages(self) -> list[NumberedLine]:
+        """Return the messages so far, and the last lines of a log that is read
+        closely.
+        """
+        known = {message.number for message in self._messages}
+        scripts = _Scripts()
+        last = [NumberedLine(number, clean(raw)) for number, raw in self._lines.last]
+        rest = [line for line in last if not scripts.skips(line)]
+        return [*self._messages, *(line for line in rest if line.number not in known)]
 
     def above(self) -> Iterator[LogLine]:
         """Yield the lines above the last one, the nearest first."""
@@ -158,8 +178,8 @@ class _OpenTraceback:
         self.files.append(frame["file"])
         self.function, self.source = frame["function"] or "", ""
         if self.function and not _LIBRARY.search(frame["file"]):
-            path = frame["file"].removesuffix(".py")
-            self.own = f"{re.split(r'[/.]', path)[-1]}.{self.function}"
+            path = re.split(r"[/.\\]", frame["file"].removesuffix(".py"))
+            self.own = f"{path[-1]}.{self.function}"
         return True
 
     def ended_by(self, line: NumberedLine) -> Traceback:
@@ -197,6 +217,8 @@ def records(reader: LogReader) -> Iterator[Record]:
     while line := reader.next():
         annotation = line.line.annotation
         is_output = line.text and annotation not in ("warning", "debug", "command")
+        if log_format("expected_failures").search(line.text):
+            continue
         if scripts.skips(line) or not is_output:
             continue
         single = _single_line(line)
@@ -219,7 +241,7 @@ def records(reader: LogReader) -> Iterator[Record]:
             trace = _OpenTraceback(max(0, line.line.indent - 2))
             yield TracebackBegins(line.number, line.line, of_crash=False)
         if trace is None:
-            yield Message(line.number, line.line)
+            yield reader.message(line)
             continue
         trace.lines += 1
         reader.follow(_FRAMES_APART + 1)
@@ -239,7 +261,7 @@ def records(reader: LogReader) -> Iterator[Record]:
             continue
         if trace.lines > _TRACEBACK_LINES:
             trace = None
-        yield Message(line.number, line.line)
+        yield reader.message(line)
 
 
 def _single_line(line: NumberedLine) -> StackLine | PassFailed | None:

@@ -14,12 +14,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
 
 from triage.classify import stack_dump
+from triage.classify.closer_look import SuspiciousLine, look_closely
 from triage.classify.diagnostic import Diagnostic, diagnostic
-from triage.classify.findings import Finding, Findings
+from triage.classify.findings import Finding, Findings, with_pass
 from triage.classify.line_matcher import match_exception, match_line
 from triage.classify.log import SelectedLines, text_pieces
 from triage.classify.log_line import LogLine
@@ -43,7 +45,10 @@ from triage.model.pass_name import PassName
 # an excerpt of the kernel's source follows
 _AT_SOURCE = re.compile(r"(?P<head>.*?\bat \d+:\d+:)")
 # the message is below the exception
-_ANNOUNCES = re.compile(r":\Z|\broot error\(s\) found\.\Z|\A[\w.]+\Z")
+_ANNOUNCES = re.compile(
+    r":\Z|\bpipeline \(step: [^()]*\)\Z|\bException encountered when calling .*\Z"
+    r"|\broot error\(s\) found\.\Z|\A[\w.]+\Z"
+)
 _WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
 _PASSED_ON = re.compile(
     r"(?:\w+\.)*\w*RuntimeError: UNKNOWN: (?P<diagnostic>(?:-:\d+:\d+|<unknown>:\d+): "
@@ -58,10 +63,11 @@ _STATEMENT = re.compile(
 _COLUMN = re.compile(r":\d+:(\d+)\Z")
 _CUT_ASSERTION = re.compile(
     r":\d+: (?:.*: )?A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion "
-    r"[`'](?!.*' failed)|\bAssertion\Z"
+    r"[`'](?!.*[`'] failed)|\bAssertion\Z"
     r"|\bpanicked at \S+:\d+:\d+:\Z"
 )
 
+_READ_CLOSELY = 1 << 16  # bytes of a log of which each line is read
 # read after an error: source line, caret, `called from`, head of the printed operation
 _CONTEXT_LINES = 8
 # what begins another exception below one without a message
@@ -71,8 +77,9 @@ _OTHER_EXCEPTION = (
     "File ",
     "Traceback ",
 )
+_SENTENCE_ENDS = (".", "!", "?")
 _MESSAGE_MARKS = ("'", '"', "(", "<")
-_LONGEST_ASSERTION = 4000  # characters, when it is broken into lines
+_ASSERTION_LINES = 40  # that a terminal makes of one assertion
 _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its reason
 _LINES_BELOW = 6  # read for the message of an exception
 
@@ -82,12 +89,33 @@ def scan(pieces: Iterable[bytes], rules: RuleSet) -> Findings:
     return _Scanner(LogReader(SelectedLines(pieces, rules)), rules).scan()
 
 
+class LogStatus(StrEnum):
+    """What a log says of the run that printed it."""
+
+    FAILED = "failed"
+    UNRECOGNISED = "unrecognised"
+    """Something failed, and no rule knows what."""
+    NO_FAILURES = "no failures"
+
+
 @dataclass(frozen=True, slots=True)
 class ClassifiedLog:
     """A log with its failures, the root cause first."""
 
+    JSON_PROPERTIES: ClassVar = ("status",)
+
     log: str
     failures: tuple[Failure, ...]
+    likeliest: tuple[SuspiciousLine, ...] = ()
+    """Without failures, the lines that sound like one."""
+
+    @property
+    def status(self) -> LogStatus:
+        if self.failures:
+            return LogStatus.FAILED
+        if self.likeliest:
+            return LogStatus.UNRECOGNISED
+        return LogStatus.NO_FAILURES
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +127,9 @@ class ClassifiedLogs:
 
 def classify_log(
     log: Path | BinaryIO, rules: RuleSet, progress: Callable[[int], None] | None = None
-) -> tuple[Failure, ...]:
-    """Return the failures in a log, plain or gzip, in UTF-8 or UTF-16, root cause
-    first; empty when there is none.
+) -> ClassifiedLog:
+    """Return the failures in a log, plain or gzip, in UTF-8 or UTF-16. Each line of the
+    first 64 KiB is read.
 
     progress: called every 64 KiB with the bytes read so far.
 
@@ -110,19 +138,27 @@ def classify_log(
             damaged.
     """
     with ExitStack() as stack:
+        stream: BinaryIO
         if isinstance(log, Path):
-            name = str(log)
-        else:
-            name = "standard input"
-        try:
-            stream: BinaryIO
-            if isinstance(log, Path):
+            name, shown = str(log), str(log)
+            try:
                 stream = stack.enter_context(log.open("rb"))
-            else:
-                stream = log
-        except OSError as error:
-            raise BadInput(f"{log}: {error.strerror}") from error
-        return scan(text_pieces(stream, name, progress), rules).failures
+            except OSError as error:
+                raise BadInput(f"{log}: {error.strerror}") from error
+        else:
+            name, shown, stream = "-", "standard input", log
+        pieces = text_pieces(stream, shown, progress)
+        reader = LogReader(SelectedLines(pieces, rules, closely=_READ_CLOSELY))
+        findings = _Scanner(reader, rules).scan()
+        if findings.has_cause:
+            return ClassifiedLog(name, findings.failures)
+        look = look_closely(reader.messages(), rules, is_silent=findings.is_empty)
+        if look.finding:
+            findings.add(look.finding)
+        failures = findings.failures
+        if not failures and findings.first_pass:
+            failures = with_pass((), findings.first_pass, rules)
+        return ClassifiedLog(name, failures, () if failures else look.likeliest)
 
 
 class _Scanner:
@@ -214,14 +250,17 @@ class _Scanner:
         """Return a line with those below it, up to the end of the assertion that a
         terminal broke; else the line itself.
         """
-        while _CUT_ASSERTION.search(line.text) and len(line.text) < _LONGEST_ASSERTION:
+        whole, read = line, list[NumberedLine]()
+        while _CUT_ASSERTION.search(whole.text) and len(read) < _ASSERTION_LINES:
             following = self._reader.next(1)
             if following is None:
                 break
-            joined = replace(line.line, text=line.text + following.text)
-            line = Message(following.number, joined)
+            read.append(following)
+            joined = replace(line.line, text=whole.text + following.text)
+            whole = Message(following.number, joined)
             if match_line(self._rules, joined, None):
-                break
+                return whole
+        self._reader.put_back(*read)
         return line
 
     def _found(self, finding: Finding) -> None:
@@ -235,6 +274,17 @@ class _Scanner:
         finding.headline = headline or finding.headline
         self._crash = finding
         self._reader.follow(2)
+        self._read_on(finding)
+
+    def _read_on(self, finding: Finding) -> None:
+        """Read the message below a line that only announces it."""
+        takes_reason = (
+            finding.rule.is_identified_by("reason") or finding.rule.name == "unknown"
+        )
+        is_announced = finding.headline.rstrip().endswith(":")
+        is_read = finding.rule.context or "reason" in finding.captures
+        if takes_reason and is_announced and not is_read:
+            self._read_reason(finding, excerpt=False)
 
     def _read_above(self, finding: Finding) -> None:
         for above in finding.rule.above:
@@ -261,6 +311,8 @@ class _Scanner:
                 "reason": cause.failure().headline if cause else "",
             }
             self._read_reason(finding, excerpt=True)
+        else:
+            self._read_on(finding)
         finding.read_name(finding.headline)
         if finding.reads_on:
             only_source = finding.rule.source_op and not finding.rule.context
@@ -270,46 +322,51 @@ class _Scanner:
         """Read the message below an exception, for an excerpt of source below the
         caret; it may tell the class, too.
         """
-        wanted = not excerpt
+        wanted, said, at = not excerpt, "", 0
         for _ in range(_EXCERPT_LINES if excerpt else _LINES_BELOW):
             line = self._reader.next(1)
             if line is None:
-                return
+                break
             text = line.text
             is_other = (
                 _AT_SOURCE.match(text) is not None
                 or text.startswith(_OTHER_EXCEPTION)
                 or (not excerpt and self._is_failure(line.line))
             )
-            if is_other:
+            is_end = said and not (text[:1].islower() or said.endswith(":"))
+            if is_other or is_end:
                 self._reader.put_back(line)
-                return
+                break
             says_it = excerpt or text[:1].isalnum() or text.startswith(_MESSAGE_MARKS)
             if wanted and text and says_it:
-                break
+                said, at = f"{said} {text}".strip(), line.number
+                if excerpt or said.endswith(_SENTENCE_ENDS):
+                    break
             wanted = wanted or text == "^"
-        else:
+        if not said:
             return
         if not excerpt:
-            finding = self._in_class_of(finding, line)
-        finding.captures["reason"] = line.text
+            finding = self._in_class_of(finding, said, at)
+        finding.captures["reason"] = said
 
     def _is_failure(self, line: LogLine) -> bool:
         return match_line(self._rules, line, diagnostic(line)) is not None
 
-    def _in_class_of(self, finding: Finding, message: NumberedLine) -> Finding:
-        """Return an exception in the class that the message below it tells, if it tells
-        one.
+    def _in_class_of(self, finding: Finding, message: str, line: int) -> Finding:
+        """Return a finding that says nothing itself in the class that the message below
+        it tells, if it tells one.
         """
+        if not (finding.rule.consequence or finding.rule.name == "unknown"):
+            return finding
         kind = finding.captures.get("type", "Error")
         for prefix in ("", "error: "):
-            text = f"{kind}: {prefix}{message.text}"
+            text = f"{kind}: {prefix}{message}"
             found = match_exception(self._rules, text, ())
             if found and not found.rule.consequence:
                 self._open = Finding(
                     found.rule,
                     finding.headline,
-                    message.number,
+                    line,
                     captures=found.captures,
                 )
                 return self._open

@@ -22,6 +22,10 @@ _COLUMNS = re.compile(r"(?P<index>\d{1,9}+)\s+\S+\s+0x[0-9a-fA-F]{6,}\s*(?P<rest
 _MANGLED = re.compile(
     r"\S*\((?P<mangled>\w*)(?:\+0x[0-9a-fA-F]+)?\) ?\[0x[0-9a-fA-F]+\]\Z"
 )
+# of absl and glog: `    @     0x7f.. 1234  mlir::Foo::bar()`
+_AT_ADDRESS = re.compile(
+    r"(?:PC: )?@\s+0x[0-9a-f]+\s+(?:\(unknown\)\s+|\d{1,9}\s+)?(?P<unnumbered>\S.*)"
+)
 _MANGLED_NAME = re.compile(r"(\d{1,3})(?=\D)")
 AROUND_STACK = re.compile(
     r"Stack dump|(?:PLEASE|Please) submit a bug report|Please report issues to "
@@ -151,17 +155,15 @@ class Stack:
 
     def add(self, frame: re.Match[str]) -> bool:
         """Append a frame; False when it begins another stack."""
-        if "mangled" in frame.groupdict():
-            index = self.last + 1
-        else:
-            index = int(frame["index"])
+        groups = frame.groupdict()
+        index = int(groups.get("index", self.last + 1))
         if index <= self.last:
             return False
         self.last = index
-        if "mangled" in frame.groupdict():
-            symbol = _demangled(frame["mangled"])
+        if "mangled" in groups:
+            symbol = _demangled(groups["mangled"])
         else:
-            symbol = symbol_of(frame["rest"])
+            symbol = symbol_of(groups.get("rest") or groups.get("unnumbered") or "")
         # whose stripped functions get wrong names
         in_system = _SYSTEM.search(frame[0]) is not None
         if in_system or symbol in _STOPPING:  # the frames so far handled the signal
@@ -188,9 +190,14 @@ def _short(symbol: str) -> str:
 
 def parse_frame(text: str) -> re.Match[str] | None:
     """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0`, `4  libX.so 0x00007f..
-    mlir::Foo::bar(...) + 63`, or `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`.
+    mlir::Foo::bar(...) + 63`, `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`, or
+    `@ 0x7f.. mlir::Foo::bar()`.
     """
-    return _NUMBERED.match(text) or _COLUMNS.match(text) or _MANGLED.match(text)
+    for form in (_NUMBERED, _COLUMNS, _MANGLED, _AT_ADDRESS):
+        match = form.match(text)
+        if match:
+            return match
+    return None
 
 
 def _demangled(symbol: str) -> str:

@@ -517,7 +517,7 @@ def _last_failure(engine: Engine, case: Case) -> Failure | None:
 def _from_log(
     log: Path, backend: str | None, compiler: str
 ) -> tuple[Case, Failure | None]:
-    failures = classify_log(log, packaged_rules())
+    failures = classify_log(log, packaged_rules()).failures
     unknown = Input(log.absolute(), InputKind.OTHER)
     return Case(
         log.stem, log.stem, "", compiler, log, unknown, Target(backend or "")

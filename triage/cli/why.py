@@ -15,6 +15,7 @@ from typing import Annotated
 from triage.classify import (
     ClassifiedLog,
     ClassifiedLogs,
+    LogStatus,
     RuleSet,
     classify_log,
     load_rules,
@@ -188,8 +189,9 @@ def classify(
 ) -> Exit:
     """Name the failures in compiler output or a CI log, the root cause first.
 
-    Exit 1 when there is a failure, 0 when there is none. Time stamps and colours of CI
-    logs are ignored.
+    Exit 1 when there is a failure, 0 when there is none, 3 when something failed that
+    no rule knows: then the likeliest lines are shown. Time stamps, colours and prefixes
+    of CI systems, loggers and containers are ignored.
 
     - `triage classify build.log`
 
@@ -199,8 +201,15 @@ def classify(
     with app.progress() as progress:
         found = _classified(progress, logs or [Path("-")], known)
     write_report(output, ClassifiedLogs(found), classify_document)
-    if any(log.failures for log in found):
+    return _exit_for_logs(found)
+
+
+def _exit_for_logs(logs: Sequence[ClassifiedLog]) -> Exit:
+    statuses = {log.status for log in logs}
+    if LogStatus.FAILED in statuses:
         return Exit.FOUND
+    if LogStatus.UNRECOGNISED in statuses:
+        return Exit.INCONCLUSIVE
     return Exit.OK
 
 
@@ -222,14 +231,8 @@ def _classified(
             begin, is_stdin = done, str(path) == "-"
             if is_stdin and sys.stdin.isatty():
                 print_stderr("reading a log from standard input; end it with Ctrl-D")
-            found.append(
-                ClassifiedLog(
-                    str(path),
-                    classify_log(
-                        sys.stdin.buffer if is_stdin else path, rules, advance
-                    ),
-                )
-            )
+            log = sys.stdin.buffer if is_stdin else path
+            found.append(classify_log(log, rules, advance))
     return found
 
 

@@ -149,10 +149,8 @@ class NewRecipe:
                 DEFAULT_FAMILY, place, Target(self.backend), copied=program.text
             )
         versions, rules = _versions(text, family), packaged_rules()
-        failures = [
-            failure.failure_class
-            for failure in classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
-        ]
+        log = classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
+        failures = [failure.failure_class for failure in log.failures]
         failure = [name for name in failures if name in {rule.name for rule in rules}][
             :1
         ]

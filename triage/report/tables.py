@@ -23,7 +23,7 @@ from triage.report.elements import STYLES, failure_blocks, failure_text, joined,
 from triage.report.outcomes import outcome_spans, outcome_text
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
-    from triage.classify import ClassifiedLogs
+    from triage.classify import ClassifiedLog, ClassifiedLogs
     from triage.execution.results import Forecast
     from triage.nightly.issues import IssueChanges
     from triage.nightly.known_case import KnownCase, LogExcerpt
@@ -34,6 +34,10 @@ if TYPE_CHECKING:  # each command needs the classes of one of them
 
 _REPLAY_STATES = ("reproduces", "fixed", "changed", "untestable")
 _LOG_LINES = 6  # on each side of the root cause
+_LOG_STATUSES = {
+    "unrecognised": "not recognised: something failed that no rule knows",
+    "no failures": "no failures",
+}
 _LOG_WIDTH = 200  # characters
 
 
@@ -41,15 +45,20 @@ def classify_document(result: ClassifiedLogs) -> Document:
     """Show each failure of each log with its line and how often it occurs."""
     blocks: list[Block] = []
     for log in result.logs:
-        count = plural(len(log.failures), "failure") if log.failures else "no failures"
-        blocks.append(Heading(f"{log.log}: {count}"))
-        for failure in log.failures:
-            if failure.count > 1:
-                times = f", {failure.count} times"
-            else:
-                times = ""
-            blocks += failure_blocks(failure, place=f"line {failure.line}{times}")
+        blocks += _log_blocks(log)
     return Document("Failures", blocks)
+
+
+def _log_blocks(log: ClassifiedLog) -> list[Block]:
+    found = _LOG_STATUSES.get(log.status, plural(len(log.failures), "failure"))
+    blocks: list[Block] = [Heading(f"{log.log}: {found}")]
+    if log.likeliest:
+        lines = [(f"line {one.line}", one.text) for one in log.likeliest]
+        blocks.append(Facts(lines))
+    for failure in log.failures:
+        times = f", {failure.count} times" if failure.count > 1 else ""
+        blocks += failure_blocks(failure, place=f"line {failure.line}{times}")
+    return blocks
 
 
 def update_document(result: ExpectationUpdate) -> Document:

@@ -1,0 +1,135 @@
+"""Look once more at a log in which no rule found the cause of a failure.
+
+A compiler writes `error:` before its messages, but people quote messages without it,
+and other programs have forms that no rule knows. So lines that sound like a failure are
+read as messages. If no rule knows them either, they are shown: silence about a failing
+log would be worse than the log itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from triage.classify.diagnostic import HEADLINE, Diagnostic
+from triage.classify.findings import Finding
+from triage.classify.line_matcher import match_exception, match_line
+from triage.classify.log_line import LogLine
+from triage.classify.records import NumberedLine
+from triage.classify.rules import RuleSet, log_format
+
+_MOST_SHOWN = 3  # lines
+_QUOTE_LINES = 3  # a text of so few lines is the quote of a message
+# the exception in a line of prose
+_EXCEPTION = re.compile(r"\b(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .+")
+_NAMED_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+'")
+_MOST_PARTS = 5  # of a line, between colons
+_IGNORED = ("warning", "debug", "notice", "command", "group", "endgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class SuspiciousLine:
+    """A line of a log. line: its number, from 1."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloserLook:
+    """What a second look at a log found: at most one of the two."""
+
+    finding: Finding | None = None
+    """A message that stands in its line without the mark of an error."""
+    likeliest: tuple[SuspiciousLine, ...] = ()
+    """Lines that sound like a failure and match no rule, the likeliest first."""
+
+
+def look_closely(
+    lines: Sequence[NumberedLine], rules: RuleSet, *, is_silent: bool
+) -> CloserLook:
+    """Read the lines that sound like a failure as messages. lines: those that are part
+    of nothing larger. is_silent: whether no rule found even a consequence.
+    """
+    told = [line for line in lines if line.text]
+    is_quote = len(told) <= _QUOTE_LINES and is_silent
+    suspicious = [line for line in told if sounds_like_failure(line.line)]
+    for line in told if is_quote else suspicious:
+        for message in _messages(line.text):
+            finding = _match(message, rules, is_quote=is_quote)
+            if finding:
+                finding.line = line.number
+                return CloserLook(finding)
+    if not is_silent:
+        return CloserLook()
+    suspicious.sort(key=lambda line: (not _is_strong(line.text), line.number))
+    for line in suspicious:
+        told_as_error = log_format("errors_of_anything").match(line.text)
+        if is_quote or told_as_error:
+            text = line.text[:HEADLINE]
+            captures = {"message": text}
+            unknown = rules.by_name["unknown"]
+            return CloserLook(Finding(unknown, text, line.number, captures=captures))
+    shown: dict[str, SuspiciousLine] = {}
+    for line in suspicious:
+        text = line.text[:HEADLINE]
+        shown.setdefault(text, SuspiciousLine(line.number, text))
+    return CloserLook(likeliest=tuple(shown.values())[:_MOST_SHOWN])
+
+
+def sounds_like_failure(line: LogLine) -> bool:
+    """Whether a line has a failure's word in the place of a message, a CI system's mark
+    of an error, the name of a signal or an exit status other than 0.
+
+    >>> sounds_like_failure(LogLine("fatal: the frobnicator is gone"))
+    True
+    >>> sounds_like_failure(LogLine("12 passed, 0 failed"))
+    False
+    """
+    if line.annotation == "error":
+        return True
+    if line.annotation in _IGNORED:
+        return False
+    if log_format("no_failure", "{}", re.IGNORECASE).search(line.text):
+        return False
+    return bool(log_format("failure_signs").search(line.text)) or _is_strong(line.text)
+
+
+def _is_strong(text: str) -> bool:
+    words = log_format("failure_words", r"(?:\A|: |\) |\] )(?:{})", re.IGNORECASE)
+    return words.search(text) is not None
+
+
+def _messages(text: str) -> Iterator[str]:
+    """Yield the exception in a line, the line, what follows its colons, and what it
+    quotes.
+    """
+    exception = _EXCEPTION.search(text)
+    if exception:
+        yield exception[0]
+    yield text
+    rest = text
+    for _ in range(_MOST_PARTS):
+        _, colon, rest = rest.partition(": ")
+        if not colon:
+            break
+        yield rest.strip()
+    for quoted in re.findall(r"`([^`]{12,})`|\"([^\"]{12,})\"", text):
+        yield "".join(quoted)
+
+
+def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:
+    """Match a message with the rules. Some are worded so loosely that they read only
+    diagnostics, quotes, and what names an operation.
+    """
+    if _EXCEPTION.match(message):
+        finding = match_exception(rules, message, ())
+    else:
+        finding = match_line(rules, LogLine(message), Diagnostic("error", message))
+    if finding is None or (finding.rule.consequence and not is_quote):
+        return None
+    is_loose = finding.rule.as_read is not None or finding.rule.family == "input"
+    if is_loose and not is_quote and not _NAMED_OPERATION.search(message):
+        return None
+    return finding
