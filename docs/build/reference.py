@@ -26,6 +26,7 @@ from triage.classify import packaged_rules
 from triage.cli.app import every_command
 from triage.cli.exit_codes import MEANINGS
 from triage.compilers.registry import Families, recipe_families
+from triage.model.json_form import keys_of, properties_of
 from triage.recipes.recipe import recipe_schema
 
 
@@ -212,17 +213,12 @@ def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
         return {"title": getattr(kind, "__name__", "value")}
     hints = typing.get_type_hints(kind)
     known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-    for name in getattr(kind, "JSON_PROPERTIES", ()):
-        known[name] = typing.get_type_hints(getattr(kind, name).fget)["return"]
-    keys = {
-        name: getattr(kind, "JSON_KEYS", {}).get(name, name.removesuffix("_"))
-        for name in known
+    for name, value in properties_of(kind):
+        known[name] = typing.get_type_hints(value.get)["return"]
+    properties = {
+        key: schema_of(known[name], (*outer, kind))
+        for name, key in keys_of(kind).items()
     }
-    properties: dict[str, Any] = {}
-    for name, key in keys.items():
-        if key is not None:
-            entry = schema_of(known[name], (*outer, kind))
-            properties |= entry["properties"] if key == "*" else {key: entry}
     return {"type": "object", "title": kind.__name__, "properties": properties}
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 
 import pytest
 
+from triage.model.json_form import key
 from triage.model.outcome import Failure
 from triage.report import terminal
 from triage.report.document import (
@@ -31,7 +32,7 @@ class Answer:
     """A result with a key that is a keyword."""
 
     text: str
-    class_: str = "kind"
+    class_: str = field(default="kind", metadata=key("class"))
 
 
 def answer_document(result: Answer) -> Document:

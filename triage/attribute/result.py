@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import ClassVar
 
 from triage.classify import phase_of
+from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
 from triage.model.outcome import Cause, Failure
 from triage.model.pass_name import PassName
 from triage.model.revision import Revision
@@ -57,24 +57,21 @@ class DivergingPass:
     empty, types or nesting differ.
     """
     choices: tuple[Difference, ...] = ()
-    excerpt: Excerpt | None = None
+    excerpt: Excerpt | None = field(default=None, metadata=UNPRINTED)
     files: tuple[str, ...] = ()
     """Source files of the pass, relative to the repository, best first."""
 
-    JSON_KEYS: ClassVar = {"excerpt": None}
-    JSON_PROPERTIES: ClassVar = ("name", "argument", "on")
-
-    @property
+    @in_json
     def name(self) -> str:
         """The class of the pass."""
         return self.pass_name.name
 
-    @property
+    @in_json
     def argument(self) -> str | None:
         """The pass as an option names it."""
         return self.pass_name.argument
 
-    @property
+    @in_json
     def on(self) -> str:
         """Where the pass changed something: `good`, `bad` or `both`."""
         if self.good and self.bad:
@@ -101,7 +98,7 @@ class Attribution:
     status: ComparisonResult
     reason: str | None = None
     """Why the comparison is inconclusive."""
-    cause: Cause | None = None
+    cause: Cause | None = field(default=None, metadata=UNPRINTED)
     """Why a compiler could not be tested."""
     failure: Failure | None = None
     """The failure of the bad compiler."""
@@ -111,33 +108,22 @@ class Attribution:
     """The function that was followed, by its name on each compiler; None for the whole
     program.
     """
-    persistent: DivergingPass | None = None
+    persistent: DivergingPass | None = field(default=None, metadata=key("pass"))
     """The pass that most likely makes the difference."""
     other: DivergingPass | None = None
     """A second candidate, if it is not sure which of two passes makes the difference.
     """
-    one_sided: tuple[PassName, ...] = ()
+    one_sided: tuple[PassName, ...] = field(default=(), metadata=UNPRINTED)
     """The passes that changed IR on one compiler only."""
     shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
     """Of the function, before its buffers become pointers; None if unknown."""
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = field(default=(), metadata=key("suspect_files"))
     """Source files that a commit search should suspect."""
     notes: tuple[str, ...] = ()
     compiles: int = 0
     printed_bytes: int = 0
     """The IR that the compiles printed."""
     seconds: float = 0.0
-
-    JSON_KEYS: ClassVar = {
-        **dict.fromkeys(("cause", "one_sided")),
-        "persistent": "pass",
-        "passes": "suspect_passes",
-        "files": "suspect_files",
-    }
-    JSON_PROPERTIES: ClassVar = ("failing_pass", "first_phase", "passes")
-    __pydantic_config__: ClassVar[Mapping[str, object]] = {
-        "alias_generator": lambda name: Attribution.JSON_KEYS.get(name) or name
-    }
 
     def without_excerpts(self) -> Attribution:
         """Return the attribution as a night stores it: without IR and long lists."""
@@ -149,13 +135,13 @@ class Attribution:
             self, persistent=pair[0], other=pair[1], one_sided=(), files=self.files[:10]
         )
 
-    @property
+    @in_json
     def failing_pass(self) -> str | None:
         if self.failing:
             return self.failing.name
         return None
 
-    @property
+    @in_json
     def first_phase(self) -> str | None:
         """The phase of the pass after which the two diverge, if its name tells."""
         found = self.persistent
@@ -183,6 +169,6 @@ class Attribution:
             None,
         )
 
-    @property
+    @in_json_as("suspect_passes")
     def passes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(suspect.name for suspect in self.suspects))

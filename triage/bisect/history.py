@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
-from typing import ClassVar
 
 from packaging.version import Version
 
@@ -15,6 +14,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
+from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import Failed, Outcome, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
@@ -32,7 +32,7 @@ class StatusChange:
 
     before: Revision
     after: Revision
-    from_: str
+    from_: str = field(metadata=key("from"))
     to: str
 
 
@@ -40,25 +40,22 @@ class StatusChange:
 class History:
     """One case across releases, oldest first."""
 
-    about: Case
-    places: tuple[Revision, ...]
+    about: Case = field(metadata=UNPRINTED)
+    places: tuple[Revision, ...] = field(metadata=UNPRINTED)
     results: tuple[ProbeResult, ...]
     """Of the releases that were probed."""
     compiles: int
     """Without cache hits."""
 
-    JSON_KEYS: ClassVar = dict.fromkeys(("about", "places"))
-    JSON_PROPERTIES: ClassVar = ("case", "recipe", "changes", "statuses")
-
-    @property
+    @in_json
     def case(self) -> str:
         return self.about.name
 
-    @property
+    @in_json
     def recipe(self) -> str:
         return self.about.recipe
 
-    @property
+    @in_json
     def changes(self) -> tuple[StatusChange, ...]:
         """Neighbours among the probed releases whose statuses differ: passed, failed or
         untestable.
@@ -74,7 +71,7 @@ class History:
             if before.plain_status is not after.plain_status
         )
 
-    @property
+    @in_json
     def statuses(self) -> Mapping[str, Status]:
         """The plain status on each release that was probed."""
         return {one.toolchain.name: one.plain_status for one in self.results}

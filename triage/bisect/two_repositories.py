@@ -20,7 +20,6 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import ClassVar
 
 from triage.bisect.candidates import BisectRange, Candidate, commit_change
 from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
@@ -31,6 +30,7 @@ from triage.git_history.refs import links_of
 from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.model.json_form import in_json
 from triage.model.outcome import Cause, Failed, NoAnswer, Outcome
 from triage.model.revision import Revision
 from triage.toolchains.home import Home, KeptKind, disk_errors
@@ -207,9 +207,7 @@ class TwoRepositories:
     undecided: Bisection | None = None
     """The reason, if there is no answer."""
 
-    JSON_PROPERTIES: ClassVar = ("status",)
-
-    @property
+    @in_json
     def status(self) -> Answer:
         """The least precise of the bisects."""
         return max(

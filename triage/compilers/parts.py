@@ -14,11 +14,12 @@ from enum import StrEnum
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from triage.compilers.invocation import Invocation
 from triage.model.case import Case, RunSpec
 from triage.model.execution import Execution
+from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Toolchain
 from triage.recipes.family import RecipeStart
@@ -569,12 +570,9 @@ class LintRule:
 class Located:
     """Something at a place of a program, or, such as a flag, at none."""
 
-    position: SourcePosition | None = None
+    position: SourcePosition | None = field(default=None, metadata=UNPRINTED)
 
-    JSON_KEYS: ClassVar = {"position": None}
-    JSON_PROPERTIES: ClassVar = ("location",)
-
-    @property
+    @in_json
     def location(self) -> str | None:
         """`file:line:column`."""
         if self.position:
@@ -607,9 +605,9 @@ class ProgramFindings:
     not checked.
     """
 
-    findings: tuple[LintFinding, ...] = ()
-    devices: tuple[ProgramDevice, ...] = ()
-    flags: tuple[str, ...] = ()
+    findings: tuple[LintFinding, ...] = field(default=(), metadata=UNPRINTED)
+    devices: tuple[ProgramDevice, ...] = field(default=(), metadata=UNPRINTED)
+    flags: tuple[str, ...] = field(default=(), metadata=key("suggested_flags"))
     notes: tuple[str, ...] = ()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import ClassVar, Self
+from typing import Self
 
 from triage.execution.engine import Engine
 from triage.execution.timing import (
@@ -26,6 +26,7 @@ from triage.execution.timing import (
     rounds,
 )
 from triage.model.case import Case, RunSpec
+from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Revision
 from triage.toolchains.home import temporary_folder
@@ -50,62 +51,49 @@ class Configuration:
 class Series:
     """The times of one function in one configuration, in seconds."""
 
-    configuration: Configuration
+    configuration: Configuration = field(metadata=UNPRINTED)
     function: str
-    program: Program | None = None
-    spec: RunSpec | None = None
+    program: Program | None = field(default=None, metadata=UNPRINTED)
+    spec: RunSpec | None = field(default=None, metadata=UNPRINTED)
     samples: list[float] = field(default_factory=list)
     peak_mb: float | None = None
     """The most memory that a run used."""
     reason: str | None = None
     """Why there are no times."""
-    comparison: Comparison | None = None
+    comparison: Comparison | None = field(default=None, metadata=UNPRINTED)
     """With the baseline."""
     toolchain: Revision | None = None
     """What the toolchain reports, once the case was compiled."""
 
-    JSON_KEYS: ClassVar = {
-        **dict.fromkeys(("configuration", "program", "spec", "comparison")),
-        "case_name": "case",
-    }
-    JSON_PROPERTIES: ClassVar = (
-        "case_name",
-        "median",
-        "ratio",
-        "low",
-        "high",
-        "verdict",
-    )
-
-    @property
+    @in_json_as("case")
     def case_name(self) -> str:
         return self.configuration.case.name
 
-    @property
+    @in_json
     def median(self) -> float | None:
         if self.samples:
             return median(self.samples)
         return None
 
-    @property
+    @in_json
     def ratio(self) -> float | None:
         if self.comparison:
             return self.comparison.ratio
         return None
 
-    @property
+    @in_json
     def low(self) -> float | None:
         if self.comparison:
             return self.comparison.low
         return None
 
-    @property
+    @in_json
     def high(self) -> float | None:
         if self.comparison:
             return self.comparison.high
         return None
 
-    @property
+    @in_json
     def verdict(self) -> Pace | None:
         if self.comparison:
             return self.comparison.pace
@@ -131,41 +119,33 @@ class Benchmark:
     which can be reported at any time.
     """
 
-    configurations: Sequence[Configuration]
-    baseline: Configuration
+    configurations: Sequence[Configuration] = field(metadata=UNPRINTED)
+    baseline: Configuration = field(metadata=UNPRINTED)
     """The configuration that the others are compared with."""
     threshold: float
     """The smallest change that counts."""
-    series: list[Series] = field(default_factory=list)
+    series: list[Series] = field(default_factory=list, metadata=key("results"))
     seconds: float = 0.0
     """Duration of the measurement."""
-    stopped: bool = False
+    stopped: bool = field(default=False, metadata=key("partial"))
     """The measurement was interrupted."""
-
-    JSON_KEYS: ClassVar = {
-        **dict.fromkeys(("configurations", "baseline")),
-        "series": "results",
-        "baseline_row": "baseline",
-        "stopped": "partial",
-    }
-    JSON_PROPERTIES: ClassVar = ("baseline_row", "confidence", "sizes")
 
     @property
     def functions(self) -> tuple[str, ...]:
         """The functions that are measured."""
         return tuple(dict.fromkeys(row.function for row in self.series if row.function))
 
-    @property
+    @in_json_as("baseline")
     def baseline_row(self) -> Series | None:
         """The first times of the baseline."""
         return next(iter(self.rows(self.baseline)), None)
 
-    @property
+    @in_json
     def confidence(self) -> float:
         """The probability that an interval holds the true ratio."""
         return CONFIDENCE
 
-    @property
+    @in_json
     def sizes(self) -> list[Mapping[str, object]]:
         """The size of each compiled program, and how many kernels its functions
         start.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
 
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of, status_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
+from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import Probe
 from triage.model.probe_result import ProbeResult
 
@@ -19,10 +19,8 @@ class RunResults:
     """The results of `triage run`, in the order of cases and toolchains."""
 
     results: Sequence[ProbeResult]
-    cases: Mapping[str, Case]
+    cases: Mapping[str, Case] = field(metadata=UNPRINTED)
     """By name."""
-
-    JSON_KEYS: ClassVar = {"cases": None}
 
     @classmethod
     def of(cls, probes: Sequence[Probe]) -> RunResults:
@@ -50,9 +48,7 @@ class Forecast:
     """Probes to make at most, without those whose number `remark` leaves open."""
     remark: str | None = None
 
-    JSON_PROPERTIES: ClassVar[tuple[str, ...]] = ("known",)
-
-    @property
+    @in_json
     def known(self) -> int:
         """The number of probes whose results are cached."""
         return sum(probe.known is not None for probe in self.probes)

@@ -7,9 +7,9 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from triage.attribute.result import Attribution
 from triage.bisect.plan import bisect_between
@@ -22,6 +22,7 @@ from triage.execution.own_program import case_with_own_program, newest_that_fail
 from triage.investigate.result import StepResult
 from triage.investigate.steps import diverging_pass, do_step, working_remedies
 from triage.model.case import Case
+from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
 from triage.remedy.result import Remedies
@@ -39,11 +40,8 @@ _MORE_TIME = "10m"  # in the command that goes on after a spent budget
 class Explanation:
     """What is known of a case and its failure."""
 
-    JSON_KEYS: ClassVar = {"compiler": None, "cause": None}
-    JSON_PROPERTIES: ClassVar = ("status",)
-
     case: str
-    compiler: str | None = None
+    compiler: str | None = field(default=None, metadata=UNPRINTED)
     """The compiler family."""
     toolchain: Revision | None = None
     """The one that was asked for, or the newest installed release."""
@@ -64,7 +62,7 @@ class Explanation:
     """Command lines that go on from here."""
     reason: str | None = None
     """Why the toolchain cannot test the case, or why there is nothing to explain."""
-    cause: Cause | None = None
+    cause: Cause | None = field(default=None, metadata=UNPRINTED)
     log: ClassifiedLog | None = None
     """The failures in a text without a program."""
 
@@ -108,7 +106,7 @@ class Explanation:
             and self.bisection.cause is Cause.INPUT
         )
 
-    @property
+    @in_json
     def status(self) -> str:
         """Return `fails`, `fixed` (by a newer release), `passes`, `inconclusive`, or
         `log`.

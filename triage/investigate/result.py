@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from pydantic import StringConstraints
 
@@ -16,6 +16,7 @@ from triage.bisect.result import Bisection
 from triage.execution.timing import Pace
 from triage.model.case import Target
 from triage.model.execution import Stage
+from triage.model.json_form import in_json
 from triage.model.outcome import PASSING, Failure, Status
 from triage.model.probe_result import ProbeResult
 from triage.reduce.result import IssueDraft
@@ -74,8 +75,6 @@ class CaseResult(ProbeResult):
     the baseline.
     """
 
-    JSON_PROPERTIES: ClassVar = ("baseline_status", "cluster")
-
     suite: str
     """The folder of the recipe, or the recipe or config that many cases come from."""
     compiler: str
@@ -97,12 +96,12 @@ class CaseResult(ProbeResult):
     bisections: list[Bisection] = field(default_factory=list)
     """What introduced the failure and, in newer releases, fixed it."""
 
-    @property
+    @in_json
     def baseline_status(self) -> Status:
         """The status on the baseline."""
         return self.baseline.status
 
-    @property
+    @in_json
     def cluster(self) -> str | None:
         """The id of the failure, the same in every night."""
         if self.failure:

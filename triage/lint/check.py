@@ -7,9 +7,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from triage.compilers.parts import (
     LintFinding,
@@ -30,7 +30,7 @@ from triage.execution.task import Naming
 from triage.mlir import Module, SourcePosition, UnparsableError, parse_module
 from triage.model.case import Case, Flag, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.json_form import as_json
+from triage.model.json_form import UNPRINTED, as_json, in_json
 from triage.model.outcome import NoAnswer, Passed
 from triage.model.revision import Toolchain
 from triage.recipes.expectations import flag_applies
@@ -54,21 +54,16 @@ class LintedCase(ProgramFindings):
     """The lint result of one case."""
 
     case: str
-    recipe: Path
+    recipe: Path = field(metadata=UNPRINTED)
     """The file that the case is from."""
     source: str
     """The file that positions refer to: as the user named it, or the generated program.
     """
-    generated: bool
+    generated: bool = field(metadata=UNPRINTED)
     silenced: int
     """Findings that comments silence."""
-    graph: str
+    graph: str = field(metadata=UNPRINTED)
     """The program as a Mermaid flowchart."""
-
-    JSON_KEYS: ClassVar = {
-        **dict.fromkeys(("recipe", "generated", "findings", "devices", "graph")),
-        "flags": "suggested_flags",
-    }
 
     @property
     def has_errors(self) -> bool:
@@ -82,12 +77,9 @@ class LintResult:
     """
 
     cases: Sequence[LintedCase]
-    rules: Sequence[LintRule]
+    rules: Sequence[LintRule] = field(metadata=UNPRINTED)
 
-    JSON_KEYS: ClassVar = {"rules": None}
-    JSON_PROPERTIES: ClassVar = ("findings", "devices", "suggested_flags")
-
-    @property
+    @in_json
     def findings(self) -> list[Mapping[str, object]]:
         """Each finding with its case."""
         return [
@@ -96,7 +88,7 @@ class LintResult:
             for finding in linted.findings
         ]
 
-    @property
+    @in_json
     def devices(self) -> list[Mapping[str, object]]:
         """Each device with its case."""
         return [
@@ -105,7 +97,7 @@ class LintResult:
             for device in linted.devices
         ]
 
-    @property
+    @in_json
     def suggested_flags(self) -> list[str]:
         """The options that fix findings; empty when cases need different ones, which
         each case lists.

@@ -1,21 +1,92 @@
 """How results become JSON: one walk over dataclasses, so that a result needs no second
 class for its keys.
 
-A field's key is its name, without the underscore of a field such as `class_`, or the
-name in the class's JSON_KEYS; a key None leaves the field out, and the key `*` writes
-the keys of the value itself. JSON_PROPERTIES names properties that are written as well;
-whoever reads the JSON ignores them, because they follow from the fields.
+The metadata of a field say how it is written. Pydantic, which stores and reads nights,
+reads the same metadata. `field(metadata=key("class"))` has another key than its name,
+and `field(metadata=UNPRINTED)` is not printed. A property with `@in_json` is printed as
+well; whoever reads the JSON ignores it, because it follows from the fields.
+
+    >>> from dataclasses import dataclass, field
+    >>> @dataclass
+    ... class Found:
+    ...     pass_: str = field(metadata=key("pass"))
+    ...     probes: list[str] = field(metadata=UNPRINTED)
+    ...
+    ...     @in_json
+    ...     def count(self) -> int:
+    ...         return len(self.probes)
+    >>> as_json(Found("inline", ["a", "b"]))
+    {'pass': 'inline', 'count': 2}
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final, Generic, Self, TypeVar, overload
 
 Json = dict[str, Any]
+T = TypeVar("T")
+
+UNPRINTED: Final[Mapping[str, object]] = {"printed": False}
+UNSTORED: Final[Mapping[str, object]] = {"printed": False, "exclude": True}
+"""For a field that nights do not hold either."""
+
+
+def key(name: str) -> Mapping[str, object]:
+    """Return the metadata of a field that has another key than its name."""
+    return {"alias": name}
+
+
+class JsonProperty(Generic[T]):
+    """A property that is printed with the fields of its class."""
+
+    def __init__(self, get: Callable[[Any], T], key: str | None = None) -> None:
+        self.get = get
+        self.key = key or get.__name__
+        self.__doc__ = get.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object, owner: type) -> T | Self:
+        if instance is None:
+            return self
+        return self.get(instance)
+
+
+def in_json(get: Callable[[Any], T]) -> JsonProperty[T]:
+    """Make a method a property that is printed by its name."""
+    return JsonProperty(get)
+
+
+def in_json_as(key: str) -> Callable[[Callable[[Any], T]], JsonProperty[T]]:
+    """Make a method a property that is printed with another key than its name."""
+    return lambda get: JsonProperty(get, key)
+
+
+def properties_of(kind: type) -> Iterator[tuple[str, JsonProperty[Any]]]:
+    """Yield the properties of a class that are printed, those of base classes first."""
+    for base in reversed(kind.__mro__):
+        for name, value in vars(base).items():
+            if isinstance(value, JsonProperty):
+                yield name, value
+
+
+@cache
+def keys_of(kind: type) -> Mapping[str, str]:
+    """Return the keys of a dataclass by the names of its fields and properties."""
+    keys = {
+        one.name: one.metadata.get("alias", one.name)
+        for one in fields(kind)
+        if one.metadata.get("printed", True)
+    }
+    return keys | {name: value.key for name, value in properties_of(kind)}
 
 
 def as_json(value: object) -> Any:
@@ -26,21 +97,9 @@ def as_json(value: object) -> Any:
         return value.value
     if value is None or isinstance(value, str | int | float):
         return value
-    if is_dataclass(value):
-        names = [field.name for field in fields(value)] + list(
-            getattr(value, "JSON_PROPERTIES", ())
-        )
-        renamed = getattr(value, "JSON_KEYS", {})
-        written: Json = {}
-        for name in names:
-            key = renamed.get(name, name.removesuffix("_"))
-            if key is not None:
-                entry = as_json(getattr(value, name))
-                if key == "*":
-                    written |= entry
-                else:
-                    written |= {key: entry}
-        return written
+    if is_dataclass(value) and not isinstance(value, type):
+        keys = keys_of(type(value))
+        return {key: as_json(getattr(value, name)) for name, key in keys.items()}
     if isinstance(value, Mapping):
         return {str(key): as_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from triage.model.case import Case
 from triage.model.execution import Stage
+from triage.model.json_form import UNPRINTED, key
 from triage.model.revision import Revision
 
 Detail = str | int
@@ -27,7 +28,7 @@ class Failure:
     """One diagnosed failure."""
 
     # the rule's name, such as `shared-memory-overflow`; `unknown` when no rule matches
-    failure_class: str
+    failure_class: str = field(metadata=key("class"))
     # of the classes that one root cause appears as in different releases; or the class
     # itself
     family: str
@@ -36,25 +37,21 @@ class Failure:
     signature: str
     headline: str  # the compiler's most informative line, without prefixes
     phase: str | None = None  # of the compiler
-    failing_pass: str | None = None  # the pass's class name
+    failing_pass: str | None = field(
+        default=None, metadata=key("pass")
+    )  # the pass's class name
     location: str | None = None  # `file:line:col`
     # the rule's captures; bytes unless the name says otherwise
     details: Mapping[str, Detail] = field(default_factory=dict)
     line: int | None = None  # of the log, from 1
     count: int = 1  # how often this signature occurs in the log
-    explanation: str = ""  # what the class means, from the rule
-    remedies: tuple[Advice, ...] = ()  # what usually helps, from the rule
+    explanation: str = field(
+        default="", metadata=UNPRINTED
+    )  # what the class means, from the rule
+    remedies: tuple[Advice, ...] = field(
+        default=(), metadata=UNPRINTED
+    )  # what usually helps, from the rule
     stage: Stage = Stage.COMPILE  # the step that failed
-
-    JSON_KEYS: ClassVar = {
-        "failure_class": "class",
-        "failing_pass": "pass",
-        "explanation": None,  # follows from the class
-        "remedies": None,
-    }
-    __pydantic_config__: ClassVar[dict[str, object]] = {
-        "alias_generator": lambda name: Failure.JSON_KEYS.get(name) or name
-    }
 
     def advice(self, compiler: str | None) -> tuple[str, ...]:
         """Return what usually helps with a compiler family, or with every family if it

@@ -8,12 +8,13 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any
 
 from triage.execution.judge import is_recorded_as
 from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
+from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
 from triage.nightly.result import Night
@@ -158,33 +159,28 @@ _REASONS = {
 class IssueChange:
     """A change of an issue."""
 
-    JSON_KEYS: ClassVar = dict.fromkeys(
-        ("key", "tracked", "original", "marker", "event")
-    )
-    JSON_PROPERTIES: ClassVar = ("signature", "reason")
-
     action: ActionKind
     cause: ActionCause
-    key: ClusterKey
+    key: ClusterKey = field(metadata=UNPRINTED)
     cases: tuple[str, ...] = ()
     """Those that it is about."""
     issue: int | None = None
     """Null where it is to be opened."""
     title: str = ""
-    tracked: TrackedIssue | None = None
+    tracked: TrackedIssue | None = field(default=None, metadata=UNPRINTED)
     """The issue as it is on GitHub."""
-    original: int | None = None
+    original: int | None = field(default=None, metadata=UNPRINTED)
     """The issue that this one is a duplicate of."""
-    marker: Marker | None = None
+    marker: Marker | None = field(default=None, metadata=UNPRINTED)
     """The issue's from now on; None to leave it."""
-    event: str = ""
+    event: str = field(default="", metadata=UNPRINTED)
     """Identifies the comment, which is written once; empty for none."""
 
-    @property
+    @in_json
     def signature(self) -> str:
         return self.key.signature
 
-    @property
+    @in_json
     def reason(self) -> str:
         """Why it is changed, in a few words."""
         if self.cause is ActionCause.DUPLICATE:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cache
-from typing import ClassVar, Final, Literal
+from typing import Final, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,6 +22,7 @@ from triage.investigate.result import (
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
+from triage.model.json_form import in_json
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
 
@@ -59,20 +60,6 @@ class TimeChange:
 class Night:
     """A night: a toolchain against a baseline. The JSON of `triage nightly`."""
 
-    JSON_PROPERTIES: ClassVar = (
-        *(
-            "changes",
-            "regressed",
-            "fixed",
-            "changed",
-            "known",
-            "unchanged",
-            "untestable",
-            "unexpected_passes",
-        ),
-        *("partial", "slower", "stages", "suites"),
-    )
-
     schema: Literal[5]
     toolchain: Revision
     baseline: Revision
@@ -106,32 +93,32 @@ class Night:
         """Return the cases with these kinds of change, in the order of the recipes."""
         return [case for case in self.cases if case.change in changes]
 
-    @property
+    @in_json
     def changes(self) -> dict[str, int]:
         """Number of cases by kind of change."""
         return {change.value: len(self.of(change)) for change in CaseChangeKind}
 
-    @property
+    @in_json
     def regressed(self) -> list[CaseResult]:
         """Cases that pass on the baseline only."""
         return self.of(CaseChangeKind.REGRESSED)
 
-    @property
+    @in_json
     def fixed(self) -> list[CaseResult]:
         """Cases that pass on the new toolchain only."""
         return self.of(CaseChangeKind.FIXED)
 
-    @property
+    @in_json
     def changed(self) -> list[CaseResult]:
         """Cases that fail on both toolchains in different ways."""
         return self.of(CaseChangeKind.CHANGED)
 
-    @property
+    @in_json
     def known(self) -> list[CaseResult]:
         """Cases that fail as their recipes expect."""
         return self.of(CaseChangeKind.KNOWN)
 
-    @property
+    @in_json
     def unchanged(self) -> int:
         """Number of cases that fail as before or pass."""
         return len(
@@ -142,22 +129,22 @@ class Night:
             )
         )
 
-    @property
+    @in_json
     def untestable(self) -> int:
         """Number of cases that a toolchain could not test."""
         return len(self.of(CaseChangeKind.UNTESTABLE))
 
-    @property
+    @in_json
     def unexpected_passes(self) -> list[str]:
         """Cases that pass on the new toolchain although a failure is expected there."""
         return [case.case for case in self.cases if case.status is Status.XPASS]
 
-    @property
+    @in_json
     def partial(self) -> bool:
         """Whether the nightly was stopped before it was complete."""
         return self.stopped is not None
 
-    @property
+    @in_json
     def slower(self) -> list[TimeChange]:
         """Compiles and runs that are slower, the slowest first."""
         return sorted(
@@ -165,7 +152,7 @@ class Night:
             key=lambda row: -(row.ratio or 0),
         )
 
-    @property
+    @in_json
     def stages(self) -> dict[str, dict[str, int]]:
         """How many cases passed and failed each stage on the new toolchain."""
         counts = {stage.value: {"passed": 0, "failed": 0} for stage in Stage}
@@ -177,7 +164,7 @@ class Night:
                 counts[stage]["passed"] += 1
         return {stage: row for stage, row in counts.items() if any(row.values())}
 
-    @property
+    @in_json
     def suites(self) -> dict[str, dict[str, int]]:
         """How many cases passed, failed and could not be tested on the new toolchain,
         by suite.

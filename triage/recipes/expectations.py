@@ -17,7 +17,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
-from typing import ClassVar
 
 import yaml
 from packaging.version import Version
@@ -25,6 +24,7 @@ from packaging.version import Version
 from triage.model.case import Case, Expectation, Flag
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Stage
+from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.recipes.document import LOADER, json_as_yaml, read_text
@@ -141,16 +141,13 @@ class UpdatedFile:
     """A file with its changes."""
 
     path: Path
-    old: str
-    new: str
+    old: str = field(metadata=UNPRINTED)
+    new: str = field(metadata=UNPRINTED)
     changes: tuple[ExpectationChange, ...] = ()
-    left: tuple[LeftCase, ...] = ()
+    left: tuple[LeftCase, ...] = field(default=(), metadata=UNPRINTED)
     """Cases that it cannot describe."""
 
-    JSON_KEYS: ClassVar = {"old": None, "new": None, "left": None}
-    JSON_PROPERTIES: ClassVar = ("diff",)
-
-    @property
+    @in_json
     def diff(self) -> str:
         """The changes as a unified diff."""
         name = str(self.path)

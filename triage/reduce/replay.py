@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from annotated_types import MinLen
 from pydantic import BaseModel, ValidationError
@@ -17,6 +17,7 @@ from triage.execution.judge import is_recorded_as, result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
+from triage.model.json_form import in_json
 from triage.model.probe_result import ProbeResult
 from triage.reduce.reproducer import LOCAL
 from triage.toolchains.registry import parse_rev
@@ -156,8 +157,6 @@ class ReplayState(StrEnum):
 class Replay:
     """A reproducer with its results, in the order in which the versions were named."""
 
-    JSON_PROPERTIES: ClassVar = ("states", "status", "holds")
-
     reproducer: str
     """The folder."""
     case: str
@@ -167,7 +166,7 @@ class Replay:
     """The recorded version."""
     versions: tuple[ProbeResult, ...]
 
-    @property
+    @in_json
     def states(self) -> dict[str, ReplayState]:
         """The state of each version by its name."""
         return {
@@ -175,12 +174,12 @@ class Replay:
             for one in self.versions
         }
 
-    @property
+    @in_json
     def status(self) -> ReplayState:
         """The state on the last version."""
         return replay_state(self.versions[-1], self.signature)
 
-    @property
+    @in_json
     def holds(self) -> bool | None:
         """Whether the recorded version still fails in the same way, if it was asked and
         is testable.

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import ClassVar
 
 from pydantic import TypeAdapter
 
 from triage.compilers.base import KernelSpec, kernel_of
 from triage.execution.judge import result_of
 from triage.model.case import Case, Flag, RunSpec, Target
+from triage.model.json_form import UNPRINTED, in_json, in_json_as
 from triage.model.outcome import Cause, Failure, Probe
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
@@ -36,29 +36,13 @@ class Reduction:
     none.
     """
 
-    JSON_KEYS: ClassVar = {
-        "small": None,
-        "probes": None,
-        "cause": None,
-        "readable": None,
-        "versions": "evidence",
-    }
-    JSON_PROPERTIES: ClassVar = (
-        "status",
-        "recipe",
-        "case",
-        "compiler",
-        "signature",
-        "versions",
-    )
-
-    small: Case
+    small: Case = field(metadata=UNPRINTED)
     """The case with the smaller program; the original case when nothing was reduced."""
     reason: str | None = None
     """Why nothing was reduced."""
-    cause: Cause | None = None
+    cause: Cause | None = field(default=None, metadata=UNPRINTED)
     """Set when the machine or the recipe is the reason."""
-    probes: tuple[Probe, ...] = ()
+    probes: tuple[Probe, ...] = field(default=(), metadata=UNPRINTED)
     """The smaller program on every version tried; the original when nothing was
     reduced.
     """
@@ -68,7 +52,7 @@ class Reduction:
     """The revision that compiles the smaller program, if one was named."""
     program: str | None = None
     """What the compiler reads."""
-    readable: Probe | None = None
+    readable: Probe | None = field(default=None, metadata=UNPRINTED)
     """The same in the most readable form that fails in the same way on `bad`. Other
     revisions may not read it.
     """
@@ -94,31 +78,31 @@ class Reduction:
     reproducer: str | None = None
     """The folder that was written."""
 
-    @property
+    @in_json
     def status(self) -> str:
         if self.reason is None:
             return "reduced"
         return "not-reproducible"
 
-    @property
+    @in_json
     def recipe(self) -> str:
         return self.small.recipe
 
-    @property
+    @in_json
     def case(self) -> str:
         return self.small.name
 
-    @property
+    @in_json
     def compiler(self) -> str:
         return self.small.compiler
 
-    @property
+    @in_json
     def signature(self) -> str | None:
         if self.failure:
             return self.failure.signature
         return None
 
-    @property
+    @in_json_as("evidence")
     def versions(self) -> tuple[ProbeResult, ...]:
         """The smaller program on every version tried; the original when nothing was
         reduced. What the recipe expects is about the original.

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from dataclasses import dataclass, field
 
-from pydantic import Field
-
+from triage.model.json_form import UNPRINTED, UNSTORED, in_json, key
 from triage.model.outcome import Cause, Failure
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
@@ -34,16 +32,10 @@ _SHOWN = (
 class RemedyCheck:
     """The case on another revision, without a remedy and with it."""
 
-    __pydantic_config__: ClassVar[Mapping[str, object]] = {
-        "alias_generator": lambda name: name.removesuffix("_")
-    }
-
     without: ProbeResult
-    with_: ProbeResult
+    with_: ProbeResult = field(metadata=key("with"))
 
-    JSON_PROPERTIES: ClassVar = ("breaks",)
-
-    @property
+    @in_json
     def breaks(self) -> bool:
         """Whether the case passes there only without the remedy. A rewritten input that
         this version cannot parse shows nothing.
@@ -55,8 +47,6 @@ class RemedyCheck:
 @dataclass(frozen=True, slots=True)
 class Remedy:
     """A change that makes the case compile."""
-
-    JSON_KEYS: ClassVar = {"rank": None}
 
     flags: tuple[str, ...]
     dropped_flags: tuple[str, ...]
@@ -73,7 +63,7 @@ class Remedy:
     computes_in_other_types: bool
     cost: Mapping[str, float] | None
     checks: tuple[RemedyCheck, ...]
-    rank: Annotated[tuple[float, ...], Field(exclude=True)] = ()
+    rank: tuple[float, ...] = field(default=(), metadata=UNSTORED)
     """Remedies are sorted by it, the best first. It is not stored."""
 
     @property
@@ -96,12 +86,11 @@ class Remedies:
     none.
     """
 
-    JSON_KEYS: ClassVar = {"cause": None, "is_out_of_time": None}
     case: str
     toolchain: Revision
     reason: str | None = None
     """Why there is no remedy."""
-    cause: Cause | None = None
+    cause: Cause | None = field(default=None, metadata=UNPRINTED)
     """Why the case cannot be tested."""
     failure: Failure | None = None
     """The failure to remedy, if the case fails."""
@@ -112,7 +101,7 @@ class Remedies:
     """Candidates that the budget left untried."""
     promising: tuple[Promising, ...] = ()
     notes: tuple[str, ...] = ()
-    is_out_of_time: bool = False
+    is_out_of_time: bool = field(default=False, metadata=UNPRINTED)
     upgrade: Revision | None = None
     """The newest release, where it compiles the case without a change and is newer than
     the toolchain.
