@@ -215,10 +215,12 @@ def schema_of(kind: Any, outer: tuple[Any, ...] = ()) -> dict[str, Any]:
     known = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
     for name, value in properties_of(kind):
         known[name] = typing.get_type_hints(value.get)["return"]
-    properties = {
-        key: schema_of(known[name], (*outer, kind))
-        for name, key in keys_of(kind).items()
-    }
+    properties: dict[str, Any] = {}
+    for name, key in keys_of(kind).items():
+        if isinstance(key, str):
+            properties[key] = schema_of(known[name], (*outer, kind))
+        else:
+            properties |= schema_of(key, (*outer, kind))["properties"]
     return {"type": "object", "title": kind.__name__, "properties": properties}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from triage.execution.timing import Sample
+from triage.execution.in_turn import Sample
 from triage.model.case import RunSpec
 from triage.model.outcome import NoAnswer
 from triage.model.progress import Progress

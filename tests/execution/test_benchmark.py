@@ -12,7 +12,7 @@ from tests.bisect.letters import case_named, release_refs
 from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
 from triage.execution import benchmark as benchmarks
 from triage.execution.benchmark import Benchmark, Configuration
-from triage.execution.timing import Pace, Sample
+from triage.execution.in_turn import Pace, Sample
 from triage.model.outcome import Cause, NoAnswer
 
 CASE = case_named("case")
@@ -45,7 +45,7 @@ def measured(
 
 
 def paces(result: Benchmark) -> list[Pace | None]:
-    return [row.comparison.pace if row.comparison else None for row in result.series]
+    return [row.verdict for row in result.series]
 
 
 @pytest.mark.parametrize("busy", BUSY, ids=str)
@@ -70,11 +70,7 @@ def test_twice_as_slow_is_slower_on_a_busy_machine_too(
             monkeypatch, InventedProgram(machine, 0.01), InventedProgram(machine, 0.02)
         )
         assert paces(result) == [None, Pace.SLOWER]
-        assert (
-            result.series[1].comparison.low
-            < 2
-            < result.series[1].comparison.high * 1.05
-        )
+        assert result.series[1].ratio.low < 2 < result.series[1].ratio.high * 1.05
 
 
 def test_a_program_that_stops_running_has_a_reason_and_no_verdict(

@@ -13,11 +13,17 @@ import pytest
 from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import Machine
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
-from triage.execution.timing import LEAST, Pace
+from triage.execution.in_turn import LEAST, Pace, Ratio
 from triage.model.case import Case
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
-from triage.nightly.result import SCHEMA, Night, TimeChange
+from triage.nightly.result import (
+    SCHEMA,
+    Night,
+    TimeChange,
+    night_bytes,
+    parse_night,
+)
 from triage.nightly.run import case_result, compile_times
 from triage.report.formats import rendered
 from triage.report.night import night_junit, night_screen
@@ -83,9 +89,7 @@ def night() -> Night:
         function="decode",
         baseline_seconds=0.002,
         seconds=0.004,
-        ratio=2.0,
-        low=1.9,
-        high=2.1,
+        ratio=Ratio(2.0, 1.9, 2.1),
     )
     rows = [
         replace(times, verdict=Pace.SLOWER, bisection=origin),
@@ -111,6 +115,24 @@ def night() -> Night:
         cases=[case_result(*probes)],
         times=[*rows, compiles],
     )
+
+
+def test_a_stored_night_has_the_keys_of_the_printed_one_and_reads_back(
+    night: Night,
+) -> None:
+    stored = night_bytes(night)
+    row = json.loads(stored)["times"][0]
+    assert (row["ratio"], row["low"], row["high"]) == (2.0, 1.9, 2.1)
+    assert parse_night(stored, "stored").times == night.times
+    printed = rendered("json", night, night_screen)
+    assert parse_night(printed, "printed").times == night.times
+
+
+def test_a_stored_ratio_without_an_interval_is_not_known(night: Night) -> None:
+    stored = json.loads(night_bytes(night))
+    del stored["times"][0]["low"]
+    times = parse_night(json.dumps(stored), "stored").times[0]
+    assert (times.ratio, times.verdict) == (None, Pace.SLOWER)
 
 
 def test_json_has_ratio_and_interval_and_no_zero_for_what_was_not_measured(

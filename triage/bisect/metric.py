@@ -15,22 +15,26 @@ from statistics import median
 
 from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.engine import Engine
+from triage.execution.in_turn import (
+    LOOKS,
+    Contender,
+    Pace,
+    Ratio,
+    Timed,
+    measure_in_turn,
+    ratio_of,
+)
 from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
 from triage.execution.timing import (
-    LOOKS,
-    Comparison,
-    Pace,
     Program,
-    Timed,
-    compare_times,
     compile_measured,
     functions_of,
-    rounds,
     time_compile,
 )
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage
+from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
@@ -244,13 +248,9 @@ def slower_kernel(engine: Engine, case: Case, ends: Ends, budget: float) -> str 
     lost: dict[str, float] = {}
     for series in result.rows(worse):
         before = result.of(better, series.function)
-        if (
-            series.comparison
-            and series.comparison.pace is Pace.SLOWER
-            and before
-            and before.median
-            and series.median
-        ):
+        if series.verdict is not Pace.SLOWER or before is None:
+            continue
+        if before.median and series.median:
             lost[series.function] = series.median - before.median
     return max(lost, key=lambda name: lost[name], default=None)
 
@@ -280,7 +280,7 @@ class TimeJudge:
             self.noun = "run"
         else:
             self.noun = "compile"
-        self.contenders: list[Timed] = []
+        self.ends_timed: list[Timed] = []
         for ref in self.ends:
             end = self.timed(self.case, ref)
             if isinstance(end, NoAnswer):
@@ -288,7 +288,7 @@ class TimeJudge:
                     f"{self.case.name} has no {self.noun} time on "
                     f"{ref.revision.name}: {end.reason}"
                 )
-            self.contenders.append(end)
+            self.ends_timed.append(end)
 
     def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
         """Measure a candidate now. It is untestable if its interval, or that of the bad
@@ -299,7 +299,7 @@ class TimeJudge:
         probe = replace(probe, cached=False)
         known = [
             one
-            for one, end in zip(self.contenders, self.ends, strict=True)
+            for one, end in zip(self.ends_timed, self.ends, strict=True)
             if (probe.case, ref) == (self.case, end)
         ]
         timed: Timed | NoAnswer
@@ -324,16 +324,7 @@ class TimeJudge:
         if isinstance(measured, NoAnswer):
             return replace(probe, outcome=measured)
         times, compared = measured
-        interval = {"ratio": compared.ratio, "low": compared.low, "high": compared.high}
-        names = {
-            "ratio": "time_ratio",
-            "low": "time_ratio_low",
-            "high": "time_ratio_high",
-        }
-        metrics = {
-            **probe.measured.metrics,
-            **{names[key]: value for key, value in interval.items()},
-        }
+        metrics = {**probe.measured.metrics, **compared.metrics}
         if self.metric == Metric.RUN_SECONDS:
             metrics |= {
                 "run_ms": 1000 * median(times),
@@ -343,11 +334,12 @@ class TimeJudge:
         probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
         if compared.high < self.ratio:
             return probe
-        details = {
-            name: f"{value:.3f}"
-            for name, value in (interval | {"threshold": self.ratio}).items()
-        }
-        details = {"milliseconds": f"{1000 * median(times):.4g}", **details}
+        return replace(probe, outcome=Failed(self._failure(times, compared)))
+
+    def _failure(self, times: list[float], compared: Ratio) -> Failure:
+        numbers = as_json(compared) | {"threshold": self.ratio}
+        details = {"milliseconds": f"{1000 * median(times):.4g}"}
+        details |= {name: f"{value:.3f}" for name, value in numbers.items()}
         headline = (
             f"a {self.noun} takes {compared} times as long as on the good end, more "
             f"than {self.ratio:.2f}"
@@ -356,7 +348,7 @@ class TimeJudge:
             stage = Stage.BENCHMARK
         else:
             stage = Stage.COMPILE
-        failure = Failure(
+        return Failure(
             "metric",
             "metric",
             f"metric:{self.metric}",
@@ -364,47 +356,38 @@ class TimeJudge:
             details=details,
             stage=stage,
         )
-        return replace(probe, outcome=Failed(failure))
 
-    def measure(self, timed: Timed) -> tuple[list[float], Comparison] | NoAnswer:
+    def measure(self, timed: Timed) -> tuple[list[float], Ratio] | NoAnswer:
         """Measure a candidate in turn with both ends until it is clear on which side it
         is.
 
         Returns:
             Its times and how it compares with the good end.
         """
-        contenders = [*self.contenders, *(() if timed in self.contenders else (timed,))]
-        samples: list[list[float]] = [[] for _ in contenders]
-        good, bad, new = samples[0], samples[1], samples[contenders.index(timed)]
-        compared = ends = None
-        pairs = list(zip(contenders, samples, strict=True))
-        for number, turn in rounds(
-            pairs, time.monotonic() + self.budget, grace=math.inf
-        ):
-            for contender, times in turn:
-                sample = contender()
-                if isinstance(sample, NoAnswer):
-                    return self._untimed(sample)
-                if number:
-                    times.append(sample.seconds)
-            if number in LOOKS:
-                compared = compare_times(good, new, 0.0)
-                ends = compare_times(good, bad, 0.0)
-                apart = (
-                    compared is not None and ends is not None and ends.low > self.ratio
-                )
-                if (
-                    compared
-                    and apart
-                    and (compared.low > self.ratio or compared.high < self.ratio)
-                ):
-                    return new, compared
-        if compared is None or ends is None:
+        good, bad = (Contender(timed=end) for end in self.ends_timed)
+        known = [one for one in (good, bad) if one.timed is timed]
+        new = next(iter(known), None) or Contender(timed=timed)
+        contenders = [good, bad, *([] if known else [new])]
+        compared = apart = None
+        end = time.monotonic() + self.budget
+        for taken in measure_in_turn([*contenders], end, grace=math.inf):
+            for one in contenders:
+                if one.problem:
+                    return self._untimed(one.problem)
+            if taken not in LOOKS:
+                continue
+            compared = ratio_of(good.samples, new.samples)
+            apart = ratio_of(good.samples, bad.samples)
+            if compared is None or apart is None or apart.low <= self.ratio:
+                continue
+            if compared.low > self.ratio or compared.high < self.ratio:
+                return new.samples, compared
+        if compared is None or apart is None:
             return NoAnswer(Cause.NOISE, f"its {self.noun}s ended without times")
-        if ends.low <= self.ratio:
+        if apart.low <= self.ratio:
             return NoAnswer(
                 Cause.NOISE,
-                f"the bad end takes {ends} times as long as the good end: not clearly "
+                f"the bad end takes {apart} times as long as the good end: not clearly "
                 f"more than {self.ratio:.2f}",
             )
         return NoAnswer(
@@ -420,8 +403,8 @@ class TimeJudge:
         """Return the geometric mean of the times of both ends, as a ratio. BadInput if
         they differ too little.
         """
-        measured = self.measure(self.contenders[1])
+        measured = self.measure(self.ends_timed[1])
         if isinstance(measured, NoAnswer):
             good, bad = (ref.revision.name for ref in self.ends)
             raise BadInput(f"{bad} and {good} differ too little: {measured.reason}")
-        return math.sqrt(measured[1].ratio)
+        return math.sqrt(measured[1].value)

@@ -31,11 +31,11 @@ from triage.cli.options import (
 from triage.cli.screen import AppContext
 from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.engine import Engine
+from triage.execution.in_turn import Pace
 from triage.execution.judge import result_of
 from triage.execution.own_program import case_with_own_program
 from triage.execution.results import RunResults
 from triage.execution.task import ProbeJob
-from triage.execution.timing import Pace
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Probe
@@ -195,7 +195,7 @@ def bench(
             write_report(output, result, benchmark_document)
             raise
     write_report(output, result, benchmark_document)
-    paces = {series.comparison.pace for series in result.series if series.comparison}
+    paces = {series.verdict for series in result.series}
     if Pace.SLOWER in paces:
         return Exit.FOUND
     unclear = Pace.NOISY in paces or any(

@@ -8,26 +8,29 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Self
 
 from triage.execution.engine import Engine
-from triage.execution.timing import (
+from triage.execution.in_turn import (
     CONFIDENCE,
     LOOKS,
-    Comparison,
+    Contender,
     Pace,
+    Ratio,
+    measure_in_turn,
+    ratio_of,
+)
+from triage.execution.timing import (
     Program,
-    compare_times,
     compile_measured,
     dispatch_programs,
     functions_of,
-    rounds,
 )
 from triage.model.case import Case, RunSpec
-from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
-from triage.model.outcome import NoAnswer
+from triage.model.json_form import UNPRINTED, in_json, in_json_as, inline, key
+from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Revision
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
@@ -48,20 +51,15 @@ class Configuration:
 
 
 @dataclass(slots=True)
-class Series:
-    """The times of one function in one configuration, in seconds."""
+class Series(Contender):
+    """The times of one function in one configuration."""
 
     configuration: Configuration = field(metadata=UNPRINTED)
     function: str
     program: Program | None = field(default=None, metadata=UNPRINTED)
-    spec: RunSpec | None = field(default=None, metadata=UNPRINTED)
-    samples: list[float] = field(default_factory=list)
-    peak_mb: float | None = None
-    """The most memory that a run used."""
-    reason: str | None = None
-    """Why there are no times."""
-    comparison: Comparison | None = field(default=None, metadata=UNPRINTED)
-    """With the baseline."""
+    ratio: Ratio | None = field(default=None, metadata=inline(Ratio))
+    """To the baseline."""
+    verdict: Pace | None = None
     toolchain: Revision | None = None
     """What the toolchain reports, once the case was compiled."""
 
@@ -69,48 +67,15 @@ class Series:
     def case_name(self) -> str:
         return self.configuration.case.name
 
-    @in_json
-    def median(self) -> float | None:
-        if self.samples:
-            return median(self.samples)
-        return None
+    @property
+    def has_changed(self) -> bool:
+        return self.verdict in (Pace.SLOWER, Pace.FASTER)
 
-    @in_json
-    def ratio(self) -> float | None:
-        if self.comparison:
-            return self.comparison.ratio
-        return None
-
-    @in_json
-    def low(self) -> float | None:
-        if self.comparison:
-            return self.comparison.low
-        return None
-
-    @in_json
-    def high(self) -> float | None:
-        if self.comparison:
-            return self.comparison.high
-        return None
-
-    @in_json
-    def verdict(self) -> Pace | None:
-        if self.comparison:
-            return self.comparison.pace
-        return None
-
-    def measure(self, engine: Engine, *, keep: bool = True) -> None:
-        """Add one sample, or the reason why there is none. keep: false for a run that
-        only warms up.
-        """
-        assert self.program is not None
-        assert self.spec is not None
-        sample = self.program.sample(engine, self.spec)
-        if isinstance(sample, NoAnswer):
-            self.reason = sample.reason
-        elif keep:
-            self.samples.append(sample.seconds)
-            self.peak_mb = max(self.peak_mb or 0.0, sample.peak_mb)
+    def compare(self, baseline: Series, threshold: float) -> None:
+        """Compare the times with those of the baseline, if there are enough."""
+        self.ratio = ratio_of(baseline.samples, self.samples)
+        if self.ratio:
+            self.verdict = self.ratio.pace(threshold)
 
 
 @dataclass(slots=True)
@@ -207,9 +172,7 @@ class Benchmark:
                 self._measure_in_turn(
                     engine, [row for row in self.series if row.program], end
                 )
-                changed = {
-                    row.function for row in self.series if _is_change(row.comparison)
-                }
+                changed = {row.function for row in self.series if row.has_changed}
                 again = [
                     row
                     for row in self.series
@@ -234,7 +197,7 @@ class Benchmark:
             else:
                 rows = _kernels(engine, configuration, target)
             if isinstance(rows, NoAnswer):
-                self.series += [Series(configuration, "", reason=rows.reason)]
+                self.series += [Series(configuration, "", problem=rows)]
             else:
                 self.series += rows
             for row in self.rows(configuration):
@@ -251,16 +214,16 @@ class Benchmark:
         """
         counts = Counter(row.configuration.name for row in self.series)
         self.series = [
-            row for row in self.series if text in row.function or row.reason is not None
+            row for row in self.series if text in row.function or row.problem
         ]
         for row in self.series:
             count = counts[row.configuration.name]
             if row.function and count != counts[self.baseline.name]:
                 row.function += f" of {count}"
         if not self.series:
-            names = f"no dispatch has {text!r} in its name"
+            missing = NoAnswer(Cause.NOT_FOUND, f"no dispatch has {text!r} in its name")
             self.series = [
-                Series(configuration, "", reason=names)
+                Series(configuration, "", problem=missing)
                 for configuration in self.configurations
             ]
 
@@ -268,34 +231,34 @@ class Benchmark:
         """Measure again what changed, from the start: a change counts when both
         measurements say so.
         """
-        first = [(row.comparison, row.samples) for row in rows]
+        first = [replace(row) for row in rows]
         for row in rows:
-            row.samples, row.comparison = [], None
+            row.samples, row.ratio, row.verdict = [], None, None
         try:
             self._measure_in_turn(engine, rows, end)
         finally:
-            for row, (comparison, samples) in zip(rows, first, strict=True):
-                row.comparison = _agreed(comparison, row.comparison)
-                row.samples = row.samples or samples  # the time was up
+            for row, before in zip(rows, first, strict=True):
+                row.samples = row.samples or before.samples  # the time was up
+                row.ratio = row.ratio or before.ratio
+                disagree = row.verdict is not before.verdict
+                if disagree and (row.has_changed or before.has_changed):
+                    row.verdict = Pace.NOISY
+                row.verdict = row.verdict or before.verdict
 
     def _measure_in_turn(
         self, engine: Engine, rows: Sequence[Series], end: float
     ) -> None:
         base = {row.function: row for row in rows if row.configuration == self.baseline}
         task = engine.progress.task("measure")
-        undecided = [row for row in rows if row.reason is None]
-        for number, turn in rounds(undecided, end, _GRACE):
-            task.describe(f"measure  round {number + 1}")
-            for row in turn:
-                row.measure(engine, keep=number > 0)
-            if number not in LOOKS:
+        undecided = [row for row in rows if row.problem is None]
+        for taken in measure_in_turn(undecided, end, _GRACE):
+            task.describe(f"measure  round {taken + 1}")
+            if taken not in LOOKS:
                 continue
             for row in undecided:
                 other = base.get(row.function)
                 if other is not None and other is not row:
-                    row.comparison = compare_times(
-                        other.samples, row.samples, self.threshold
-                    )
+                    row.compare(other, self.threshold)
             # All configurations of a function go on together: the baseline's samples
             # must be of the same minutes.
             functions = {
@@ -303,11 +266,7 @@ class Benchmark:
                 for row in undecided
                 if _is_open(row, base.get(row.function))
             }
-            undecided[:] = [
-                row
-                for row in undecided
-                if row.function in functions and row.reason is None
-            ]
+            undecided[:] = [row for row in undecided if row.function in functions]
         task.finish()
 
 
@@ -319,9 +278,9 @@ def _kernels(
     if isinstance(kernels, NoAnswer):
         return kernels
     return [
-        Series(configuration, spec.label, reason=program.reason)
+        Series(configuration, spec.label, problem=program)
         if isinstance(program, NoAnswer)
-        else Series(configuration, spec.label, program, spec)
+        else _series(engine, configuration, program, spec)
         for spec, program in kernels
     ]
 
@@ -336,27 +295,18 @@ def _functions(
     specs = functions_of(engine, configuration.case, configuration.ref)
     if isinstance(specs, NoAnswer):
         return specs
-    return [Series(configuration, spec.label, program, spec) for spec in specs]
+    return [_series(engine, configuration, program, spec) for spec in specs]
+
+
+def _series(
+    engine: Engine, configuration: Configuration, program: Program, spec: RunSpec
+) -> Series:
+    timed = partial(program.sample, engine, spec)
+    return Series(configuration, spec.label, program, timed=timed)
 
 
 def _is_open(row: Series, base: Series | None) -> bool:
     """Return whether a series needs more samples."""
-    if row.reason is not None or base is None or base is row or base.reason is not None:
+    if row.problem or base is None or base is row or base.problem:
         return False
-    return row.comparison is None or row.comparison.pace is Pace.NOISY
-
-
-def _is_change(comparison: Comparison | None) -> bool:
-    return comparison is not None and comparison.pace in (Pace.SLOWER, Pace.FASTER)
-
-
-def _agreed(first: Comparison | None, second: Comparison | None) -> Comparison | None:
-    """Return the second comparison; too noisy where a change is seen in one of them
-    only.
-    """
-    last = second or first
-    if last is None or not (_is_change(first) or _is_change(second)):
-        return last
-    if first and second and first.pace is second.pace:
-        return last
-    return replace(last, pace=Pace.NOISY)
+    return row.verdict in (None, Pace.NOISY)

@@ -1,24 +1,20 @@
-"""Measure the functions of compiled programs, and compare two samples of times.
-
-A ratio has an interval, and a verdict is given only when the interval allows it.
-"""
+"""Measure the functions of compiled programs, and the compiles of cases, once."""
 
 from __future__ import annotations
 
 import math
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
+from triage.execution.in_turn import Sample
 from triage.execution.inputs import NoTask
 from triage.execution.judge import DISPATCHES
 from triage.execution.mlir_tools import Reader
@@ -36,23 +32,8 @@ from triage.toolchains.registry import ToolchainRef
 if TYPE_CHECKING:
     from triage.compilers.parts import Measures, Runner
 
-T = TypeVar("T")
-
-CONFIDENCE = 0.999
-LEAST = 8  # samples of each side before anything is concluded
-# Numbers of samples at which a verdict may end the measurement. Each look may be wrong
-# by chance, so there are few.
-LOOKS = (LEAST, 12, 18, 27, 40, 60)
-_DEVIATIONS = 3.2905  # of the normal distribution, for that confidence on two sides
 _LIMITS = Limits(timeout=120.0, memory=8 << 30)
 _ONE_THREAD = "--device=local-sync"
-
-
-class Sample(NamedTuple):
-    """The time of one start of a program, and the most memory that it used."""
-
-    seconds: float
-    peak_mb: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +90,6 @@ class Program:
         if errors:
             return NoAnswer(Cause.NOISE, errors.splitlines()[-1][:200])
         return NoAnswer(Cause.NOISE, f"the run ended with {ending}")
-
-
-Timed = Callable[[], Sample | NoAnswer]
-"""Measures something once."""
 
 
 def time_compile(engine: Engine, case: Case, ref: ToolchainRef) -> Sample | NoAnswer:
@@ -294,82 +271,3 @@ def _pinned() -> list[str]:
     if len(cores) > 1 and shutil.which("taskset"):
         return ["taskset", "-c", str(cores[-1])]
     return []
-
-
-def rounds(rows: list[T], end: float, grace: float) -> Iterator[tuple[int, list[T]]]:
-    """Yield the number of a round and its rows, forwards and backwards in turn, so that
-    drift affects all alike.
-
-    The caller removes rows that need no more samples. A caller may drop round 0, which
-    warms up.
-
-    Args:
-        rows: What to measure.
-        end: When to stop, by the monotonic clock, if each row has the least number of
-            samples.
-        grace: Seconds after which to stop in any case.
-    """
-    for number in range(LOOKS[-1] + 1):
-        now = time.monotonic()
-        if not rows or (now > end and number > LEAST) or now > end + grace:
-            return
-        yield number, rows[:: -1 if number % 2 else 1]
-
-
-class Pace(StrEnum):
-    """What two samples say about a change of time."""
-
-    SLOWER = "slower"
-    FASTER = "faster"
-    SAME = "the same"
-    NOISY = "too noisy"
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The ratio of times, new to baseline, and its interval."""
-
-    ratio: float
-    low: float
-    high: float
-    pace: Pace
-
-    def __str__(self) -> str:
-        """Return the ratio with its interval: `1.97 [1.92, 2.01]`."""
-        return f"{self.ratio:.2f} [{self.low:.2f}, {self.high:.2f}]"
-
-
-def compare_times(
-    baseline: Sequence[float], new: Sequence[float], threshold: float
-) -> Comparison | None:
-    """Compare times in seconds; None while there are too few.
-
-    The ratio is the median of the ratios of all pairs of a new and an old time (Hodges
-    and Lehmann), and its interval holds the ratios that a Mann-Whitney test does not
-    reject. It assumes no distribution and is right for few samples too.
-
-    threshold: the smallest change that counts, 0.05 for five percent. A change is named
-    only when the whole interval is beyond the threshold; equality only when the whole
-    interval is within it.
-    """
-    first, second = len(baseline), len(new)
-    if min(first, second) < LEAST or min(*baseline, *new) <= 0:
-        return None
-    import numpy as np
-
-    ratios = np.sort(np.divide.outer(np.asarray(new), np.asarray(baseline)), axis=None)
-    spread = _DEVIATIONS * math.sqrt(first * second * (first + second + 1) / 12)
-    left_out = max(0, math.floor(first * second / 2 - spread))
-    low, ratio, high = (
-        float(value)
-        for value in (ratios[left_out], np.median(ratios), ratios[-1 - left_out])
-    )
-    if low > 1 + threshold:
-        pace = Pace.SLOWER
-    elif high < 1 / (1 + threshold):
-        pace = Pace.FASTER
-    elif 1 / (1 + threshold) < low and high < 1 + threshold:
-        pace = Pace.SAME
-    else:
-        pace = Pace.NOISY
-    return Comparison(ratio, low, high, pace)

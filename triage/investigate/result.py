@@ -13,7 +13,7 @@ from pydantic import StringConstraints
 
 from triage.attribute.result import Attribution
 from triage.bisect.result import Bisection
-from triage.execution.timing import Pace
+from triage.execution.in_turn import Pace
 from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.json_form import in_json

@@ -41,6 +41,13 @@ def key(name: str) -> Mapping[str, object]:
     return {"alias": name}
 
 
+def inline(kind: type) -> Mapping[str, object]:
+    """Return the metadata of a field whose value's keys are printed among the others,
+    or null for each if it has none. kind: the dataclass of the value.
+    """
+    return {"inline": kind}
+
+
 class JsonProperty(Generic[T]):
     """A property that is printed with the fields of its class."""
 
@@ -79,13 +86,15 @@ def properties_of(kind: type) -> Iterator[tuple[str, JsonProperty[Any]]]:
 
 
 @cache
-def keys_of(kind: type) -> Mapping[str, str]:
-    """Return the keys of a dataclass by the names of its fields and properties."""
-    keys = {
-        one.name: one.metadata.get("alias", one.name)
-        for one in fields(kind)
-        if one.metadata.get("printed", True)
-    }
+def keys_of(kind: type) -> Mapping[str, str | type]:
+    """Return the keys of a dataclass by the names of its fields and properties; for an
+    inlined field, the class that has its keys.
+    """
+    keys: dict[str, str | type] = {}
+    for one in fields(kind):
+        known = one.metadata
+        if known.get("printed", True):
+            keys[one.name] = known.get("inline") or known.get("alias") or one.name
     return keys | {name: value.key for name, value in properties_of(kind)}
 
 
@@ -98,8 +107,14 @@ def as_json(value: object) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     if is_dataclass(value) and not isinstance(value, type):
-        keys = keys_of(type(value))
-        return {key: as_json(getattr(value, name)) for name, key in keys.items()}
+        written: Json = {}
+        for name, key in keys_of(type(value)).items():
+            entry = as_json(getattr(value, name))
+            if isinstance(key, str):
+                written[key] = entry
+            else:
+                written |= entry or dict.fromkeys(keys_of(key).values())
+        return written
     if isinstance(value, Mapping):
         return {str(key): as_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

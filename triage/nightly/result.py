@@ -7,12 +7,18 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import (
+    BeforeValidator,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    ValidationError,
+    WrapSerializer,
+)
 
 from triage.bisect.result import Bisection
-from triage.execution.timing import Pace
+from triage.execution.in_turn import Pace, Ratio
 from triage.investigate.result import (
     CaseChangeKind,
     CaseResult,
@@ -22,7 +28,7 @@ from triage.investigate.result import (
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.json_form import in_json
+from triage.model.json_form import Json, in_json, inline
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
 
@@ -43,17 +49,35 @@ class TimeChange:
     baseline_seconds: float | None = None
     """The median."""
     seconds: float | None = None
-    ratio: float | None = None
-    """New to baseline, with an interval from `low` to `high` where there are enough
-    samples.
-    """
-    low: float | None = None
-    high: float | None = None
+    ratio: Ratio | None = field(default=None, metadata=inline(Ratio))
+    """New to baseline, if there are enough samples."""
     verdict: Pace | None = None
     reason: str | None = None
     """Why there is no verdict."""
     bisection: Bisection | None = None
     """Where it became slower, with --bisect."""
+
+
+def _with_ratio(row: Any) -> Any:
+    """Return the JSON of a time with its ratio and its interval as one value."""
+    if not isinstance(row, dict):
+        return row
+    ratio = {name: row.get(name) for name in ("ratio", "low", "high")}
+    if None in ratio.values():
+        return row | {"ratio": None}
+    return row | {"ratio": ratio}
+
+
+def _without_ratio(row: TimeChange, handler: SerializerFunctionWrapHandler) -> Json:
+    """Return the JSON of a time as results print it."""
+    written: Json = dict(handler(row))
+    written |= written.pop("ratio", {})
+    return written
+
+
+StoredTime = Annotated[
+    TimeChange, BeforeValidator(_with_ratio), WrapSerializer(_without_ratio)
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +102,7 @@ class Night:
     cases: list[CaseResult] = field(default_factory=list)
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None
-    times: list[TimeChange] = field(default_factory=list)
+    times: list[StoredTime] = field(default_factory=list)
     """Of compiles that took much longer, and with --bench of runs."""
     stopped: str | None = None
     """Why it ended early; null when it is complete."""
@@ -149,7 +173,7 @@ class Night:
         """Compiles and runs that are slower, the slowest first."""
         return sorted(
             (row for row in self.times if row.verdict is Pace.SLOWER),
-            key=lambda row: -(row.ratio or 0),
+            key=lambda row: -(row.ratio.value if row.ratio else 0),
         )
 
     @in_json

@@ -11,21 +11,20 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from statistics import median
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
+from triage.execution.in_turn import (
+    LOOKS,
+    Contender,
+    Pace,
+    measure_in_turn,
+    ratio_of,
+)
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
-from triage.execution.timing import (
-    LOOKS,
-    Comparison,
-    Pace,
-    compare_times,
-    rounds,
-    time_compile,
-)
+from triage.execution.timing import time_compile
 from triage.investigate.investigation import Investigation
 from triage.investigate.origin import OriginFinder
 from triage.investigate.result import (
@@ -37,7 +36,7 @@ from triage.investigate.result import (
 )
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import FAILING, PASSING, NoAnswer, Probe, Status
+from triage.model.outcome import FAILING, PASSING, Probe, Status
 from triage.model.probe_result import ProbeResult
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
@@ -384,37 +383,29 @@ def compile_times(
 
     Nothing else is compiled meanwhile. Numbers of another hour are not used.
     """
-    old: list[float] = []
-    new: list[float] = []
-    compared = None
-    pairs = [
-        (partial(time_compile, engine, case, ref), times)
-        for ref, times in ((baseline, old), (toolchain, new))
-    ]
-    for _, turn in rounds(pairs, time.monotonic() + _BUDGET, grace=0.0):
-        for timed, samples in turn:
-            sample = timed()
-            if isinstance(sample, NoAnswer):
-                return None
-            samples.append(sample.seconds)
-        if (
-            len(new) in LOOKS
-            and (compared := compare_times(old, new, _SLOWER))
-            and compared.pace is not Pace.NOISY
-        ):
+    old, new = (
+        Contender(timed=partial(time_compile, engine, case, ref))
+        for ref in (baseline, toolchain)
+    )
+    ratio, verdict = None, Pace.NOISY
+    end = time.monotonic() + _BUDGET
+    for taken in measure_in_turn([old, new], end, grace=0.0, warm_up=False):
+        if old.problem or new.problem:
+            return None
+        if taken in LOOKS:
+            ratio = ratio_of(old.samples, new.samples)
+        if ratio:
+            verdict = ratio.pace(_SLOWER)
+        if verdict is not Pace.NOISY:
             break
-    if compared is None:
-        reason = f"too few samples ({len(new)})"
-        change = TimeChange(
-            case=case.name,
-            ratio=round(median(new) / median(old), 2),
-            verdict=Pace.NOISY,
-            reason=reason,
-        )
-    else:
-        change = _compared(case, compared)
-    return replace(
-        change, measured="compile", baseline_seconds=median(old), seconds=median(new)
+    return TimeChange(
+        case=case.name,
+        measured="compile",
+        baseline_seconds=old.median,
+        seconds=new.median,
+        ratio=ratio,
+        verdict=verdict,
+        reason=None if ratio else f"too few samples ({len(new.samples)})",
     )
 
 
@@ -442,37 +433,25 @@ def run_times(
             result.of(each, function) or result.of(each, "") or Series(each, function)
             for each in pair
         )
-        failed = next(
-            (series for series in (new, old) if series.reason is not None), None
-        )
-        change = _compared(case, new.comparison)
+        failed = next((series for series in (new, old) if series.problem), None)
+        verdict, reason = new.verdict, None
         if failed:
+            verdict = None
             reason = f"{failed.configuration.ref.revision.name}: {failed.reason}"
-            change = replace(change, verdict=None, reason=reason)
         rows.append(
-            replace(
-                change,
+            TimeChange(
+                case=case.name,
                 function=new.function or None,
                 baseline_seconds=old.median,
                 seconds=new.median,
+                ratio=new.ratio,
+                verdict=verdict,
+                reason=reason,
             )
         )
     series = [result.rows(each) for each in pair]
     before, after = (_metrics(each[0]) if len(each) == 1 else {} for each in series)
     return rows, before, after
-
-
-def _compared(case: Case, compared: Comparison | None) -> TimeChange:
-    change = TimeChange(case=case.name)
-    if compared is None:
-        return change
-    return replace(
-        change,
-        ratio=compared.ratio,
-        low=compared.low,
-        high=compared.high,
-        verdict=compared.pace,
-    )
 
 
 def _metrics(series: Series) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from triage.execution.in_turn import RATIO_METRICS
 from triage.model.json_form import UNPRINTED, UNSTORED, in_json, key
 from triage.model.outcome import Cause, Failure
 from triage.model.probe_result import ProbeResult
@@ -22,9 +23,7 @@ _SHOWN = (
     *COST_METRICS,
     "artifact_bytes",
     "binary_bytes",
-    "time_ratio",
-    "time_ratio_low",
-    "time_ratio_high",
+    *RATIO_METRICS,
 )
 
 

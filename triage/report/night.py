@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from triage.execution.timing import CONFIDENCE, Pace
+from triage.execution.in_turn import CONFIDENCE, Pace
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import FAILING, Cause, Status
 from triage.nightly.result import Night, TimeChange
@@ -44,7 +44,6 @@ from triage.report.night_issue import (
     pace_text,
     partial_text,
     rate_text,
-    ratio_text,
     reason_text,
     time_name,
     times_text,
@@ -356,7 +355,7 @@ def _time_table(night: Night) -> list[Block]:
                 _code(time_name(row)),
                 row.measured,
                 *times,
-                ratio_text(row),
+                str(row.ratio or ""),
                 pace_text(row),
                 since,
             ]

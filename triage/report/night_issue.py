@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.execution.timing import Pace
+from triage.execution.in_turn import Pace
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
 from triage.nightly.issues import ActionCause, IssueChange
@@ -495,19 +495,13 @@ def times_text(row: TimeChange) -> str:
         since = f"; {origin_text(row.bisection)}"
     else:
         since = ""
+    verdict = pace_text(row)
+    if row.ratio:
+        verdict = f"{row.ratio} {verdict}"
     return (
         f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, "
-        f"{ratio_text(row)} {pace_text(row)}{since}"
+        f"{verdict}{since}"
     )
-
-
-def ratio_text(row: TimeChange) -> str:
-    """Return a ratio with its interval: `4.50 [4.41, 4.62]`."""
-    if row.ratio is None:
-        return ""
-    if row.low is None or row.high is None:
-        return f"{row.ratio:.2f}"
-    return f"{row.ratio:.2f} [{row.low:.2f}, {row.high:.2f}]"
 
 
 def pace_text(row: TimeChange) -> str:

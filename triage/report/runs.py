@@ -201,10 +201,9 @@ def benchmark_document(result: Benchmark) -> Document:
     )
     unmeasured: dict[tuple[str, str], list[str]] = {}
     for series in result.series:
-        if series.reason is not None:
-            unmeasured.setdefault(
-                (series.configuration.name, series.reason), []
-            ).append(series.function)
+        if series.problem:
+            where = (series.configuration.name, series.problem.reason)
+            unmeasured.setdefault(where, []).append(series.function)
     for (name, reason), functions in unmeasured.items():
         text = f"{', '.join((name, *filter(None, functions)))}: not measured, {reason}"
         blocks.append(Paragraph(Span(text, "warning")))
@@ -227,12 +226,13 @@ def benchmark_document(result: Benchmark) -> Document:
 def _cell(result: Benchmark, series: Series | None) -> Span:
     if series is None or series.median is None:
         return Span("-")
-    text, compared = time_text(series.median), series.comparison
-    if compared is None:
-        return Span(
-            f"{text}  baseline" if series.configuration == result.baseline else text
-        )
-    return Span(f"{text}  {compared} {compared.pace}", STYLES[compared.pace])
+    text = time_text(series.median)
+    if series.ratio and series.verdict:
+        style = STYLES[series.verdict]
+        return Span(f"{text}  {series.ratio} {series.verdict}", style)
+    if series.configuration == result.baseline:
+        return Span(f"{text}  baseline")
+    return Span(text)
 
 
 def size_text(size: float) -> str:

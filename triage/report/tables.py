@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from triage.execution.in_turn import ratio_in
 from triage.report.document import (
     Block,
     Bullets,
@@ -394,11 +395,7 @@ def _row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[Inline]
             if changed and plain
             else now
         )
-    ratio = [
-        cost[f"time_ratio{end}"]
-        for end in ("", "_low", "_high")
-        if f"time_ratio{end}" in cost
-    ]
-    cells.append("{:.2f} [{:.2f}, {:.2f}]".format(*ratio) if len(ratio) == 3 else "")
+    ratio = ratio_in(cost)
+    cells.append(str(ratio) if ratio else "")
     cells.append(", ".join(revision.name for revision in remedy.verified_on))
     return [*cells, Span(", ".join(revision.name for revision in remedy.breaks), "bad")]

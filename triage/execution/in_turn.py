@@ -1,0 +1,185 @@
+"""Measure several things in turn, and compare two samples of times.
+
+A machine slows down and speeds up while it measures, so that equal things which are
+measured one after the other seem to differ. Measured in turn, all are affected alike.
+A ratio of times has an interval, and a verdict is given only when the whole interval
+allows it.
+
+    >>> str(ratio_of([1.0, 1.01] * 4, [2.0, 2.02] * 4))
+    '2.00 [1.98, 2.02]'
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import count
+from statistics import median
+from typing import NamedTuple, TypeVar
+
+from triage.model.json_form import UNPRINTED, in_json, key
+from triage.model.outcome import NoAnswer
+
+CONFIDENCE = 0.999
+LEAST = 8  # samples of each side before anything is concluded
+# Numbers of samples at which a verdict may end the measurement. Each look may be wrong
+# by chance, so there are few.
+LOOKS = (LEAST, 12, 18, 27, 40, 60)
+RATIO_METRICS = ("time_ratio", "time_ratio_low", "time_ratio_high")
+_DEVIATIONS = 3.2905  # of the normal distribution, for that confidence on two sides
+
+
+class Pace(StrEnum):
+    """What two samples say about a change of time."""
+
+    SLOWER = "slower"
+    FASTER = "faster"
+    SAME = "the same"
+    NOISY = "too noisy"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """The ratio of two times, and its interval."""
+
+    value: float = field(metadata=key("ratio"))
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        """Return the ratio with its interval: `1.97 [1.92, 2.01]`."""
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+    def pace(self, threshold: float) -> Pace:
+        """Return the verdict on a time with this ratio to the baseline.
+
+        A change is named only when the whole interval is beyond the threshold; equality
+        only when the whole interval is within it. threshold: the smallest change that
+        counts, 0.05 for five percent.
+        """
+        most, least = 1 + threshold, 1 / (1 + threshold)
+        if self.low > most:
+            return Pace.SLOWER
+        if self.high < least:
+            return Pace.FASTER
+        if least < self.low and self.high < most:
+            return Pace.SAME
+        return Pace.NOISY
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The ratio as metrics of a probe."""
+        numbers = (self.value, self.low, self.high)
+        return dict(zip(RATIO_METRICS, numbers, strict=True))
+
+
+def ratio_in(metrics: Mapping[str, float]) -> Ratio | None:
+    """Return the ratio among metrics, if all of it is there."""
+    numbers = [metrics[name] for name in RATIO_METRICS if name in metrics]
+    if len(numbers) < len(RATIO_METRICS):
+        return None
+    return Ratio(*numbers)
+
+
+def ratio_of(baseline: Sequence[float], new: Sequence[float]) -> Ratio | None:
+    """Return the ratio of the new times to those of the baseline; None while there are
+    too few.
+
+    It is the median of the ratios of all pairs of a new and an old time (Hodges and
+    Lehmann), and its interval holds the ratios that a Mann-Whitney test does not
+    reject. It assumes no distribution and is right for few samples too.
+    """
+    first, second = len(baseline), len(new)
+    if min(first, second) < LEAST or min(*baseline, *new) <= 0:
+        return None
+    import numpy as np
+
+    ratios = np.sort(np.divide.outer(np.asarray(new), np.asarray(baseline)), axis=None)
+    spread = _DEVIATIONS * math.sqrt(first * second * (first + second + 1) / 12)
+    left_out = max(0, math.floor(first * second / 2 - spread))
+    middle = float(np.median(ratios))
+    return Ratio(middle, float(ratios[left_out]), float(ratios[-1 - left_out]))
+
+
+class Sample(NamedTuple):
+    """The time of one start of a program, and the most memory that it used."""
+
+    seconds: float
+    peak_mb: float
+
+
+Timed = Callable[[], Sample | NoAnswer]
+"""Measures something once."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Contender:
+    """Something that is measured in turn with others."""
+
+    timed: Timed | None = field(default=None, metadata=UNPRINTED)
+    samples: list[float] = field(default_factory=list)
+    """Times in seconds."""
+    peak_mb: float | None = None
+    """The most memory that a run used."""
+    problem: NoAnswer | None = field(default=None, metadata=UNPRINTED)
+    """Why it cannot be measured."""
+
+    @in_json
+    def median(self) -> float | None:
+        if self.samples:
+            return median(self.samples)
+        return None
+
+    @in_json
+    def reason(self) -> str | None:
+        """Why there are no times."""
+        if self.problem:
+            return self.problem.reason
+        return None
+
+    def measure(self, *, keep: bool = True) -> None:
+        """Add one sample, or the reason why there is none. keep: false for a run that
+        only warms up.
+        """
+        assert self.timed is not None
+        sample = self.timed()
+        if isinstance(sample, NoAnswer):
+            self.problem = sample
+        elif keep:
+            self.samples.append(sample.seconds)
+            self.peak_mb = max(self.peak_mb or 0.0, sample.peak_mb)
+
+
+ContenderT = TypeVar("ContenderT", bound=Contender)
+
+
+def measure_in_turn(
+    contenders: list[ContenderT], end: float, grace: float, *, warm_up: bool = True
+) -> Iterator[int]:
+    """Measure all forwards and backwards in turn, and yield after each round how many
+    samples they have.
+
+    One that cannot be measured is removed from the list; the caller removes those that
+    need no more samples.
+
+    Args:
+        contenders: What to measure.
+        end: When to stop, by the monotonic clock, if each has the least number of
+            samples.
+        grace: Seconds after which to stop in any case.
+        warm_up: Whether the samples of a first round are dropped.
+    """
+    for number in count():
+        taken = number - warm_up
+        now = time.monotonic()
+        if not contenders or taken == LOOKS[-1] or now > end + grace:
+            return
+        if now > end and taken >= LEAST:
+            return
+        for one in contenders[:: -1 if number % 2 else 1]:
+            one.measure(keep=taken >= 0)
+        contenders[:] = [one for one in contenders if one.problem is None]
+        yield taken + 1
