@@ -63,7 +63,7 @@ class NumberProber:
 
 
 def above(threshold: float, first: Probe, again: Repeats) -> Probe:
-    return MetricThreshold(Metric.CPU_SECONDS, threshold).read(first, again)
+    return MetricThreshold(Metric.CPU_SECONDS, threshold).judge(first, PLACES[0], again)
 
 
 def test_a_number_near_the_threshold_is_measured_again_and_the_smallest_counts() -> (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -21,7 +22,8 @@ from triage.execution.cache import ResultCache
 from triage.execution.engine import Engine
 from triage.execution.files import Scratch
 from triage.execution.inputs import NoTask
-from triage.execution.task import Capacity
+from triage.execution.plan import Planner
+from triage.execution.task import Capacity, Maker
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
@@ -148,13 +150,9 @@ def engine_in(folder: Path) -> Engine:
         ref_of=lambda _toolchain: None,
     )
     cache = ResultCache(folder / "evidence.db")
-    return Engine(
-        registry,
-        {"script": ScriptFamily()},
-        cache,
-        inputs_without_importer(folder),
-        threading.Event(),
-    )
+    maker = Maker(registry.home, cache, threading.Event(), os.cpu_count() or 1)
+    inputs = inputs_without_importer(folder)
+    return Engine(Planner(registry, {"script": ScriptFamily()}, inputs, maker))
 
 
 def test_a_crash_is_confirmed_by_a_second_run(lab: Laboratory) -> None:

@@ -10,7 +10,7 @@ from itertools import groupby, pairwise
 
 from packaging.version import Version
 
-from triage.execution.engine import Engine
+from triage.execution.engine import Prober
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
@@ -100,7 +100,7 @@ def state_of(outcome: Outcome) -> tuple[str, str]:
 
 
 def histories(
-    engine: Engine,
+    prober: Prober,
     cases: Sequence[Case],
     refs: Sequence[ToolchainRef],
     *,
@@ -127,14 +127,14 @@ def histories(
         for case in cases
         for named in [{0, len(refs) - 1, *bounds_of(case, refs)}]
         for index in everything
-        if share >= 1 or index in named or engine.recall(ProbeJob(case, refs[index]))
+        if share >= 1 or index in named or prober.recall(ProbeJob(case, refs[index]))
     ]
     while wanted:
         jobs = [
             ProbeJob(by_name[name], refs[index])
             for name, index in sorted(wanted, key=lambda key: key[1])
         ]
-        for probe in engine.probe_all(jobs, "history"):
+        for probe in prober.probe_all(jobs, "history"):
             name, index = probe.case.name, index_of[probe.revision.name]
             results[name, index] = result_of(probe)
             rows[name][index] = state_of(probe.outcome)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import ClassVar
 
 from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.engine import Engine
@@ -155,20 +156,17 @@ def measuring(
             f"--metric {text}: write cpu_seconds, run_seconds or run_seconds:FUNCTION"
         )
     if not is_time:
-        yield engine.with_threshold(
-            threshold_between(engine, case, ends, metric, threshold)
-        )
+        judge = threshold_between(engine, case, ends, metric, threshold)
+        yield engine.judged_by(judge)
     elif metric == Metric.CPU_SECONDS:
-        yield engine.with_threshold(
-            compile_time_judge(engine, case, ends, threshold, budget).judge
-        )
+        timing = compile_time_judge(engine, case, ends, threshold, budget)
+        yield engine.judged_by(timing)
     else:
         with temporary_folder() as folder:
-            yield engine.with_threshold(
-                _run_time_judge(
-                    engine, case, ends, function, threshold, budget, folder
-                ).judge
+            timing = _run_time_judge(
+                engine, case, ends, function, threshold, budget, folder
             )
+            yield engine.judged_by(timing)
 
 
 def compile_time_judge(
@@ -274,6 +272,7 @@ class TimeJudge:
     """Seconds for each probe."""
     threshold: float | None = None
     """In seconds, if a single sample far from it is enough."""
+    is_alone: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.metric == Metric.RUN_SECONDS:
@@ -290,7 +289,7 @@ class TimeJudge:
                 )
             self.ends_timed.append(end)
 
-    def judge(self, probe: Probe, ref: ToolchainRef) -> Probe:
+    def judge(self, probe: Probe, ref: ToolchainRef, _: object = None) -> Probe:
         """Measure a candidate now. It is untestable if its interval, or that of the bad
         end, reaches the threshold.
         """
@@ -317,9 +316,8 @@ class TimeJudge:
                 single = replace(
                     probe, measured=replace(probe.measured, cpu_seconds=sample.seconds)
                 )
-                return MetricThreshold(self.metric, self.threshold).read(
-                    single, lambda: single
-                )
+                limit = MetricThreshold(self.metric, self.threshold)
+                return limit.judge(single, ref, lambda: single)
         measured = self.measure(timed)
         if isinstance(measured, NoAnswer):
             return replace(probe, outcome=measured)

@@ -5,10 +5,11 @@ families and revisions.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,7 +17,7 @@ from triage.cli.exit_codes import Exit
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers import registry
 from triage.compilers.registry import DEFAULT_FAMILY, suite_reader
-from triage.execution.engine import Engine, open_engine
+from triage.execution.engine import Engine, EngineOptions, open_engine
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
@@ -24,7 +25,10 @@ from triage.model.errors import BadInput
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import KeptKind, default_home
-from triage.toolchains.registry import ToolchainRef
+from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+
+if TYPE_CHECKING:
+    from triage.execution.dask_executor import DaskCluster
 
 
 @contextmanager
@@ -43,35 +47,42 @@ def open_runner(
     The recipes of the cases may describe further compiler families. trust: count
     results of other machines as own ones.
     """
-    shared = os.environ.get("TRIAGE_EVIDENCE")
-    with (
-        app.progress() as progress,
-        open_engine(
-            cases,
-            progress=progress,
+    executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
+    with app.progress() as progress:
+        options = EngineOptions(
             jobs=jobs,
             fresh=fresh,
+            progress=progress,
             warn=print_stderr,
-            shared=shared,
+            shared=os.environ.get("TRIAGE_EVIDENCE"),
             trusted=trust,
-        ) as engine,
-        ExitStack() as closing,
-    ):
-        executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
-        name, _, address = executor.partition(":")
-        if name not in ("local", "dask") or (name == "local" and address):
-            raise BadInput(
-                f"--executor {executor!r}: write local, dask or dask:ADDRESS, such as "
-                "dask:tcp://host:8786"
-            )
-        if name == "dask":
-            try:
-                from triage.execution.dask_executor import DaskCluster
-            except ImportError as error:
-                advice = f"pip install 'iree-triage[cluster]' ({error})"
-                raise BadInput(f"--executor dask needs an extra: {advice}") from error
-            DaskCluster(engine, address or None, jobs, closing, print_stderr)
-        yield engine
+            cluster=_cluster(executor, jobs),
+        )
+        with open_engine(cases, options) as engine:
+            yield engine
+
+
+def _cluster(
+    executor: str, jobs: int | None
+) -> Callable[[ToolchainRegistry], DaskCluster] | None:
+    """Return what opens the cluster that an executor names; None for this machine.
+
+    Raises BadInput for another text, and without the packages of a cluster.
+    """
+    name, _, address = executor.partition(":")
+    if name not in ("local", "dask") or (name == "local" and address):
+        raise BadInput(
+            f"--executor {executor!r}: write local, dask or dask:ADDRESS, such as "
+            "dask:tcp://host:8786"
+        )
+    if name == "local":
+        return None
+    try:
+        from triage.execution.dask_executor import DaskCluster
+    except ImportError as error:
+        advice = f"pip install 'iree-triage[cluster]' ({error})"
+        raise BadInput(f"--executor dask needs an extra: {advice}") from error
+    return lambda registry: DaskCluster(registry, address or None, jobs, print_stderr)
 
 
 def show_command_lines(engine: Engine, planned: Sequence[ProbeJob]) -> Exit:

@@ -18,7 +18,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 from dask import config
@@ -36,7 +36,7 @@ from distributed import (
 from triage.execution.engine import Engine, open_engine
 from triage.execution.record import Record, parse_record, record_json
 from triage.execution.run_task import RunTask
-from triage.execution.task import Task
+from triage.execution.task import Task, usable_memory_mb
 from triage.model.case import Case, Input, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
@@ -44,6 +44,7 @@ from triage.model.execution import utf8
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Probe
 from triage.processes.process import StopSignal
 from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.registry import ToolchainRegistry
 
 _ATTEMPTS = 3  # of one job, each on another worker where there is one
 _LARGEST = 64 << 20  # bytes of a file that travels
@@ -109,29 +110,36 @@ class DaskCluster:
 
     def __init__(
         self,
-        engine: Engine,
+        registry: ToolchainRegistry,
         address: str | None,
         jobs: int | None,
-        closing: ExitStack,
         warn: Callable[[str], None],
     ) -> None:
-        """Take the place of the engine's own threads until `closing` is closed.
+        """Prepare a cluster for toolchains of a registry.
 
         Without an address, a scheduler with a worker of `jobs` threads runs in this
         process, which no other program can reach.
         """
-        self._engine = engine
+        self._registry = registry
         self._address = address
         self._jobs = jobs
-        self._closing = closing
+        self._closing = ExitStack()
         self._warn = warn
         self._plugin = TaskPlugin()
         self._lock = threading.Lock()
         self._client: Client | None = None
         # the largest amount that a worker has of each
         self._resources: dict[str, float] = {}
-        engine.slots = lambda: sum(self.client.nthreads().values())
-        engine.maker.elsewhere = self.make
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    def slots(self) -> int:
+        """Return how many threads all workers have."""
+        return sum(self.client.nthreads().values())
 
     @property
     def client(self) -> Client:
@@ -149,7 +157,7 @@ class DaskCluster:
         place: Any = self._address
         if place is None:
             self._closing.enter_context(config.set(_SETTINGS))
-            resources = {"memory": self._engine.maker.capacity.memory_mb}
+            resources = {"memory": usable_memory_mb()}
             worker = {
                 **_LOOPBACK,
                 "nthreads": self._jobs or os.cpu_count() or 1,
@@ -191,7 +199,9 @@ class DaskCluster:
         with suppress(Exception):
             client.unregister_worker_plugin(self._plugin.name)
 
-    def make(self, task: Task, stop: StopSignal) -> list[Record] | NoAnswer | None:
+    def make(
+        self, task: Task, needed_mb: float, stop: StopSignal
+    ) -> list[Record] | NoAnswer | None:
         """Make a task on a worker, on another one if it fails there. Return None if
         only the client can make it.
 
@@ -216,9 +226,9 @@ class DaskCluster:
                 f"{device}=1"
             )
             return NoAnswer(Cause.TARGET, reason)
-        needs = {"memory": self._engine.maker.reservation(task.case), "cores": 1.0} | (
-            {device: 1.0} if device else {}
-        )
+        needs = {"memory": needed_mb, "cores": 1.0}
+        if device:
+            needs[device] = 1.0
         needs = {
             name: min(amount, self._resources[name])
             for name, amount in needs.items()
@@ -301,7 +311,7 @@ class DaskCluster:
         """Return a task as data, unless only this machine can make it."""
         case = task.case
         run = task.case.run
-        ref = self._engine.registry.ref_of(task.toolchain)
+        ref = self._registry.ref_of(task.toolchain)
         if ref is None or not (ref.release or ref.path):
             return None
         if run and (run.measured or run.reference or run.libraries):

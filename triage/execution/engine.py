@@ -13,7 +13,6 @@ apply to old facts. What the machine itself caused is never recorded.
 
 from __future__ import annotations
 
-import copy
 import fcntl
 import os
 import shlex
@@ -28,20 +27,18 @@ from contextlib import (
     contextmanager,
     suppress,
 )
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.compilers.registry import Families, onnx_family
 from triage.execution.cache import ResultCache
-from triage.execution.files import Scratch
 from triage.execution.inputs import Inputs, OnnxImporters
-from triage.execution.judge import MetricThreshold
 from triage.execution.plan import Planner, without_task
 from triage.execution.task import (
-    Capacity,
+    Cluster,
     Maker,
     Naming,
     ProbeJob,
@@ -68,8 +65,42 @@ _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a tho
 # bytes of a file of weights: those of a model with 8 billion parameters take 16 GiB
 _LARGEST_DOWNLOAD = 32 << 30
 
-RunJudge = Callable[[Probe, ToolchainRef], Probe]
-"""Judges the program that a compile wrote, which is run anew for each probe."""
+
+class Prober(Protocol):
+    """What a search needs in order to probe: an engine, or a double of one in a
+    test.
+    """
+
+    @property
+    def progress(self) -> Progress: ...
+
+    @property
+    def jobs(self) -> int:
+        """How many compiles run at once."""
+        ...
+
+    def probe_all(
+        self, jobs: Sequence[ProbeJob], what: str = "compile"
+    ) -> Iterator[Probe]: ...
+
+    def recall(self, job: ProbeJob) -> Probe | None: ...
+
+
+class NumberJudge(Protocol):
+    """Calls a case failed whose number is too bad."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it measures what was compiled, while nothing else may run. The case
+        itself is not run then.
+        """
+        ...
+
+    def judge(
+        self, probe: Probe, ref: ToolchainRef, again: Callable[[], Probe], /
+    ) -> Probe:
+        """Return the probe as the number decides. again: makes it once more."""
+        ...
 
 
 class Engine:
@@ -79,56 +110,46 @@ class Engine:
 
     def __init__(
         self,
-        registry: ToolchainRegistry,
-        compilers: Mapping[str, Compiler],
-        cache: ResultCache,
-        inputs: Inputs,
-        stop: threading.Event,
+        planner: Planner,
         *,
         jobs: int | None = None,
         progress: Progress | None = None,
-        warn: Callable[[str], None] = lambda _: None,
+        judge: NumberJudge | None = None,
     ) -> None:
-        """Open the scratch folder of the registry's home.
+        """Make tasks as the planner plans them.
 
-        `jobs` compiles run at once (default: one for each core, or for each slot of a
-        cluster). `warn` receives what the user must know about a compiler's own output.
+        `jobs` compiles run at once (default: one for each core, or for each slot of the
+        cluster). `judge` calls failed what has a bad number.
         """
-        home = registry.home
-        self.registry = registry
-        self.compilers = compilers
-        self.cache = cache
-        self.inputs = inputs
-        self.stop = stop
-        self.local_jobs = jobs or os.cpu_count() or 1
-        scratch, capacity = Scratch(home.scratch, warn), Capacity(self.local_jobs)
-        self.maker = Maker(cache, scratch, stop, warn, home.measuring_lock, capacity)
-        self.planner = Planner(registry, compilers, inputs, self.maker)
+        self.planner = planner
+        self.maker = planner.maker
+        self.registry = planner.registry
+        self.compilers = planner.compilers
+        self.inputs = planner.inputs
+        self.cache = planner.maker.cache
+        self.stop = planner.maker.stop
         self.progress = progress or Progress()
-        self.threshold: MetricThreshold | RunJudge | None = None
+        self.local_jobs = jobs or os.cpu_count() or 1
         self.compiles = 0
         """Made so far, cached answers not counted."""
-        self.slots: Callable[[], int] | None = None
-        """Returns how many compiles a cluster makes at once; connects to it."""
-        self.given_jobs = jobs
+        self._jobs = jobs
+        self._cluster = None if judge else planner.maker.cluster
+        self._judge = judge
         self._installed: set[tuple[str, str]] = set()
 
     @property
     def jobs(self) -> int:
         """How many compiles run at once. Connects to the cluster, if there is one."""
-        return self.given_jobs or (self.slots() if self.slots else self.local_jobs)
+        if self._jobs:
+            return self._jobs
+        if self._cluster:
+            return self._cluster.slots()
+        return self.local_jobs
 
-    def with_threshold(self, threshold: MetricThreshold | RunJudge) -> Engine:
-        """Return an engine here for which a number above the threshold is a failure.
-        Programs are measured one at a time.
-        """
-        engine = copy.copy(self)
-        engine.threshold, engine.slots, engine.compiles = threshold, None, 0
-        if isinstance(threshold, MetricThreshold):
-            engine.local_jobs = engine.given_jobs = self.local_jobs
-        else:
-            engine.local_jobs = engine.given_jobs = 1
-        return engine
+    def judged_by(self, judge: NumberJudge) -> Engine:
+        """Return an engine on this machine for which a bad number is a failure."""
+        jobs = 1 if judge.is_alone else self.local_jobs
+        return Engine(self.planner, jobs=jobs, progress=self.progress, judge=judge)
 
     def probe_on(
         self,
@@ -323,7 +344,7 @@ class Engine:
         if not jobs:
             return
         refs = {_key_of(job.ref): job.ref for job in jobs}
-        on_cluster = self.slots is not None and not all(job.here for job in jobs)
+        on_cluster = self._cluster is not None and not all(job.here for job in jobs)
         threads = self.registry.workspace.threads
         progress = self.progress.task(what, total=len(jobs))
         try:
@@ -353,7 +374,7 @@ class Engine:
         """Make one probe. A defect of this program that a case brings out makes that
         case untestable, not the others.
         """
-        threshold, case = self.threshold, job.case
+        judge, case = self._judge, job.case
         try:
             toolchain = fetched.result()
         except EnvironmentFailure as error:
@@ -373,16 +394,14 @@ class Engine:
                 Measured(),
                 cached=False,
             )
-        is_run_again = threshold is not None and not isinstance(
-            threshold, MetricThreshold
-        )
         try:
-            task = self.planner.plan(
-                replace(case, run=None) if is_run_again else case, toolchain
-            )
-            probe = self.maker.run(
-                task, fresh=job.fresh, here=job.here or threshold is not None
-            )
+            if judge and judge.is_alone:
+                planned = replace(case, run=None)
+            else:
+                planned = case
+            task = self.planner.plan(planned, toolchain)
+            here = job.here or judge is not None
+            probe = self.maker.run(task, fresh=job.fresh, here=here)
             if job.resources and isinstance(probe.outcome, Passed):
                 metrics = {
                     **probe.measured.metrics,
@@ -391,12 +410,9 @@ class Engine:
                 probe = replace(
                     probe, measured=replace(probe.measured, metrics=metrics)
                 )
-            if isinstance(threshold, MetricThreshold):
-                probe = threshold.read(
-                    probe, lambda: self.probe_on(case, toolchain, fresh=True, here=True)
-                )
-            elif threshold:
-                probe = threshold(replace(probe, case=case), job.ref)
+            if judge:
+                again = partial(self.probe_on, case, toolchain, fresh=True, here=True)
+                probe = judge.judge(replace(probe, case=case), job.ref, again)
         except (TriageError, OSError):
             raise
         except Exception as error:
@@ -453,71 +469,93 @@ def time_limit(stop: threading.Event, seconds: float) -> Iterator[threading.Even
             stop.clear()
 
 
+@dataclass(frozen=True)
+class EngineOptions:
+    """How an engine works."""
+
+    jobs: int | None = None
+    """How many compiles run at once (default: one for each core, or for each slot of a
+    cluster).
+    """
+    fresh: bool = False
+    """Ignore the result cache."""
+    progress: Progress | None = None
+    warn: Callable[[str], None] = lambda _: None
+    """Receives what the user must know about a compiler's own output."""
+    shared: str | None = None
+    """The URL of results that machines share."""
+    trusted: bool = False
+    """Count results of other machines as own ones."""
+    cluster: Callable[[ToolchainRegistry], AbstractContextManager[Cluster]] | None = (
+        None
+    )
+    """Opens machines that make tasks as well."""
+
+
 @contextmanager
 def open_engine(
-    cases: Sequence[Case],
-    *,
-    jobs: int | None = None,
-    fresh: bool = False,
-    progress: Progress | None = None,
-    warn: Callable[[str], None] = lambda _: None,
-    shared: str | None = None,
-    trusted: bool = False,
+    cases: Sequence[Case], options: EngineOptions | None = None
 ) -> Iterator[Engine]:
     """Open TRIAGE_HOME and yield an engine. On exit, compilers are stopped and the
     result cache is closed.
 
     `cases` are those to compile: their recipes may describe further compiler families.
-    `shared` is the URL of results that machines share. The other options are those of
-    `Engine` and `ResultCache`.
     """
+    own = options or EngineOptions()
     stop, home, families, store = threading.Event(), open_home(), Families(cases), None
-    if shared:
+    if own.shared:
         # slow to import, and rarely needed
         from triage.execution.shared_cache import SharedCache
 
-        store = SharedCache(shared, warn, stop)
-    cache = ResultCache(
-        home.results_database, warn, shared=store, fresh=fresh, trusted=trusted
-    )
-    in_use = ExitStack()
-    try:
+        store = SharedCache(own.shared, own.warn, stop)
+    with ExitStack() as opened:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):
-            in_use.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
-        registry = ToolchainRegistry(home, families, progress, stop)
-        onnx = onnx_family()
-        assert onnx.onnx_importer
-        roots = partial(registry.python_roots, onnx.name)
-        packages = partial(provide_onnx, registry.workspace)
-        importers = OnnxImporters(onnx.onnx_importer, roots, stop, packages)
-        download = partial(_download, registry.workspace)
-        with closing(
-            Inputs(
-                home.kept(KeptKind.INPUTS),
-                cache,
-                stop,
-                fresh=fresh,
-                onnx=importers,
-                download=download,
-            )
-        ) as inputs:
-            yield Engine(
-                registry,
-                families,
-                cache,
-                inputs,
-                stop,
-                jobs=jobs,
-                progress=progress,
-                warn=warn,
-            )
-    except BaseException:
-        stop.set()
-        raise
-    finally:
-        cache.close()
-        in_use.close()
+            opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
+        cache = ResultCache(
+            home.results_database,
+            own.warn,
+            shared=store,
+            fresh=own.fresh,
+            trusted=own.trusted,
+        )
+        opened.callback(cache.close)
+        try:
+            registry = ToolchainRegistry(home, families, own.progress, stop)
+            inputs = _inputs(registry, cache, stop, fresh=own.fresh)
+            slots = own.jobs or os.cpu_count() or 1
+            with closing(inputs), ExitStack() as joined:
+                cluster = None
+                if own.cluster:
+                    cluster = joined.enter_context(own.cluster(registry))
+                maker = Maker(home, cache, stop, slots, own.warn, cluster)
+                planner = Planner(registry, families, inputs, maker)
+                yield Engine(planner, jobs=own.jobs, progress=own.progress)
+        except BaseException:
+            stop.set()
+            raise
+
+
+def _inputs(
+    registry: ToolchainRegistry,
+    cache: ResultCache,
+    stop: threading.Event,
+    *,
+    fresh: bool,
+) -> Inputs:
+    """Return what prepares inputs, ONNX models and downloads too."""
+    onnx = onnx_family()
+    assert onnx.onnx_importer
+    roots = partial(registry.python_roots, onnx.name)
+    packages = partial(provide_onnx, registry.workspace)
+    return Inputs(
+        registry.home.kept(KeptKind.INPUTS),
+        cache,
+        stop,
+        fresh=fresh,
+        onnx=OnnxImporters(onnx.onnx_importer, roots, stop, packages),
+        download=partial(_download, registry.workspace),
+    )
 
 
 def _download(workspace: Workspace, url: str, target: Path) -> None:

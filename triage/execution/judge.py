@@ -39,6 +39,7 @@ from triage.recipes.expectations import expectation_for
 
 if TYPE_CHECKING:
     from triage.compilers.parts import Runner
+    from triage.toolchains.registry import ToolchainRef
 
 Match = Callable[[Failure], bool]
 _SUGGESTION = re.compile(r"[Dd]id you mean '?(-{1,2}[^\s'?]+)")
@@ -610,7 +611,11 @@ class MetricThreshold:
     metric: Metric
     threshold: float
 
-    def read(self, probe: Probe, again: Callable[[], Probe]) -> Probe:
+    is_alone: ClassVar[bool] = False
+
+    def judge(
+        self, probe: Probe, _ref: ToolchainRef, again: Callable[[], Probe]
+    ) -> Probe:
         """Return the probe as the threshold judges it. `again` repeats the compile
         while the value is near the threshold.
         """

@@ -15,10 +15,11 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
+from typing import Protocol
 
 from triage.classify import PassScanner
 from triage.compilers.base import Compiler
@@ -53,7 +54,7 @@ from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.crash_stack import with_named_stack
 from triage.processes.process import StopSignal, memory, run
-from triage.toolchains.home import lock_file
+from triage.toolchains.home import Home, lock_file
 from triage.toolchains.registry import ToolchainRef
 
 # Endings that one run does not prove.
@@ -259,11 +260,16 @@ def unmade(
     )
 
 
+def usable_memory_mb() -> float:
+    """Return the MiB that compiles may use together."""
+    return memory().available * _USABLE / (1 << 20)
+
+
 class Capacity:
     """How many compiles run on this machine at once, and their memory."""
 
     def __init__(self, slots: int) -> None:
-        self.memory_mb = memory().available * _USABLE / (1 << 20)
+        self.memory_mb = usable_memory_mb()
         self._slots = slots
         self._reserved: list[float] = []
         self._changed = threading.Condition()
@@ -293,25 +299,39 @@ class Capacity:
                 self._changed.notify_all()
 
 
+class Cluster(Protocol):
+    """Other machines that make tasks."""
+
+    def slots(self) -> int:
+        """Return how many tasks they make at once."""
+        ...
+
+    def make(
+        self, task: Task, needed_mb: float, stop: StopSignal
+    ) -> list[Record] | NoAnswer | None:
+        """Return the records of a task, or why there are none. None if only this
+        machine can make it.
+        """
+        ...
+
+
 @dataclass
 class Maker:
     """Makes tasks. Safe for several threads."""
 
+    home: Home
     cache: ResultCache
-    scratch: Scratch
     stop: threading.Event
-    warn: Callable[[str], None]
+    slots: InitVar[int]
+    """How many compiles run on this machine at once."""
+    warn: Callable[[str], None] = lambda _: None
     """Receives what the user must know about a compiler's own output."""
-    measuring: Path
-    """The lock of measured runs: no process that uses this home measures anything else
-    meanwhile.
-    """
-    capacity: Capacity
-    elsewhere: Callable[[Task, StopSignal], list[Record] | NoAnswer | None] | None = (
-        None
-    )
-    """Makes a task on another machine, unless only this machine can."""
+    cluster: Cluster | None = None
     _warned: set[tuple[str, ...]] = field(default_factory=set)
+
+    def __post_init__(self, slots: int) -> None:
+        self.scratch = Scratch(self.home.scratch, self.warn)
+        self.capacity = Capacity(slots)
 
     def known(self, task: Task | Probe) -> Probe | None:
         """Return the outcome of a task from the cache; that of one which could not be
@@ -348,10 +368,11 @@ class Maker:
             if known:
                 return known
         records: list[Record] | NoAnswer | None = None
-        if self.elsewhere and not (here or on_output):
-            records = self.elsewhere(task, AnyOf(self.stop, stop))
+        needed_mb = self.reservation(task.case)
+        if self.cluster and not (here or on_output):
+            records = self.cluster.make(task, needed_mb, AnyOf(self.stop, stop))
         if records is None:
-            with self.capacity.reserved(self.reservation(task.case)):
+            with self.capacity.reserved(needed_mb):
                 records = self.make(task, stop, on_output)
         if isinstance(records, NoAnswer):
             return unmade(task.case, task.toolchain, records)
@@ -499,9 +520,11 @@ class Maker:
 
     @contextmanager
     def _measuring(self) -> Iterator[None]:
+        """Lock measured runs: no process that uses this home measures meanwhile."""
+        lock = self.home.measuring_lock
         with ExitStack() as held:
             with suppress(OSError):  # a file system without locks
-                held.enter_context(lock_file(self.measuring, fcntl.LOCK_EX, self.stop))
+                held.enter_context(lock_file(lock, fcntl.LOCK_EX, self.stop))
             yield
 
 

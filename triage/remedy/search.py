@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from triage.compilers.invocation import flag_name
 from triage.compilers.registry import family_of
-from triage.execution.engine import Engine
+from triage.execution.engine import Engine, Prober
 from triage.execution.files import Prepared
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
@@ -47,7 +47,7 @@ from triage.toolchains.registry import ToolchainRef
 class Trials:
     """The changes that were tried for a case on one toolchain."""
 
-    engine: Engine
+    prober: Prober
     case: Case
     ref: ToolchainRef
     failure: Failure
@@ -70,7 +70,7 @@ class Trials:
         """Try all changes of the first tier, then those of the second one until the
         program compiles.
         """
-        size = 2 * self.engine.jobs
+        size = 2 * self.prober.jobs
         for changes, what in ((first, "known remedies"), (second, "compiler options")):
             for start in range(0, len(changes), size):
                 new = [
@@ -98,7 +98,7 @@ class Trials:
         cases = [change.applied(self.case) for change in changes]
         answers = {
             id(probe.case): probe
-            for probe in self.engine.probe_all(
+            for probe in self.prober.probe_all(
                 [ProbeJob(case, self.ref) for case in cases], what
             )
         }
@@ -188,8 +188,8 @@ class RemedyRequest:
     """The time that trying candidates may take."""
     exhaustive: bool = False
     """Try all candidates within the budget, also after one works."""
-    untimed: Engine | None = None
-    """A engine that judges results, where the other one judges times."""
+    untimed: Prober | None = None
+    """Judges results, where the engine judges times."""
 
 
 def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:

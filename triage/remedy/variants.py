@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from triage.compilers.base import kernel_of
-from triage.execution.engine import Engine
+from triage.execution.engine import Prober
 from triage.execution.judge import Match, any_failure, result_of, same_class
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Target
@@ -156,13 +156,13 @@ def _value(place: str, text: str) -> Any:
 
 
 def compare_variants(
-    engine: Engine, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None
+    prober: Prober, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None
 ) -> Variants:
     """Find what the failure of `about`, or of the first failing case, depends on.
     Failures are compared by class.
     """
     order = {case.name: index for index, case in enumerate(cases)}
-    unordered = engine.probe_all([ProbeJob(case, ref) for case in cases], "variants")
+    unordered = prober.probe_all([ProbeJob(case, ref) for case in cases], "variants")
     probes = sorted(unordered, key=lambda probe: order[probe.case.name])
     candidates = [
         probe for probe in probes if about is None or probe.case.name == about.name
