@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mlir.printed_ir import WORDS, Op, printed, program
-from triage.mlir.ir_reader import DumpReader, IrDump, pass_in
-from triage.model.pass_name import PassName
+from triage.mlir.ir_reader import DumpReader, IrDump
+from triage.model.pass_name import PassName, dumped_pass
 
 SMALL = program((Op("t.add", ("f32",), ("f32",)),))
 LARGE = program(
@@ -98,7 +98,7 @@ def test_the_stream_may_be_cut_anywhere(cuts: list[int]) -> None:
 def test_headers_of_old_and_new_releases_name_the_pass(
     header: str, name: str, argument: str | None, failed: bool
 ) -> None:
-    assert pass_in(f"// -----// IR Dump After {header}") == (
+    assert dumped_pass(f"// -----// IR Dump After {header}") == (
         PassName(name, argument),
         failed,
     )

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
 from triage.git_history.repository import GitRefused, Repository
-from triage.mlir.ir_reader import LineSplitter, pass_in
-from triage.model.pass_name import PassName
+from triage.mlir.ir_reader import ir_lines
+from triage.model.pass_name import PassName, dumped_pass
 
 _MAX_LINES = 3000
 _MAX_WIDTH = 600  # characters of a line
@@ -35,13 +35,17 @@ class DumpText:
             )
         self._indent: str | None = None
         self._seen, self._here, self._done = 0, False, False
-        self._lines = LineSplitter(self._line)
+        self._lines = ir_lines()
         self.text: list[str] = []
         self.cut = False
-        self.feed = self._lines.feed
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of the output."""
+        for line in self._lines.feed(data):
+            self._line(line.decode("utf-8", "replace"))
 
     def _line(self, line: str) -> None:
-        header = pass_in(line)
+        header = dumped_pass(line)
         if header is not None:
             self._seen += header[0].key == self.after.key
             self._here = self._seen == self._turn and not self.text

@@ -19,6 +19,7 @@ from itertools import chain, islice
 from typing import Any, BinaryIO, cast
 
 from triage.classify.rules import NEEDLES, RuleSet, packaged_yaml
+from triage.model.content import LineCutter
 from triage.model.errors import BadInput
 
 HEAD = 16 << 10
@@ -98,28 +99,6 @@ def _unpacked(stream: BinaryIO, name: str) -> Iterator[bytes]:
         raise BadInput(f"{name}: the compressed log is damaged: {error}") from error
 
 
-class LineCutter:
-    """Cuts a stream into lines, of which it keeps the first `HEAD` bytes, however the
-    stream is cut into pieces.
-    """
-
-    def __init__(self) -> None:
-        self._head = b""
-
-    def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Yield the lines that end in the next piece of the stream."""
-        *ended, rest = piece.split(b"\n")
-        for line in ended:
-            yield (self._head + line)[:HEAD] if self._head else line[:HEAD]
-            self._head = b""
-        self._head = (self._head + rest[:HEAD])[:HEAD]
-
-    def finish(self) -> Iterator[bytes]:
-        """Yield the last line if the stream does not end with a line break."""
-        if self._head:
-            yield self._head
-
-
 def _unwrapped(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     """Join the lines that a terminal broke in the middle of a word: those of the one
     greatest width, which several lines have.
@@ -170,7 +149,7 @@ class SelectedLines:
         self.follow = 0
 
     def _numbered(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-        cutter = LineCutter()
+        cutter = LineCutter(HEAD)
         lines = chain.from_iterable(map(cutter.feed, pieces))
         numbered: Iterator[tuple[int, bytes]] = enumerate(
             chain(lines, cutter.finish()), 1

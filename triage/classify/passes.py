@@ -6,14 +6,11 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from triage.classify.log import LineCutter
+from triage.classify.log import HEAD
 from triage.classify.rules import packaged_yaml
-from triage.model.pass_name import PassName
+from triage.model.content import LineCutter
+from triage.model.pass_name import IR_DUMP, PassName, dumped_pass
 
-_DUMP_AFTER = re.compile(
-    r"IR Dump After (?P<name>(?:\(anonymous namespace\)|\S)+) Failed(?:(?: \(|: "
-    r")(?P<argument>[\w.-]*)\)?)?"
-)
 # the passes that ran are nested; the last is the one that failed
 _PIPELINE_FAILED = re.compile(
     r"Pipeline failed while executing (?:\[?(?:`[^`]+` on '[^']+' operation[^`]*, "
@@ -55,9 +52,9 @@ def failing_pass(text: str) -> PassName | None:
     """Return the pass that a line reports as failed, in a dump after failure or in
     MLIR's own note.
     """
-    match = _DUMP_AFTER.search(text)
-    if match:
-        return PassName(match["name"].rsplit("::", 1)[-1], match["argument"] or None)
+    dumped = dumped_pass(text[max(0, text.find(IR_DUMP)) :], IR_DUMP)
+    if dumped and dumped[1]:
+        return dumped[0]
     match = _HLO_FAILED.match(text)
     if match:
         return PassName(match["name"])
@@ -74,7 +71,7 @@ class PassScanner:
     """
 
     def __init__(self) -> None:
-        self._lines = LineCutter()
+        self._lines = LineCutter(HEAD)
         self._first: PassName | None = None
 
     def feed(self, data: bytes) -> None:

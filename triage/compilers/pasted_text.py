@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from triage.compilers.parts import PastedText, ShellCommand, TextExcerpt
+from triage.model.pass_name import IR_DUMP_LINE
 
 # No pattern here takes quadratic time: each run of characters is tried from its begin
 # only, and possessive ones never again.
@@ -50,7 +51,7 @@ _FUNCTION = re.compile(
 _OPERATION = re.compile(
     r'^[ \t]*(?:%[\w#:, %]+= *)?"?[a-z_]\w*(?:\.\w+)+"?[ (<@{]', re.M
 )
-_DUMP = re.compile(r"^// -----// IR Dump", re.M)
+_DUMP = re.compile(rf"^{IR_DUMP_LINE}", re.M)
 _LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.?)*+"?')  # brackets and names in it mean nothing

@@ -14,18 +14,9 @@ from hashlib import blake2b
 from triage.mlir.fingerprint import MODULUS, Fingerprint, Spellings, Vocabulary
 from triage.mlir.generic_form import OPERATION
 from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
-from triage.model.pass_name import PassName
+from triage.model.content import LineCutter
+from triage.model.pass_name import PassName, dumped_pass
 
-_MAX_LINE = 1 << 18
-"""Bytes kept of a line: the name is at its beginning and the types at its end;
-constants in the middle are dropped.
-"""
-
-_HEADER = re.compile(
-    r"// -----// IR Dump (?:After|Before) (?P<name>(?:\(anonymous "
-    r"namespace\)::)?\S+?)(?P<failed> Failed)?"
-    r"(?:(?: \(|: )(?P<argument>[\w.-]*)| //-----|\Z)"
-)
 _VALUE_NAME = re.compile(r"%[\w.$-]+: ")
 _BLOCK = re.compile(r"\s*\^\w+\s*(?:\((?P<arguments>.*)\))?:(?:\s|$)")
 _SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
@@ -275,26 +266,12 @@ def _buffer_bytes(types: str) -> int:
     return total
 
 
-class LineSplitter:
-    """Splits a stream into lines in bounded memory."""
-
-    def __init__(self, on_line: Callable[[str], None]) -> None:
-        self._on_line = on_line
-        self._carry = b""
-
-    def feed(self, data: bytes) -> None:
-        """Take the next piece of the stream."""
-        *complete, self._carry = (self._carry + data).split(b"\n")
-        for line in complete:
-            self._on_line(_shortened(line).decode("utf-8", "replace"))
-        if len(self._carry) > 2 * _MAX_LINE:
-            self._carry = _shortened(self._carry)
-
-
-def _shortened(line: bytes) -> bytes:
-    if len(line) <= _MAX_LINE:
-        return line
-    return line[: _MAX_LINE // 2] + line[-_MAX_LINE // 2 :]
+def ir_lines() -> LineCutter:
+    """Return what cuts printed IR into lines. The name of an operation is at the
+    beginning of its line, and the types are at the end: constants in the middle are
+    dropped.
+    """
+    return LineCutter(1 << 17, 1 << 17)
 
 
 class DumpReader:
@@ -318,10 +295,15 @@ class DumpReader:
         self._failed = False
         self._index = -1
         self._turns: Counter[str] = Counter()
-        self.feed = LineSplitter(self._line).feed
+        self._lines = ir_lines()
+
+    def feed(self, data: bytes) -> None:
+        """Take the next piece of the output."""
+        for line in self._lines.feed(data):
+            self._line(line.decode("utf-8", "replace"))
 
     def _line(self, text: str) -> None:
-        header = pass_in(text)
+        header = dumped_pass(text)
         if header is not None:
             self._after, self._failed = header
             self._index += 1
@@ -343,15 +325,3 @@ class DumpReader:
                 module,
             )
         )
-
-
-def pass_in(line: str) -> tuple[PassName, bool] | None:
-    """Return the pass that the first line of a dump names and whether it failed, if the
-    line is one.
-    """
-    found = _HEADER.match(line)
-    if found is None:
-        return None
-    return PassName(found["name"].rsplit("::", 1)[-1], found["argument"]), bool(
-        found["failed"]
-    )

@@ -1,8 +1,9 @@
-"""The content of files."""
+"""The content of files and streams."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from hashlib import file_digest, sha256
 from pathlib import Path
 
@@ -17,3 +18,38 @@ def file_sha256(path: Path | str) -> str:
         if os.fstat(source.fileno()).st_size < _SMALL:
             return sha256(source.readall()).hexdigest()
         return file_digest(source, "sha256").hexdigest()
+
+
+class LineCutter:
+    r"""Cuts a stream into lines, however the stream is cut into pieces. Of a longer line
+    it keeps the first and the last bytes.
+
+    >>> cutter = LineCutter(4, 1)
+    >>> [*cutter.feed(b"on"), *cutter.feed(b"e\nabcdefg\nre"), *cutter.finish()]
+    [b'one', b'abcdg', b're']
+    """
+
+    def __init__(self, first: int, last: int = 0) -> None:
+        self._first = first
+        self._last = last
+        self._begun = b""
+
+    def feed(self, piece: bytes) -> Iterator[bytes]:
+        """Yield the lines that end in the next piece of the stream."""
+        *ended, rest = piece.split(b"\n")
+        for line in ended:
+            yield self._kept(self._begun + line)
+            self._begun = b""
+        self._begun += rest
+        if len(self._begun) > 2 * (self._first + self._last):
+            self._begun = self._kept(self._begun)
+
+    def finish(self) -> Iterator[bytes]:
+        """Yield the last line if the stream does not end with a line break."""
+        if self._begun:
+            yield self._kept(self._begun)
+
+    def _kept(self, line: bytes) -> bytes:
+        if len(line) <= self._first + self._last:
+            return line
+        return line[: self._first] + line[len(line) - self._last :]
