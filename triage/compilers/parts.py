@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from triage.compilers.invocation import Invocation
-from triage.model.case import Case, RunSpec
+from triage.model.case import Case, RunSpec, Target
 from triage.model.execution import Execution
 from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import NoAnswer
@@ -533,6 +533,12 @@ class RecipeFromInput:
         log.
         """
         return PastedText()
+
+    def target_in(self, text: str) -> Target:
+        """Return what to compile the programs of a text for that has no command
+        line.
+        """
+        raise NotImplementedError
 
     def improve(
         self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]

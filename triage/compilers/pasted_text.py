@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -53,6 +54,25 @@ _OPERATION = re.compile(
 )
 _DUMP = re.compile(rf"^{IR_DUMP_LINE}", re.M)
 _LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
+_TRITON_IR = re.compile(r"\btt\.func\b")
+_JAX = re.compile(r"^[ \t]*(?:>>> )?(?:import jax\b|from jax\b)", re.M)
+_HLO = re.compile(r"\s*HloModule\b")
+_CHIP = re.compile(r"\b(gfx(?:9\w{2}|1[0-2]\w{2})|sm_\d{2,3}a?)\b")
+_CHIPS_OF_CARDS = {
+    r"\bV100\b|\bTitan V\b": "sm_70",
+    r"\bT4\b": "sm_75",
+    r"\bA100\b": "sm_80",
+    r"\bA10G?\b|\bRTX ?30\d0\b": "sm_86",
+    r"\bL4\b|\bL40S?\b|\bRTX ?40\d0\b": "sm_89",
+    r"\bH[12]00\b": "sm_90",
+    r"\bG?B[23]00\b": "sm_100",
+    r"\bRTX ?50\d0\b": "sm_120",
+    r"\bMI2[15]0X?\b": "gfx90a",
+    r"\bMI3(?:00[AX]?|25X)\b": "gfx942",
+    r"\bMI35[05]X\b": "gfx950",
+    r"\b7900 ?XTX?\b": "gfx1100",
+    r"\b9070(?: ?XT)?\b": "gfx1201",
+}
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.?)*+"?')  # brackets and names in it mean nothing
 _CLOSING = {")": "(", "]": "[", "}": "{"}
@@ -152,7 +172,11 @@ def _call(
 def read_mlir(text: str) -> PastedText:
     """Find the MLIR programs and the calls of IREE's compiler."""
     text = _plain(text)
-    programs = list(_mlir_programs(text))
+    programs = [
+        (line, program)
+        for line, program in _mlir_programs(text)
+        if not _TRITON_IR.search(program)
+    ]
     complete = [
         (line, program) for line, program in programs if _FUNCTION.search(program)
     ]
@@ -178,17 +202,58 @@ def read_llvm(text: str, tools: re.Pattern[str]) -> PastedText:
 
 
 def read_kernels(text: str) -> PastedText:
-    """Find the Python programs that define a Triton kernel."""
+    """Find the Python programs that define a Triton kernel, and the IR of Triton."""
+    text = _plain(text)
+    kernels = _excerpts(_python_blocks(text, _KERNEL), _error_in)
     return PastedText(
-        _excerpts(
-            (
-                (line, block)
-                for line, block in _blocks(_plain(text))
-                if _KERNEL.search(block)
-            ),
-            _error_in,
+        kernels
+        or _excerpts(
+            (line, program)
+            for line, program in _mlir_programs(text)
+            if _TRITON_IR.search(program)
         )
     )
+
+
+def read_jax(text: str) -> PastedText:
+    """Find the Python programs that compile functions with JAX, and programs in HLO."""
+    text = _plain(text)
+    programs = _excerpts(_python_blocks(text, _JAX), _error_in)
+    hlo = ((line, block) for line, block in _blocks(text) if _HLO.match(block))
+    return PastedText(programs or _excerpts(hlo))
+
+
+def chip_in(text: str) -> str | None:
+    """Return the first chip that a text names, by itself or by a card that has it.
+
+    >>> chip_in("works on A100, fails on V100 (sm_70)")
+    'sm_70'
+    >>> chip_in("wrong on a Titan V and on V100")
+    'sm_70'
+    """
+    match = _CHIP.search(text)
+    if match:
+        return match[1]
+    card = re.search("|".join(f"(?:{card})" for card in _CHIPS_OF_CARDS), text)
+    if card is None:
+        return None
+    return next(
+        chip for name, chip in _CHIPS_OF_CARDS.items() if re.fullmatch(name, card[0])
+    )
+
+
+def _python_blocks(text: str, marks: re.Pattern[str]) -> Iterator[_Block]:
+    """Yield the blocks with a mark, without the indent of a list and the prompts of an
+    interpreter.
+    """
+    for line, block in _blocks(text):
+        if not marks.search(block):
+            continue
+        code = textwrap.dedent(block)
+        typed = re.findall(r"^(?:>>>|\.\.\.)(?: (.*))?$", code, re.M)
+        if ">>> " in code and typed:
+            code = "\n".join(typed) + "\n"
+        yield line, code
 
 
 def missing_in(text: str, comment: str = "//") -> str | None:
@@ -215,13 +280,26 @@ def missing_in(text: str, comment: str = "//") -> str | None:
 
 def _error_in(text: str) -> str | None:
     try:
-        ast.parse(text)
+        tree = ast.parse(text)
     except SyntaxError as error:
         return f"line {error.lineno} is not Python: {error.msg}"
     # a null character, deep nesting
     except (ValueError, RecursionError, MemoryError) as error:
         return f"it is not Python: {error}"
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and len(body) > 1:
+            for statement in body:
+                if _is_ellipsis(statement):
+                    return f"line {statement.lineno} says that something was left out"
     return None
+
+
+def _is_ellipsis(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.Expr):
+        return False
+    value = statement.value
+    return isinstance(value, ast.Constant) and value.value is ...
 
 
 def _excerpts(

@@ -13,7 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from triage.classify import classify_log, packaged_rules
-from triage.compilers.parts import RecipeFromInput, ShellCommand, TextExcerpt
+from triage.compilers.parts import (
+    PastedText,
+    RecipeFromInput,
+    ShellCommand,
+    TextExcerpt,
+)
 from triage.compilers.pasted_flags import keep_harmless
 from triage.compilers.registry import (
     DEFAULT_FAMILY,
@@ -28,6 +33,12 @@ from triage.recipes.family import RecipeStart
 
 _VERSION = r"v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?![\w.]*\d)"
 _NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
+_OTHER_PYTHON = re.compile(
+    r"^[ \t>]*(?:import|from) (?:torch|jax|triton|tensorflow)\b", re.M
+)
+_LINK = re.compile(
+    r"https?://\S*(?:gist|paste|drive|dropbox|files|attachments|upload)\S*"
+)
 _REPORTED = 3  # revisions of a text that count
 _FIRST_BYTES = 1 << 16
 _LONGEST = 160  # characters of an excerpt in a message
@@ -93,61 +104,24 @@ class NewRecipe:
         program and the command line to use. Raises BadInput if the text has no program,
         several, or one that was cut.
         """
-        # The text is about the default family if its compiler is called, else about the
-        # first that finds anything.
-        starters = recipe_starters()
-        found = {
-            family: starter.read_text(text) for family, starter in starters.items()
-        }
-        others = (
-            family
-            for family, pasted in found.items()
-            if pasted.programs or pasted.commands
-        )
-        if found[DEFAULT_FAMILY].commands:
-            family = DEFAULT_FAMILY
-        else:
-            family = next(others, DEFAULT_FAMILY)
-        pasted = found[family]
-        if self.source:
-            program = None
-        else:
+        family, pasted = _family_of(text)
+        program = None
+        if self.source is None:
             program = _chosen("program", pasted.programs, block, "--block")
-        if self.source is None and program is None:
-            raise NoProgramError(f"{name} contains no program; name it with --input")
-        if program and program.lacks:
-            raise NoProgramError(
-                f"the program in line {program.line} of {name} was cut: "
-                f"{program.lacks}. Name a whole one with --input"
-            )
+            if program is None:
+                raise NoProgramError(f"{name} contains no program{_instead(text)}")
+            if program.lacks:
+                raise NoProgramError(
+                    f"the program in line {program.line} of {name} was cut: "
+                    f"{program.lacks}"
+                )
         call = _chosen("command line", pasted.commands, line, "--line")
-        place = self.path.with_suffix(".mlir")
         if call:
-            start = starters[family].from_call(call, self.backend, self.source or place)
-            responses = [word for word in call.words if word.startswith("@")]
-            start = keep_harmless(
-                start,
-                frozenset().union(
-                    *(starter.flags_of_texts for starter in starters.values())
-                ),
-            )
-            start = replace(start, refused=(*responses, *start.refused))
-            if program and start.family != DEFAULT_FAMILY and "define " in program.text:
-                start = replace(start, input=self.path.with_suffix(".ll"))
-            start = replace(start, copied=program.text if program else None)
-        elif program is None:
-            start = self.from_file(self.source or place)
-        elif family != DEFAULT_FAMILY:
-            start = self._from_kernel(family, program)
-        elif self.backend is None:
-            raise BadInput(
-                f"{name} contains no command line of a compiler; name what to compile "
-                "for with --backend"
-            )
+            start = self._from_pasted_call(family, call, program)
+        elif program:
+            start = self._from_program(family, program, text)
         else:
-            start = RecipeStart(
-                DEFAULT_FAMILY, place, Target(self.backend), copied=program.text
-            )
+            start = self.from_file(self.source or self.path.with_suffix(".mlir"))
         versions, rules = _versions(text, family), packaged_rules()
         log = classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
         failures = [failure.failure_class for failure in log.failures]
@@ -169,16 +143,84 @@ class NewRecipe:
         ]
         return replace(start, notes=tuple(notes), expect=tuple(failure)), versions
 
-    def _from_kernel(self, family: str, program: TextExcerpt) -> RecipeStart:
-        start = recipe_starters()[family].from_pasted(
-            self.path, program.text, self.backend, self.chip, self.kernel
+    def _from_pasted_call(
+        self, family: str, call: ShellCommand, program: TextExcerpt | None
+    ) -> RecipeStart:
+        starters = recipe_starters()
+        place = self.path.with_suffix(".mlir")
+        start = starters[family].from_call(call, self.backend, self.source or place)
+        responses = [word for word in call.words if word.startswith("@")]
+        harmless = (starter.flags_of_texts for starter in starters.values())
+        start = keep_harmless(start, frozenset().union(*harmless))
+        start = replace(start, refused=(*responses, *start.refused))
+        if program is None:
+            return start
+        if start.family != DEFAULT_FAMILY and "define " in program.text:
+            start = replace(start, input=self.path.with_suffix(".ll"))
+        return replace(start, copied=program.text)
+
+    def _from_program(
+        self, family: str, program: TextExcerpt, text: str
+    ) -> RecipeStart:
+        """Start from a program without a command line. What to compile it for is read
+        from the text around it, and said to be assumed.
+        """
+        starter = recipe_starters()[family]
+        target, assumed = starter.target_in(text), list[str]()
+        if self.backend:
+            target = Target(self.backend, self.chip)
+        else:
+            try:
+                recipe_families()[family].check_chip(target)
+            except BadInput:  # a chip that no release knows
+                target = replace(target, chip=None)
+            assumed = [name for name in (target.backend, target.chip) if name]
+        if family == DEFAULT_FAMILY:
+            place = self.path.with_suffix(".mlir")
+            return RecipeStart(
+                family, place, target, copied=program.text, assumed=assumed
+            )
+        start = starter.from_pasted(
+            self.path, program.text, target.backend, target.chip, self.kernel
         )
         if start is None:
-            raise BadInput(
+            raise NoProgramError(
                 f"the program in line {program.line} has no kernel; name one with "
                 "--input FILE.py:KERNEL"
             )
-        return start
+        return replace(start, assumed=(*assumed, *start.assumed))
+
+
+def _family_of(text: str) -> tuple[str, PastedText]:
+    """Return the family that a text is about: the default one if its compiler is
+    called, else the first that finds a program or a command line.
+    """
+    found = {
+        family: starter.read_text(text) for family, starter in recipe_starters().items()
+    }
+    if found[DEFAULT_FAMILY].commands:
+        return DEFAULT_FAMILY, found[DEFAULT_FAMILY]
+    for needs_program in (True, False):
+        for family, pasted in found.items():
+            if pasted.programs or (pasted.commands and not needs_program):
+                return family, pasted
+    return DEFAULT_FAMILY, found[DEFAULT_FAMILY]
+
+
+def _instead(text: str) -> str:
+    """Say what a text without a program has in its place."""
+    if _OTHER_PYTHON.search(text):
+        return (
+            "; its Python has no kernel under triton.jit and no function under "
+            "jax.jit, so nothing says what to compile: export the model to a file"
+        )
+    left_out = re.search(r"(?m)^[ \t>]*(?:\.\.\.|…)[ \t]*$", text)
+    if left_out:
+        line = text.count("\n", 0, left_out.start()) + 1
+        return f"; its line {line} says that something was left out"
+    if _LINK.search(text):
+        return ", only a link to one, which is not opened: save it to a file"
+    return ""
 
 
 def _first(make: Callable[[RecipeFromInput], RecipeStart | None]) -> RecipeStart | None:

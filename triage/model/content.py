@@ -21,8 +21,8 @@ def file_sha256(path: Path | str) -> str:
 
 
 class LineCutter:
-    r"""Cuts a stream into lines, however the stream is cut into pieces. Of a longer line
-    it keeps the first and the last bytes.
+    r"""Cuts a stream into lines, however the stream is cut into pieces. Of a longer
+    line it keeps the first and the last bytes.
 
     >>> cutter = LineCutter(4, 1)
     >>> [*cutter.feed(b"on"), *cutter.feed(b"e\nabcdefg\nre"), *cutter.finish()]

@@ -120,6 +120,8 @@ class RecipeStart:
     """What to run it with (default: the newest release)."""
     unknown: Sequence[str] = ()
     """Keys whose values the user has to write."""
+    assumed: Sequence[str] = ()
+    """Backend, chip and values that nobody named, such as `llvm-cpu`."""
 
 
 def new_recipe(

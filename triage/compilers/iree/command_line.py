@@ -24,7 +24,7 @@ from triage.compilers.iree.devices import (
 )
 from triage.compilers.parts import PastedText, RecipeFromInput, ShellCommand
 from triage.compilers.pasted_flags import names_in
-from triage.compilers.pasted_text import calls_in, read_mlir
+from triage.compilers.pasted_text import calls_in, chip_in, read_mlir
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -62,6 +62,15 @@ _IREE_OPT = [
     "-o",
     "{output}",
 ]
+
+_DEFAULT_BACKEND = "llvm-cpu"
+# how issues name devices
+_DEVICES_IN_TEXTS = {
+    "rocm": re.compile(r"--device=hip\b|\bROCm\b"),
+    "cuda": re.compile(r"--device=cuda\b"),
+    "vulkan-spirv": re.compile(r"--device=vulkan\b|\b[Vv]ulkan\b"),
+    "metal-spirv": re.compile(r"--device=metal\b"),
+}
 
 
 class IreeRecipes(RecipeFromInput):
@@ -120,10 +129,22 @@ class IreeRecipes(RecipeFromInput):
     ) -> RecipeStart | None:
         if kernel:
             return None
-        return RecipeStart(IREE.name, source, Target(backend or "llvm-cpu", chip))
+        chosen = _OLD_BACKENDS.get(backend or "", backend) or _DEFAULT_BACKEND
+        target = Target(chosen, chip)
+        assumed = [] if backend else [_DEFAULT_BACKEND]
+        return RecipeStart(IREE.name, source, target, assumed=assumed)
 
     def read_text(self, text: str) -> PastedText:
         return read_mlir(text)
+
+    def target_in(self, text: str) -> Target:
+        chip = chip_in(text)
+        if chip:
+            return Target("rocm" if chip.startswith("gfx") else "cuda", chip)
+        for backend, named in _DEVICES_IN_TEXTS.items():
+            if named.search(text):
+                return Target(backend)
+        return Target(_DEFAULT_BACKEND)
 
 
 def _joined(call: ShellCommand) -> list[str]:
@@ -186,6 +207,7 @@ def _input(inputs: Sequence[str], stdin: str | None) -> Path:
 
 def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeStart:
     notes: list[str] = []
+    assumed: list[str] = []
     for index, flag in enumerate(flags):
         old = flag.removeprefix(BACKENDS)
         if old != flag and old in _OLD_BACKENDS:
@@ -197,7 +219,7 @@ def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeSt
     else:
         phase = None
     starts_late = any(map(STARTS_LATE.match, flags))
-    chosen = backend or _backend(flags)
+    chosen = _OLD_BACKENDS.get(backend or "", backend) or _backend(flags)
     if chosen is None:
         chosen = _backend_in(path) or ("llvm-cpu" if phase in _EARLY else None)
         if chosen is None:
@@ -207,6 +229,7 @@ def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeSt
             )
         if not starts_late:
             notes.append(f"The command line names no backend; {chosen} is passed.")
+            assumed.append(chosen)
     chips = list(
         dict.fromkeys(
             flag for flag in flags if CHIPS.get(flag.partition("=")[0]) == chosen
@@ -224,7 +247,9 @@ def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeSt
     if selecting == set(device_flags(target)) and not starts_late:
         flags = [flag for flag in flags if flag not in selecting]
     kept = tuple(flag for flag in flags if flag != f"{_PHASE}{phase}")
-    return RecipeStart(IREE.name, path, target, kept, phase, notes=tuple(notes))
+    return RecipeStart(
+        IREE.name, path, target, kept, phase, notes=tuple(notes), assumed=assumed
+    )
 
 
 def _backend(flags: Sequence[str]) -> str | None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from triage.compilers.base import Constant
 from triage.compilers.parts import PastedText, RecipeFromInput
-from triage.compilers.pasted_text import read_kernels
+from triage.compilers.pasted_text import chip_in, read_kernels
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import (
     KernelGuess,
@@ -49,6 +49,7 @@ _COMMENT = (
     "`*` is a pointer, :16 means divisible by 16. Check what is marked as guessed."
 )
 
+_DEFAULT_CHIP = "sm_90"
 Try = Callable[[RecipeStart], Execution | None]
 
 
@@ -89,6 +90,11 @@ class TritonRecipes(RecipeFromInput):
         chip: str | None,
         kernel: str | None,
     ) -> RecipeStart | None:
+        if "tt.func" in program:
+            is_lowered = "#ttg." in program or "#triton_gpu." in program
+            place = recipe.with_suffix(".ttgir" if is_lowered else ".ttir")
+            target = Target(backend or "cuda", chip or _DEFAULT_CHIP)
+            return RecipeStart("triton", place, target, copied=program)
         place = recipe.with_suffix(".py")
         start = _start(place, program, backend, chip, kernel)
         if start is None or is_standalone(None, program):
@@ -99,6 +105,10 @@ class TritonRecipes(RecipeFromInput):
 
     def read_text(self, text: str) -> PastedText:
         return read_kernels(text)
+
+    def target_in(self, text: str) -> Target:
+        chip = chip_in(text) or _DEFAULT_CHIP
+        return Target("hip" if chip.startswith("gfx") else "cuda", chip)
 
     def improve(self, start: RecipeStart, compile_: Try) -> RecipeStart:
         """Compile the guess and correct it at most twice. What still is not known
@@ -159,15 +169,20 @@ def _start(
         ) from error
     if guess is None:
         return None
-    target = Target(
-        backend or "cuda", chip or ("gfx942" if backend == "hip" else "sm_90")
+    default_chip = "gfx942" if backend == "hip" else _DEFAULT_CHIP
+    target = Target(backend or "cuda", chip or default_chip)
+    assumed = [] if backend else ["cuda"]
+    if chip is None:
+        assumed.append(default_chip)
+    start = KernelStart(
+        family="triton",
+        input=source,
+        target=target,
+        comment=_COMMENT,
+        guess=guess,
+        assumed=assumed,
     )
-    return _with(
-        KernelStart(
-            family="triton", input=source, target=target, comment=_COMMENT, guess=guess
-        ),
-        guess,
-    )
+    return _with(start, guess)
 
 
 def _copied(

@@ -10,7 +10,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from triage.compilers.parts import RecipeFromInput
+from triage.compilers.parts import PastedText, RecipeFromInput
+from triage.compilers.pasted_text import read_jax
 from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
 from triage.model.errors import BadInput
@@ -143,6 +144,29 @@ class XlaRecipes(RecipeFromInput):
         if backend == "xla":
             return RecipeStart("xla", source, _CPU)
         return None
+
+    def read_text(self, text: str) -> PastedText:
+        return read_jax(text)
+
+    def target_in(self, text: str) -> Target:
+        return _CPU
+
+    def from_pasted(
+        self,
+        recipe: Path,
+        program: str,
+        backend: str | None,
+        chip: str | None,
+        kernel: str | None,
+    ) -> RecipeStart | None:
+        if program.lstrip().startswith("HloModule"):
+            return RecipeStart("xla", recipe.with_suffix(".hlo"), _CPU, copied=program)
+        place = recipe.with_suffix(".py")
+        functions = jitted_functions(program)
+        called = [name for name, each in functions.items() if each.is_called]
+        if kernel is None and len(functions) > 1 and called:
+            kernel = called[0]
+        return replace(_from_jax(place, program, kernel), copied=program)
 
 
 def _from_jax(source: Path, text: str, name: str | None) -> RecipeStart:
