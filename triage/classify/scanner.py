@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, ClassVar
+from typing import BinaryIO
 
 from triage.classify import stack_dump
 from triage.classify.closer_look import SuspiciousLine, look_closely
@@ -39,6 +39,7 @@ from triage.classify.records import (
 )
 from triage.classify.rules import MatchScope, Rule, RuleSet, captures_of, compiled
 from triage.model.errors import BadInput
+from triage.model.json_form import in_json
 from triage.model.outcome import Failure
 from triage.model.pass_name import PassName
 
@@ -102,14 +103,12 @@ class LogStatus(StrEnum):
 class ClassifiedLog:
     """A log with its failures, the root cause first."""
 
-    JSON_PROPERTIES: ClassVar = ("status",)
-
     log: str
     failures: tuple[Failure, ...]
     likeliest: tuple[SuspiciousLine, ...] = ()
     """Without failures, the lines that sound like one."""
 
-    @property
+    @in_json
     def status(self) -> LogStatus:
         if self.failures:
             return LogStatus.FAILED

@@ -22,7 +22,7 @@ from triage.cli.context import (
     one_case,
     open_runner,
 )
-from triage.cli.program import RECIPES, recipe_for
+from triage.cli.program import RECIPES, StartedRecipe, recipe_for
 from triage.cli.screen import AppContext
 from triage.execution.engine import Engine
 from triage.execution.judge import (
@@ -271,9 +271,7 @@ class ProgramOptions:
         """Return the recipes that the words name, and those made from programs, texts
         and command lines among them.
         """
-        made = [
-            word for word in words if not word.is_dir() and word.suffix not in RECIPES
-        ]
+        made = [word for word in words if _is_program(word)]
         if not made and (self.backend or self.chip or self.save):
             raise BadInput(
                 "--backend, --chip and --save are for programs; a recipe has its own "
@@ -281,9 +279,10 @@ class ProgramOptions:
             )
         if self.save and len(made) > 1:
             raise BadInput("--save keeps one recipe; name one program")
-        return [self._recipe(word) if word in made else word for word in words]
+        return [self.start(word).path if word in made else word for word in words]
 
-    def _recipe(self, word: Path) -> Path:
+    def start(self, word: Path) -> StartedRecipe:
+        """Write a recipe for a program, a text or a command line."""
         return recipe_for(
             self.app,
             str(word),
@@ -310,6 +309,10 @@ class SeveralCases:
         else:
             paths = self.program.recipes(self.paths)
         return cases_named(cases_in(paths, self.suite_config), self.case)
+
+
+def _is_program(word: Path) -> bool:
+    return not word.is_dir() and word.suffix not in RECIPES
 
 
 @dataclass(kw_only=True)
@@ -339,6 +342,15 @@ class OneCase:
             [self.recipe] if self.suite_config else self.program.recipes([self.recipe]),
             self.suite_config,
         )
+
+    def load_started(self) -> tuple[tuple[Case, ...], StartedRecipe | None]:
+        """Load all cases, and return what their recipe was made from: a program, a text
+        or a command line.
+        """
+        if self.suite_config or not _is_program(self.recipe):
+            return self.load_all(), None
+        started = self.program.start(self.recipe)
+        return cases_in([started.path], None), started
 
 
 @dataclass(kw_only=True)

@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -41,6 +41,22 @@ class StartedRecipe:
     reported: Sequence[str] = ()
     """The revisions that a text reports about."""
     tried: Sequence[ProbeResult] = ()
+
+    @property
+    def path(self) -> Path:
+        """Of the recipe."""
+        return self.wanted.path
+
+    @property
+    def is_pasted(self) -> bool:
+        """Whether the program was copied from a text."""
+        return self.start.copied is not None
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """The target and the values that nobody named."""
+        values = [f"{name}: {value}" for name, value in _guessed(self.start)]
+        return (*self.start.assumed, *values)
 
     def with_chip(self) -> StartedRecipe:
         """Return the recipe for the chip that the user names. Raises BadInput for a
@@ -169,9 +185,8 @@ def recipe_for(
     save: Path | None = None,
     *,
     run_code: bool = False,
-) -> Path:
-    """Write a recipe for what stands in the place of one, into `save` or the home, and
-    return its path.
+) -> StartedRecipe:
+    """Write a recipe for what stands in the place of one, into `save` or the home.
 
     word: a program, FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a
     command line in one word.
@@ -220,7 +235,16 @@ def recipe_for(
             advice = f"start a recipe and write them there: {line}"
         raise BadInput(f"not known: {names}; {advice}")
     print_stderr(f"recipe: {path}")
-    return path
+    return started
+
+
+def _guessed(start: RecipeStart) -> Iterator[tuple[str, object]]:
+    """Yield the names of a kernel's guessed parameters, with their values."""
+    for values in start.keys.values():
+        if isinstance(values, Mapping):
+            for name, value in values.items():
+                if name in start.guessed:
+                    yield name, value
 
 
 def _corrected(

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,7 @@ from triage.cli.program import CodeNotAllowed
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NoProgramError
 from triage.execution.judge import Metric
+from triage.model.errors import BadInput
 from triage.model.progress import Progress
 from triage.report.attribution import attribution_document
 from triage.report.document import plain_text
@@ -73,8 +75,10 @@ def why(
     pass, and what works around it.
 
     Every step is that of another command: `bisect` over releases, `attribute` and
-    `remedy`. A text without a program, such as a CI log, is classified. Exit 1 when a
-    failure is found, also one that a newer release fixed; 0 when no release fails.
+    `remedy`. What nobody named, such as the backend, is assumed and said. Of a text
+    without a whole program, such as a CI log, it says why nothing can be run, and what
+    the text alone tells. Exit 1 when a failure is found, also one that a newer release
+    fixed; 0 when no release fails; 3 when nothing could be run.
 
     - `triage why model.mlir --backend rocm --chip gfx942`
 
@@ -82,33 +86,16 @@ def why(
 
     - `triage why -- iree-compile model.mlir --iree-hal-target-backends=rocm`
     """
-    from triage.investigate.explanation import Explainer, Explanation
+    from triage.investigate.explanation import Explainer
     from triage.report.attribution import headline, why_document, why_facts
 
     started, path = time.monotonic(), chosen.recipe
     try:
-        cases = chosen.load_all()
+        cases, made = chosen.load_started()
     except NoProgramError as error:
         if not path.is_file():  # standard input is read
             raise
-        with app.progress() as progress:
-            [log] = _classified(progress, [path], load_rules([]))
-        words = ["PROGRAM", "--backend", chosen.program.backend or "BACKEND"]
-        if isinstance(error, CodeNotAllowed):
-            words = [str(path), "--run-code"]
-        found = Explanation(
-            str(path),
-            log=log,
-            reason=str(error),
-            next=(
-                shlex.join(["triage", "why", *words]),
-                "triage why -- COMPILER PROGRAM FLAGS",
-            ),
-        )
-        write_report(output, found, why_document)
-        if log.failures:
-            return Exit.FOUND
-        return Exit.OK
+        return _not_run(app, chosen, error, output)
     if chosen.case:
         case = one_case(cases, chosen.case)
     else:
@@ -143,8 +130,17 @@ def why(
             toolchain,
             _BUDGET if budget is None else budget,
             started,
+            made.assumed if made else (),
+            made.reported if made else (),
         )
-        for found in explainer.explain():
+        steps = explainer.explain()
+        try:
+            first = next(steps)
+        except BadInput as error:
+            if made is None or not made.is_pasted:
+                raise
+            return _not_run(app, chosen, error, output)
+        for found in chain((first,), steps):
             for line in (
                 headline(found),
                 *(
@@ -165,6 +161,27 @@ def why(
     if found.failure:
         return Exit.FOUND
     return Exit.OK
+
+
+def _not_run(app: AppContext, chosen: OneCase, error: BadInput, output: str) -> Exit:
+    """Say why the program of a text cannot be run, the command that helps, and what the
+    text alone says.
+    """
+    from triage.investigate.explanation import Explanation
+    from triage.report.attribution import why_document
+
+    path = chosen.recipe
+    with app.progress() as progress:
+        [log] = _classified(progress, [path], load_rules([]))
+    words = ["PROGRAM", "--backend", chosen.program.backend or "BACKEND"]
+    if isinstance(error, CodeNotAllowed):
+        words = [str(path), "--run-code"]
+    elif not isinstance(error, NoProgramError):
+        words = [str(path), "-t", "path:DIR"]
+    line = shlex.join(["triage", "why", *words])
+    found = Explanation(str(path), log=log, reason=str(error), next=(line,))
+    write_report(output, found, why_document)
+    return Exit.INCONCLUSIVE
 
 
 _MIB = 1 << 20

@@ -57,7 +57,7 @@ _LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re
 _TRITON_IR = re.compile(r"\btt\.func\b")
 _JAX = re.compile(r"^[ \t]*(?:>>> )?(?:import jax\b|from jax\b)", re.M)
 _HLO = re.compile(r"\s*HloModule\b")
-_CHIP = re.compile(r"\b(gfx(?:9\w{2}|1[0-2]\w{2})|sm_\d{2,3}a?)\b")
+_CHIP = re.compile(r"\b(gfx(?:9\w{2}|1[0-2]\w{2})|sm_\d{2,3}a?)\b|\"cuda:(\d{2,3})\"")
 _CHIPS_OF_CARDS = {
     r"\bV100\b|\bTitan V\b": "sm_70",
     r"\bT4\b": "sm_75",
@@ -233,7 +233,7 @@ def chip_in(text: str) -> str | None:
     """
     match = _CHIP.search(text)
     if match:
-        return match[1]
+        return match[1] or f"sm_{match[2]}"
     card = re.search("|".join(f"(?:{card})" for card in _CHIPS_OF_CARDS), text)
     if card is None:
         return None

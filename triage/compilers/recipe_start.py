@@ -33,6 +33,7 @@ from triage.recipes.family import RecipeStart
 
 _VERSION = r"v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?![\w.]*\d)"
 _NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
+_DATED = re.compile(r"(?i)\bnightly\b[^\n\d]{0,20}\b(20\d\d)-?(\d\d)-?(\d\d)\b")
 _OTHER_PYTHON = re.compile(
     r"^[ \t>]*(?:import|from) (?:torch|jax|triton|tensorflow)\b", re.M
 )
@@ -254,6 +255,9 @@ def _versions(text: str, name: str) -> list[str]:
     versions += re.findall(
         rf"(?i)\b(?:{names})\b[^\n\d]{{0,40}}?(?<![\d.]){_VERSION}", text
     )
+    versions += [
+        f"nightly:{date[1]}-{date[2]}-{date[3]}" for date in _DATED.finditer(text)
+    ]
     return list(
         dict.fromkeys(
             _NIGHTLY.sub(r"nightly:\1-\2-\3", version) for version in versions

@@ -19,9 +19,11 @@ from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.own_program import case_with_own_program, newest_that_fails
+from triage.execution.task import ProbeJob
 from triage.investigate.result import StepResult
 from triage.investigate.steps import diverging_pass, do_step, working_remedies
 from triage.model.case import Case
+from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
@@ -33,7 +35,19 @@ _REMEDIES_TRIED = 40  # candidates
 _CONFIDENCE = 0.9  # of a bisect, which then probes each pair again once
 _ADVICE = 2  # lines
 T = TypeVar("T")
+_ALL = 0.95  # of the time that is left
 _MORE_TIME = "10m"  # in the command that goes on after a spent budget
+
+
+@dataclass(frozen=True, slots=True)
+class KnownReleases:
+    """Neighbouring releases on which a case ended alike. outcome: passed, failed,
+    untestable, or not tried.
+    """
+
+    outcome: str
+    first: Revision
+    last: Revision
 
 
 @dataclass(frozen=True)
@@ -47,6 +61,12 @@ class Explanation:
     """The one that was asked for, or the newest installed release."""
     passes: bool = False
     """Whether the case passes on that toolchain."""
+    target: str | None = None
+    """What it is compiled for."""
+    assumed: tuple[str, ...] = ()
+    """The part of the target and the values that nobody named."""
+    releases: tuple[KnownReleases, ...] = ()
+    """What is known of the installed releases of a case that passes on the newest."""
     failure: Failure | None = None
     flaky: bool = False
     fails_on: Revision | None = None
@@ -133,11 +153,15 @@ class Explainer:
     words: Sequence[str]
     """What names the case on a command line."""
     rev: str | None
-    """The toolchain (default: the newest installed release)."""
+    """The toolchain (default: one of `reported`, else the newest installed release)."""
     budget: float
     """Seconds for all steps after the first compile."""
     started: float
     """The time from which on the budget counts, as `time.monotonic` has it."""
+    assumed: tuple[str, ...] = ()
+    """What nobody named, see `Explanation`."""
+    reported: Sequence[str] = ()
+    """Revisions that a text names, which are tried first."""
     left: tuple[StepResult, ...] = ()
 
     def explain(self) -> Iterator[Explanation]:
@@ -148,6 +172,8 @@ class Explainer:
             EnvironmentFailure: The toolchain cannot be obtained.
         """
         registry, family = self.engine.registry, self.case.compiler
+        if self.rev is None:
+            self.rev = self._reported_that_fails()
         if self.rev is None:
             stored = registry.installed_releases(family)
         else:
@@ -162,6 +188,8 @@ class Explainer:
             self.case.compiler,
             probe.revision,
             isinstance(probe.outcome, Passed),
+            target=_target_text(self.case),
+            assumed=self.assumed,
         )
         if isinstance(probe.outcome, Failed):
             known = replace(
@@ -182,8 +210,9 @@ class Explainer:
         yield known
         if known.passes:
             failing: Probe | None = self._step(
-                "history", 0.5, lambda: self._newest_that_fails(stored or [ref])
+                "history", _ALL, lambda: self._newest_that_fails(stored or [ref])
             )
+            known = replace(known, releases=self._known_releases(stored))
             if failing is not None:
                 known = replace(
                     known,
@@ -193,14 +222,7 @@ class Explainer:
                 )
                 self.rev = failing.revision.name
             elif len(stored) > 1:
-                names = " to ".join(
-                    end.revision.name for end in (stored[0], stored[-1])
-                )
-                if self.left:
-                    reason = None
-                else:
-                    reason = f"no installed release from {names} fails"
-                yield replace(known, reason=reason, left=self.left, next=self._more())
+                yield replace(known, left=self.left, next=self._more())
                 return
         if known.flaky or (self.rev and known.failure is None):
             return
@@ -216,6 +238,33 @@ class Explainer:
             yield from self._what_helps(known, known.failure, known.fails_on.name)
         elif self.left:
             yield replace(known, left=self.left, next=self._more())
+
+    def _reported_that_fails(self) -> str | None:
+        """Return the first revision that the text names and on which the case fails."""
+        registry, family = self.engine.registry, self.case.compiler
+        for name in self.reported:
+            try:
+                probe = self.engine.probe(self.case, registry.resolve(name, family))
+            except (BadInput, EnvironmentFailure) as error:
+                self.engine.progress.note(f"{name}, which the text names: {error}")
+                continue
+            if isinstance(probe.outcome, Failed) and not probe.outcome.flaky:
+                return name
+        return None
+
+    def _known_releases(
+        self, refs: Sequence[ToolchainRef]
+    ) -> tuple[KnownReleases, ...]:
+        """Return what the cache knows of the case on releases, oldest first."""
+        known: list[KnownReleases] = []
+        for ref in refs:
+            probe = self.engine.recall(ProbeJob(self.case, ref))
+            outcome = probe.outcome.plain_status if probe else "not tried"
+            if known and known[-1].outcome == outcome:
+                known[-1] = replace(known[-1], last=ref.revision)
+            else:
+                known.append(KnownReleases(outcome, ref.revision, ref.revision))
+        return tuple(known)
 
     def _newest_that_fails(self, refs: Sequence[ToolchainRef]) -> Probe | None:
         """Return the probe of the newest of several releases that fails, if need be
@@ -364,6 +413,10 @@ class Explainer:
 
     def _line(self, command: str, *options: str) -> str:
         return shlex.join(["triage", command, *self.words, *options])
+
+
+def _target_text(case: Case) -> str:
+    return " ".join(filter(None, (case.target.backend, case.target.chip)))
 
 
 def _ends(pair: tuple[Revision, Revision]) -> list[str]:

@@ -33,7 +33,7 @@ from triage.report.tables import classify_document
 from triage.toolchains.home import save_file
 
 if TYPE_CHECKING:
-    from triage.investigate.explanation import Explanation
+    from triage.investigate.explanation import Explanation, KnownReleases
 
 _MAX_LINES = 80  # of IR
 _MAX_NAMES = 6
@@ -195,12 +195,15 @@ def why_document(found: Explanation) -> Document:
     to do next.
     """
     if found.log is not None:
-        blocks = [*classify_document(ClassifiedLogs([found.log])).blocks]
+        reason = Span(f"not run: {found.reason}", "warning")
+        blocks: list[Block] = [Paragraph(reason)]
+        blocks += classify_document(ClassifiedLogs([found.log])).blocks
     else:
         blocks = [
             Paragraph(
                 [
                     Span(found.case, "strong"),
+                    _target(found),
                     ": ",
                     Span(headline(found), _STYLES.get(found.status, "warning")),
                 ]
@@ -210,6 +213,15 @@ def why_document(found: Explanation) -> Document:
     if found.next:
         blocks += [Paragraph(Span("Next", "strong")), Code("\n".join(found.next))]
     return Document(f"Why {found.case} fails", blocks)
+
+
+def _target(found: Explanation) -> str:
+    """Say what a case is compiled for, and whether somebody named that."""
+    if not found.target:
+        return ""
+    if set(found.target.split()).isdisjoint(found.assumed):
+        return f" for {found.target}"
+    return f" for {found.target} (assumed; --backend and --chip choose another)"
 
 
 def headline(found: Explanation) -> str:
@@ -237,6 +249,13 @@ def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
     """Yield what each step found."""
     if found.reason:
         yield "releases" if found.passes else "reason", found.reason
+    values = [one for one in found.assumed if ": " in one]
+    if values:
+        yield "assumed", ", ".join(values)
+    if len(found.releases) > 1 or not found.failure:
+        known = [_known_text(one) for one in reversed(found.releases)]
+        if known:
+            yield "releases", "; ".join(known)
     yield from failure_facts(found.failure)
     if found.bisection:
         yield from _since(found, found.bisection)
@@ -262,6 +281,21 @@ def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
             if step.status == "left"
             else (step.step, step.reason or "")
         )
+
+
+def _known_text(known: KnownReleases) -> str:
+    """Say how a case ended on neighbouring releases."""
+    name = known.first.name
+    if known.last != known.first:
+        name = f"{name} to {known.last.name}"
+    match known.outcome:
+        case "passed":
+            return f"passes on {name}"
+        case "failed":
+            return f"fails on {name}"
+        case "untestable":
+            return f"cannot be tested on {name}"
+    return f"not tried on {name}"
 
 
 def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inline]]:

@@ -312,8 +312,8 @@ class ToolchainRegistry:
         """
         if not compiler.distribution:
             raise BadInput(
-                f"{compiler.name} has no releases: use the compiler of a folder, "
-                "`path:DIR`"
+                "no package to install this compiler from is known; pass -t path:DIR "
+                "with a folder that holds it"
             )
         pythons: tuple[tuple[int, int], ...] = ()
         if compiler.packaging != PLAIN_WHEEL:
