@@ -23,7 +23,9 @@ _MOST_SHOWN = 3  # lines
 _QUOTE_LINES = 3  # a text of so few lines is the quote of a message
 # the exception in a line of prose
 _EXCEPTION = re.compile(r"\b(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .+")
+_NAMED = re.compile(r"'[^']+'|`[^`]+`|%\w|\b(?:tensor|memref|vector)<")
 _NAMED_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+'")
+_END = 15  # lines in which a log says how it ended
 _MOST_PARTS = 5  # of a line, between colons
 _IGNORED = ("warning", "debug", "notice", "command", "group", "endgroup")
 
@@ -53,9 +55,12 @@ def look_closely(
     of nothing larger. is_silent: whether no rule found even a consequence.
     """
     told = [line for line in lines if line.text]
+    if any(_is_success(line.text) for line in told[-_END:]):
+        return CloserLook()
     is_quote = len(told) <= _QUOTE_LINES and is_silent
     suspicious = [line for line in told if sounds_like_failure(line.line)]
-    for line in told if is_quote else suspicious:
+    quoted = [line for line in told if not _is_harmless(line.text)]
+    for line in quoted if is_quote else suspicious:
         for message in _messages(line.text):
             finding = _match(message, rules, is_quote=is_quote)
             if finding:
@@ -91,13 +96,23 @@ def sounds_like_failure(line: LogLine) -> bool:
         return True
     if line.annotation in _IGNORED:
         return False
-    if log_format("no_failure", "{}", re.IGNORECASE).search(line.text):
+    if _is_harmless(line.text):
         return False
     return bool(log_format("failure_signs").search(line.text)) or _is_strong(line.text)
 
 
+def _is_harmless(text: str) -> bool:
+    return log_format("no_failure", "{}", re.IGNORECASE).search(text) is not None
+
+
+def _is_success(text: str) -> bool:
+    return log_format("success").search(text) is not None
+
+
 def _is_strong(text: str) -> bool:
-    words = log_format("failure_words", r"(?:\A|: |\) |\] )(?:{})", re.IGNORECASE)
+    words = log_format(
+        "failure_words", r"(?:\A|: |\) |\] |!!! |\*\*\* )(?:{})", re.IGNORECASE
+    )
     return words.search(text) is not None
 
 
@@ -109,14 +124,18 @@ def _messages(text: str) -> Iterator[str]:
     if exception:
         yield exception[0]
     yield text
+    if text[:1].isupper():
+        yield text[0].lower() + text[1:]
     rest = text
     for _ in range(_MOST_PARTS):
         _, colon, rest = rest.partition(": ")
         if not colon:
             break
         yield rest.strip()
-    for quoted in re.findall(r"`([^`]{12,})`|\"([^\"]{12,})\"", text):
-        yield "".join(quoted)
+    for groups in re.findall(r"`([^`]{12,})`|\"([^\"]{12,})\"", text):
+        quoted = "".join(groups)
+        yield quoted
+        yield quoted[0].lower() + quoted[1:]
 
 
 def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:
@@ -130,6 +149,7 @@ def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:
     if finding is None or (finding.rule.consequence and not is_quote):
         return None
     is_loose = finding.rule.as_read is not None or finding.rule.family == "input"
-    if is_loose and not is_quote and not _NAMED_OPERATION.search(message):
+    names_something = _NAMED if is_quote else _NAMED_OPERATION
+    if is_loose and not names_something.search(message):
         return None
     return finding

@@ -34,6 +34,9 @@ _SOURCE_CODE = re.compile(
 _COMPILER_SOURCE = re.compile(r"\A\S*[/\\]\w+\.cpp:\d+: ")
 # also how Metal's compiler names the source that it is given
 _BUILD_TOOLS = ("configure", "program_source")
+_HOST_COMPILER = re.compile(
+    r"(?:\S*[/\\])?(?:clang(?:\+\+)?|gcc|g\+\+|cc1plus|cc|c\+\+)\Z"
+)
 _SHOUTED_ERROR = re.compile(
     r"(?:\[(?:ERROR|FATAL|Error)\]|(?:Fatal |FATAL |Internal "
     r")?(?:Error|ERROR|FATAL):) (?P<message>.+)"
@@ -105,6 +108,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
         coded
         or bool(location and not of_mlir and _SOURCE_CODE.search(location))
         or prefix.endswith(_BUILD_TOOLS)
+        or bool(_HOST_COMPILER.match(prefix))
     )
     of_source = of_source or bool(
         log_format("source_messages", "(?:{})").match(message)
@@ -148,7 +152,8 @@ def _shouted_error(line: LogLine) -> Diagnostic | None:
             severity = "error"
         else:
             severity = "warning"
-        return Diagnostic(severity, match["message"][:HEADLINE])
+        of_source = match[0].startswith("nvcc")  # about the host's compiler
+        return Diagnostic(severity, match["message"][:HEADLINE], of_source=of_source)
     match = _SHOUTED_ERROR.match(line.text)
     if match and not log_format("no_errors", "{}", re.I).match(match["message"]):
         return Diagnostic("error", match["message"][:HEADLINE])

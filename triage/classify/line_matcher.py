@@ -63,6 +63,13 @@ def _choices(rules: RuleSet, *scopes: MatchScope) -> tuple[_Choice, ...]:
     )
 
 
+# an exception as Python prints it inside another one
+_PRINTED = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception))"
+    r"\((?P<quote>[\"'])(?P<message>.*)(?P=quote),?\)\Z"
+)
+
+
 def match_line(
     rules: RuleSet, line: LogLine, parsed: Diagnostic | None
 ) -> Finding | None:
@@ -71,6 +78,9 @@ def match_line(
     """
     if parsed and parsed.severity in ("warning", "note"):
         return None
+    printed = _PRINTED.match(line.text)
+    if printed:
+        return match_exception(rules, f"{printed['type']}: {printed['message']}", ())
     if parsed:
         severity = parsed.severity
     else:

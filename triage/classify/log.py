@@ -124,8 +124,11 @@ def _unwrapped(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]
 
 def _continues(before: bytes, line: bytes) -> bool:
     """Return whether a line break is in the middle of a word or of a quoted text."""
-    in_word = before[-1:].isalnum() and line[:1].isalnum()
-    return in_word or (before.count(b'"') % 2 == 1 and not line[:1].isspace())
+    if before.endswith(b" ") or re.match(rb" \S", line):
+        return True
+    if re.search(rb"[\w./]\Z", before) and re.match(rb"[\w./]", line):
+        return True
+    return before.count(b'"') % 2 == 1 and not line[:1].isspace()
 
 
 class SelectedLines:

@@ -264,6 +264,8 @@ class _Scanner:
 
     def _found(self, finding: Finding) -> None:
         self._read_above(finding)
+        if self._open and _WRAPPED.search(self._open.headline):
+            self._open = None
         if finding.scope is not MatchScope.CRASH:
             self._begin(finding)
             return
@@ -280,7 +282,7 @@ class _Scanner:
         takes_reason = (
             finding.rule.is_identified_by("reason") or finding.rule.name == "unknown"
         )
-        is_announced = finding.headline.rstrip().endswith(":")
+        is_announced = _ANNOUNCES.search(finding.headline.rstrip())
         is_read = finding.rule.context or "reason" in finding.captures
         if takes_reason and is_announced and not is_read:
             self._read_reason(finding, excerpt=False)
@@ -396,8 +398,9 @@ class _Scanner:
                 finding.rule,
             )
             place = stack.place
+            place = place.partition(" ")[0] or finding.captures.get("running", "")
             if place and ("kind" not in finding.captures or not finding.headline):
-                finding.headline = f"crashed in {place.partition(' ')[0]}"
+                finding.headline = f"crashed in {place}"
         finding.headline = finding.headline or "crashed"
         name = stack.failing_pass or stack_dump.pass_of(finding.captures)
         if name:

@@ -26,6 +26,10 @@ _MANGLED = re.compile(
 _AT_ADDRESS = re.compile(
     r"(?:PC: )?@\s+0x[0-9a-f]+\s+(?:\(unknown\)\s+|\d{1,9}\s+)?(?P<unnumbered>\S.*)"
 )
+# of gdb, whose innermost frame has no address
+_OF_DEBUGGER = re.compile(
+    r"#(?P<index>\d{1,9}+)\s+(?P<rest>[\w:~<>]+ \(.*\)(?: (?:at|from) \S+)?)\Z"
+)
 _MANGLED_NAME = re.compile(r"(\d{1,3})(?=\D)")
 AROUND_STACK = re.compile(
     r"Stack dump|(?:PLEASE|Please) submit a bug report|Please report issues to "
@@ -193,7 +197,7 @@ def parse_frame(text: str) -> re.Match[str] | None:
     mlir::Foo::bar(...) + 63`, `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`, or
     `@ 0x7f.. mlir::Foo::bar()`.
     """
-    for form in (_NUMBERED, _COLUMNS, _MANGLED, _AT_ADDRESS):
+    for form in (_NUMBERED, _COLUMNS, _MANGLED, _AT_ADDRESS, _OF_DEBUGGER):
         match = form.match(text)
         if match:
             return match

@@ -1,0 +1,112 @@
+"""A failing text is never called green, and a green one never failing, where no rule
+knows the form of its messages.
+"""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from triage.classify import ClassifiedLog, LogStatus, classify_log, packaged_rules
+
+
+def classified(text: str) -> ClassifiedLog:
+    return classify_log(io.BytesIO(text.encode()), packaged_rules())
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("failed to legalize operation 'torch.aten.unfold'", "legalization"),
+        ("It stops with `Failed to legalize operation 'onnx.Resize'`.", "legalization"),
+        (
+            "'vector.load' op operand #0 must be memref, but got 'tensor<4xf32>'",
+            "verifier",
+        ),
+        ("still the same, RuntimeError: CUDA error: invalid image", "run-failure"),
+        ("INVALID_ARGUMENT: the kernel takes no f8", "run-failure"),
+        ("w-1  | 2026-01-02T03:04:05.6Z RESOURCE_EXHAUSTED: x", "run-out-of-memory"),
+        (
+            "!!! Exception during it !!! Can't import it: No module named 'a'",
+            "import-error",
+        ),
+        ("the frobnicator is broken: cannot turn it", "unknown"),
+        ("ValueError('type fp8 is not supported here')", "unsupported-op"),
+    ],
+)
+def test_the_quote_of_a_message_is_classified_without_its_mark(
+    text: str, name: str
+) -> None:
+    assert [failure.failure_class for failure in classified(text).failures] == [name]
+
+
+def test_a_failure_without_a_rule_shows_its_likeliest_lines() -> None:
+    steps = "".join(f"step {number} of the pipeline\n" for number in range(10))
+    log = classified(f"{steps}compute returned non-zero exit status 7\n{steps}")
+    assert (log.status, log.failures) == (LogStatus.UNRECOGNISED, ())
+    assert [(line.line, line.text) for line in log.likeliest] == [
+        (11, "compute returned non-zero exit status 7")
+    ]
+
+
+def test_a_failure_in_the_end_of_a_large_log_is_not_missed() -> None:
+    lines = "".join(f"compiled unit {number}\n" for number in range(40_000))
+    log = classified(f"{lines}x.cc: the frobnicator could not turn\nstopping now\n")
+    assert log.status is LogStatus.NO_FAILURES  # the word is not where a message begins
+    log = classified(f"{lines}x.cc: could not turn the frobnicator\n")
+    assert log.status is LogStatus.UNRECOGNISED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12 passed, 0 failed\n",
+        "errors: 0\nfailed jobs: []\n",
+        "test_wrong_flag XFAIL (LLVM ERROR: Cannot select) [ 55%]\n",
+        "2026-01-02 03:04:05.6: E xla/cuda_fft.cc:485] Unable to register cuFFT factory\n",
+        "a1f3c90 Fix crash: failed to legalize operation 'a.b'\n",
+        "// CHECK: error: failed to legalize operation 'a.b'\n",
+        "download failed: timed out, retrying in 5 s\nSuccessfully installed a-1.0\n",
+        "-- Looking for fopen64 - not found\n",
+        "Compilation failures                  0\n",
+        "cannot find b, it is optional\n",
+    ],
+)
+def test_words_of_failures_in_a_green_log_raise_no_alarm(text: str) -> None:
+    assert classified(text).status is LogStatus.NO_FAILURES
+    padded = "".join(f"step {number}\n" for number in range(20))
+    assert classified(padded + text).status is LogStatus.NO_FAILURES
+
+
+def test_lines_that_a_terminal_broke_are_joined() -> None:
+    message = "/models/llama/decode.mlir:8:1: error: failed to legalize operation 'torch.aten._weight_norm_interface' that was explicitly marked illegal"
+    broken = [message[at : at + 80] for at in range(0, len(message), 80)]
+    other = "a" * 80
+    log = classified("\n".join([other, "b", *broken]))
+    assert log.failures[0].signature == "legalization:torch.aten._weight_norm_interface"
+
+
+def test_a_quotation_and_the_prefixes_of_other_programs_do_not_matter() -> None:
+    lines = (
+        "Traceback (most recent call last):",
+        '  File "/home/a/train.py", line 5, in <module>',
+        "    run()",
+        "torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:",
+        "AssertionError: Device mps not supported",
+    )
+    plain = classified("\n".join(lines)).failures[0].signature
+    for prefix in (
+        "> ",
+        "[rank6]: ",
+        "(EngineCore_DP0 pid=221) ERROR 09-12 10:11:12 [core.py:396] ",
+        "trainer-1  | ",
+        "2026-02-02T10:11:12.123456789Z stderr F ",
+        "[2026-02-02 10:11:12,123] ",
+        "Mar  1 10:11:12 node7 train[412]: ",
+        "[1,0]<stderr>:",
+        "#14 32.11 ",
+        "> > [rank0]: ",
+    ):
+        text = "\n".join(prefix + line for line in lines)
+        assert classified(text).failures[0].signature == plain, prefix
