@@ -33,7 +33,7 @@ _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
 _MOST_CONTROL = 20  # of a text at most one character in so many is a control character
 _LAST_LINES = 500  # kept of a log that is read closely
-_LINES_FOR_WIDTH = 400  # of the begin, from which a terminal's width is read
+_LINES_FOR_WIDTH = 400  # a longer text was not copied from a terminal
 _TERMINAL_WIDTHS = range(60, 401)  # columns
 _LINES_OF_WIDTH = 2  # at least
 _LINES_ABOVE = 8  # kept for messages that stand above the line that reveals them
@@ -100,16 +100,19 @@ def _unpacked(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _unwrapped(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Join the lines that a terminal broke in the middle of a word: those of the one
-    greatest width, which several lines have.
+    """Join the lines of a short text that a terminal broke in the middle of a word:
+    those of the one greatest width, which several lines have.
     """
     first = list(islice(lines, _LINES_FOR_WIDTH))
-    widths = Counter(len(line) for _, line in first)
+    if len(first) == _LINES_FOR_WIDTH:
+        yield from chain(first, lines)
+        return
+    widths = Counter(len(line) for line in {line for _, line in first})
     width = max(widths, default=0)
     if width not in _TERMINAL_WIDTHS or widths[width] < _LINES_OF_WIDTH:
         width = HEAD + 1
     number, joined, last = 0, b"", 0
-    for number_here, line in chain(first, lines):
+    for number_here, line in first:
         is_rest = last == width and _continues(joined, line)
         if number and not is_rest:
             yield number, joined
@@ -126,7 +129,7 @@ def _continues(before: bytes, line: bytes) -> bool:
     """Return whether a line break is in the middle of a word or of a quoted text."""
     if before.endswith(b" ") or re.match(rb" \S", line):
         return True
-    if re.search(rb"[\w./]\Z", before) and re.match(rb"[\w./]", line):
+    if re.search(rb"[\w.]\Z", before) and re.match(rb"[\w.]", line):
         return True
     return before.count(b'"') % 2 == 1 and not line[:1].isspace()
 
