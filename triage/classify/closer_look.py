@@ -59,8 +59,10 @@ def look_closely(
         return CloserLook()
     is_quote = len(told) <= _QUOTE_LINES and is_silent
     suspicious = [line for line in told if sounds_like_failure(line.line)]
-    quoted = [line for line in told if not _is_harmless(line.text)]
-    for line in quoted if is_quote else suspicious:
+    read = suspicious
+    if is_quote:
+        read = [line for line in told if not _is_harmless(line.text)]
+    for line in read:
         for message in _messages(line.text):
             finding = _match(message, rules, is_quote=is_quote)
             if finding:
@@ -96,9 +98,8 @@ def sounds_like_failure(line: LogLine) -> bool:
         return True
     if line.annotation in _IGNORED:
         return False
-    if _is_harmless(line.text):
-        return False
-    return bool(log_format("failure_signs").search(line.text)) or _is_strong(line.text)
+    has_sign = log_format("failure_signs").search(line.text) or _is_strong(line.text)
+    return bool(has_sign) and not _is_harmless(line.text)
 
 
 def _is_harmless(text: str) -> bool:

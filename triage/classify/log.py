@@ -13,7 +13,7 @@ import io
 import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain, islice
 from typing import Any, BinaryIO, cast
@@ -105,8 +105,11 @@ def _unwrapped(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]
     """
     first = list(islice(lines, _LINES_FOR_WIDTH))
     if len(first) == _LINES_FOR_WIDTH:
-        yield from chain(first, lines)
-        return
+        return chain(first, lines)
+    return _joined(first)
+
+
+def _joined(first: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     widths = Counter(len(line) for line in {line for _, line in first})
     width = max(widths, default=0)
     if width not in _TERMINAL_WIDTHS or widths[width] < _LINES_OF_WIDTH:
