@@ -83,6 +83,8 @@ class Explanation:
     reason: str | None = None
     """Why the toolchain cannot test the case, or why there is nothing to explain."""
     cause: Cause | None = field(default=None, metadata=UNPRINTED)
+    reads: Revision | None = None
+    """The last release that can read a program that the newest one cannot."""
     log: ClassifiedLog | None = None
     """The failures in a text without a program."""
 
@@ -172,58 +174,32 @@ class Explainer:
             EnvironmentFailure: The toolchain cannot be obtained.
         """
         registry, family = self.engine.registry, self.case.compiler
+        stored: Sequence[ToolchainRef] = ()
         if self.rev is None:
             self.rev = self._reported_that_fails()
         if self.rev is None:
             stored = registry.installed_releases(family)
-        else:
-            stored = ()
         if stored:
             ref = stored[-1]
         else:
             ref = registry.resolve(self.rev or "latest", family)
-        probe = self.engine.probe(self.case, ref)
-        known = Explanation(
-            self.case.name,
-            self.case.compiler,
-            probe.revision,
-            isinstance(probe.outcome, Passed),
-            target=_target_text(self.case),
-            assumed=self.assumed,
+        known = self._with_outcome(
+            Explanation(
+                self.case.name,
+                family,
+                target=_target_text(self.case),
+                assumed=self.assumed,
+            ),
+            self.engine.probe(self.case, ref),
         )
-        if isinstance(probe.outcome, Failed):
-            known = replace(
-                known,
-                failure=probe.outcome.failure,
-                flaky=probe.outcome.flaky,
-                fails_on=probe.revision,
-            )
-        elif isinstance(probe.outcome, NoAnswer):
-            failure = probe.outcome.failure
-            if failure and failure.location:
-                where = f"{failure.location.rpartition('/')[2]}: "
-            else:
-                where = ""
-            known = replace(
-                known, reason=where + probe.outcome.reason, cause=probe.outcome.cause
-            )
         yield known
         if known.passes:
-            failing: Probe | None = self._step(
-                "history", _ALL, lambda: self._newest_that_fails(stored or [ref])
-            )
-            known = replace(known, releases=self._known_releases(stored))
-            if failing is not None:
-                known = replace(
-                    known,
-                    failure=failing.outcome.failure,
-                    fails_on=failing.revision,
-                    case=self.case.name,
-                )
-                self.rev = failing.revision.name
-            elif len(stored) > 1:
-                yield replace(known, left=self.left, next=self._more())
-                return
+            known = self._with_older_failure(known, stored or [ref])
+        elif known.cause is Cause.INPUT and len(stored) > 1:
+            known = self._with_last_that_reads(known, stored)
+        if known.releases and not known.failure:
+            yield replace(known, left=self.left, next=self._more())
+            return
         if known.flaky or (self.rev and known.failure is None):
             return
         # without a failure there is nothing to do after the bisect
@@ -238,6 +214,78 @@ class Explainer:
             yield from self._what_helps(known, known.failure, known.fails_on.name)
         elif self.left:
             yield replace(known, left=self.left, next=self._more())
+
+    def _with_outcome(self, known: Explanation, probe: Probe) -> Explanation:
+        outcome = probe.outcome
+        known = replace(
+            known, toolchain=probe.revision, passes=isinstance(outcome, Passed)
+        )
+        if isinstance(outcome, Failed):
+            return replace(
+                known,
+                failure=outcome.failure,
+                flaky=outcome.flaky,
+                fails_on=probe.revision,
+            )
+        if isinstance(outcome, Passed):
+            return known
+        where = ""
+        if outcome.failure and outcome.failure.location:
+            where = f"{outcome.failure.location.rpartition('/')[2]}: "
+        return replace(known, reason=where + outcome.reason, cause=outcome.cause)
+
+    def _with_older_failure(
+        self, known: Explanation, refs: Sequence[ToolchainRef]
+    ) -> Explanation:
+        """Add the newest release that fails, for a case that passes on the last one."""
+        failing: Probe | None = self._step(
+            "history", _ALL, lambda: self._newest_that_fails(refs)
+        )
+        if failing is not None:
+            self.rev = failing.revision.name
+            known = replace(
+                known,
+                failure=failing.outcome.failure,
+                fails_on=failing.revision,
+                case=self.case.name,
+            )
+        if len(refs) > 1:
+            known = replace(known, releases=self._known_releases(refs))
+        return known
+
+    def _with_last_that_reads(
+        self, known: Explanation, refs: Sequence[ToolchainRef]
+    ) -> Explanation:
+        """Add the newest release that reads the program, for a case that the last one
+        cannot read.
+        """
+        reads: Probe | None = self._step(
+            "history", _ALL, lambda: self._newest_that_reads(refs[:-1])
+        )
+        if reads is None:
+            return known
+        known = replace(known, reads=reads.revision)
+        if isinstance(reads.outcome, Failed) and not reads.outcome.flaky:
+            self.rev = reads.revision.name
+            known = replace(
+                known, failure=reads.outcome.failure, fails_on=reads.revision
+            )
+        return replace(known, releases=self._known_releases(refs))
+
+    def _newest_that_reads(self, refs: Sequence[ToolchainRef]) -> Probe | None:
+        """Halve the releases: one that reads the program is not followed by others that
+        do not, unless the syntax changed twice.
+        """
+        newest: Probe | None = None
+        low, high = 0, len(refs)
+        while low < high:
+            middle = (low + high) // 2
+            probe = self.engine.probe(self.case, refs[middle])
+            if probe.outcome.cause is Cause.INPUT:
+                high = middle
+            else:
+                newest, low = probe, middle + 1
+        return newest
 
     def _reported_that_fails(self) -> str | None:
         """Return the first revision that the text names and on which the case fails."""

@@ -240,6 +240,10 @@ def headline(found: Explanation) -> str:
         else:
             before = ""
         return f"passes on {name}{before}"
+    if found.reads:
+        verb = "passes" if found.failure is None else "fails"
+        last = f"{found.reads.name} is the last release that does, and it {verb} there"
+        return f"{name} no longer reads this program; {last}"
     if found.failure and found.toolchain == found.fails_on:
         return f"fails on {name}"
     return f"cannot be tested on {name}"
