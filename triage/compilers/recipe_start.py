@@ -33,6 +33,9 @@ from triage.recipes.family import RecipeStart
 
 _VERSION = r"v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?![\w.]*\d)"
 _NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
+_RELEASE = re.compile(
+    r"(?i)\b(?:on|since|with|in|from|to|version|release)[ :]+v?(\d+\.\d+\.\d+)(?![\w.])"
+)
 _DATED = re.compile(r"(?i)\bnightly\b[^\n\d]{0,20}\b(20\d\d)-?(\d\d)-?(\d\d)\b")
 _OTHER_PYTHON = re.compile(
     r"^[ \t>]*(?:import|from) (?:torch|jax|triton|tensorflow)\b", re.M
@@ -47,7 +50,11 @@ E = TypeVar("E", TextExcerpt, ShellCommand)
 
 
 class NoProgramError(BadInput):
-    """A text contains no whole program."""
+    """A text contains no whole program. call: the command line that it holds."""
+
+    def __init__(self, message: str, call: ShellCommand | None = None) -> None:
+        super().__init__(message)
+        self.call = call
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +117,15 @@ class NewRecipe:
         if self.source is None:
             program = _chosen("program", pasted.programs, block, "--block")
             if program is None:
-                raise NoProgramError(f"{name} contains no program{_instead(text)}")
+                raise NoProgramError(
+                    f"{name} contains no program{_instead(text)}",
+                    next(iter(pasted.commands), None),
+                )
             if program.lacks:
                 raise NoProgramError(
                     f"the program in line {program.line} of {name} was cut: "
-                    f"{program.lacks}"
+                    f"{program.lacks}",
+                    next(iter(pasted.commands), None),
                 )
         call = _chosen("command line", pasted.commands, line, "--line")
         if call:
@@ -255,6 +266,7 @@ def _versions(text: str, name: str) -> list[str]:
     versions += re.findall(
         rf"(?i)\b(?:{names})\b[^\n\d]{{0,40}}?(?<![\d.]){_VERSION}", text
     )
+    versions += _RELEASE.findall(text)
     versions += [
         f"nightly:{date[1]}-{date[2]}-{date[3]}" for date in _DATED.finditer(text)
     ]
