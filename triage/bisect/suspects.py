@@ -15,10 +15,10 @@ from triage.bisect.prior import Clues, commit_prior, explain, table_of
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.bisect.search import BisectRequest
 from triage.git_history.branches import place_of, read_branches, same_change
+from triage.git_history.changed_words import with_words
 from triage.git_history.refs import links_of, pull_request, title
 from triage.model.outcome import Failure
 
-_SHOWN = 20  # changes
 _NUMBER = re.compile(r"\(#(\d+)\)")
 _AGAIN = re.compile(
     (
@@ -30,9 +30,12 @@ _AGAIN = re.compile(
 
 
 def rank_changes(
-    request: BisectRequest, good: str, bad: str, failure: Failure | None
+    request: BisectRequest, good: str, bad: str, failures: Sequence[Failure], text: str
 ) -> RankedChanges:
-    """Rank the changes between two revisions, the most suspicious first.
+    """Rank all changes between two revisions, the most suspicious first.
+
+    failures: of the case or the text, the most important first; text: what the
+    compiler printed, a log or an issue.
 
     Commits of one pull request are one change, together with reverts of it and with
     what lands it again. Commits of the good end's branch that the bad end lacks, also
@@ -58,10 +61,7 @@ def rank_changes(
         for i in lines
         if present.isdisjoint(same_change(fork.line.commits[i].sha, branches))
     )
-    commits = (*undone, *timeline.with_files(span))
-
-    backend = request.case.target.backend
-    noticed = failure is not None and not new.is_release
+    commits = with_words(request.repository, (*undone, *timeline.with_files(span)))
     evidence = None
     if (
         request.attribute
@@ -73,7 +73,7 @@ def rank_changes(
         evidence = pass_evidence(
             request.engine, request.case, old.ref, new.ref, request.repository
         )
-    clues = Clues.of(failure, backend, evidence, noticed=noticed)
+    clues = Clues.of(text, failures, request.case, evidence, noticed=not new.is_release)
     table = table_of(project)
     chances = commit_prior(commits, clues, table)
     reasons = explain(commits, clues, table)
@@ -83,7 +83,7 @@ def rank_changes(
     )
     links = links_of(request.repository.remote) or links_of(project.repository)
     ranked = []
-    for group in groups[:_SHOWN]:
+    for group in groups:
         index = max(group, key=lambda member: (chances[member], -member))
         if index < len(undone):
             lacking = f"{good} has it, {bad} lacks it"
@@ -103,7 +103,7 @@ def rank_changes(
     return RankedChanges(
         tuple(ranked),
         len(commits),
-        failure,
+        next(iter(failures), None),
         evidence.summary if evidence else None,
         branches,
     )

@@ -25,6 +25,7 @@ from triage.bisect.search import BisectRequest
 from triage.bisect.suspects import rank_changes
 from triage.bisect.two_repositories import ModelHistory, bisect_two
 from triage.classify import classify_log, packaged_rules
+from triage.classify.log import text_pieces
 from triage.cli.context import (
     cases_in,
     one_case,
@@ -44,6 +45,7 @@ from triage.cli.options import (
     FreshOption,
     OneCase,
     OneCaseOption,
+    ProgramOptions,
     ProjectOption,
     RepoOption,
     SeveralCases,
@@ -54,9 +56,9 @@ from triage.cli.options import (
     option,
     rev_option,
 )
-from triage.cli.program import RECIPES
+from triage.cli.program import RECIPES, TEXTS
 from triage.cli.screen import AppContext
-from triage.compilers.registry import DEFAULT_FAMILY, Families
+from triage.compilers.registry import DEFAULT_FAMILY, Families, recipe_families
 from triage.execution.engine import Engine
 from triage.execution.own_program import case_with_own_program
 from triage.execution.results import Forecast, forecast
@@ -77,6 +79,7 @@ from triage.toolchains.home import default_home
 from triage.toolchains.registry import ToolchainRef
 
 T = TypeVar("T")
+_LONGEST_TEXT = 256 << 10  # bytes of a log or an issue
 
 
 @command
@@ -449,57 +452,96 @@ def suspects(
         argument(
             "RECIPE|LOG",
             (
-                "Recipe, or log with the failure; of the default compiler unless a "
-                "REV names another."
+                "Recipe, program, pasted issue, or log with the failure; a log is of "
+                "the default compiler unless a REV names another."
             ),
         ),
     ],
     repo: Annotated[Path, clone_option("Clone of the compiler.")],
     good: Annotated[str, option("Known-good revision or commit.")],
     bad: Annotated[str, option("Known-bad revision or commit.")],
+    program: ProgramOptions,
     case: OneCaseOption = None,
-    backend: Annotated[
-        str | None, option("Backend that a log is about, such as rocm.")
-    ] = None,
     project: ProjectOption = None,
     output: FormatOption = "text",
 ) -> Exit:
     """Rank the commits between two revisions by how suspicious the failure makes them.
     Nothing is built.
 
+    All text counts: each failure of a log, its stack, its command line, the operations
+    that it prints. For a recipe or a program, the failure is the one that was found
+    last. A text whose program cannot be run is read as a log, of IREE or of the
+    compiler that a REV names (`triton:3.1.0`).
+
     Commits of the good revision's branch that the bad one lacks, also as cherry-picks,
-    are ranked, too: a fix may be missing. For a recipe, the failure is the one that was
-    found last. A log is of IREE, or of the compiler that a REV names (`triton:3.1.0`).
-    For a recipe, the passes of both compilers are compared if they are installed.
-    Commits that change the pass after which the two first differ are then more
-    suspicious, as are those that change which passes run.
+    are ranked, too: a fix may be missing. For a recipe or a program, the passes of both
+    compilers are compared if they are installed. Commits that change the pass after
+    which the two first differ are then more suspicious, as are those that change which
+    passes run. The 20 most suspicious changes are shown, all of them with --verbose.
     """
-    is_recipe = source.suffix in RECIPES
-    if is_recipe:
-        chosen, failure = one_case(cases_in([source]), case), None
-    else:
+    text, failures = "", tuple[Failure, ...]()
+    chosen = _case_to_run(program, source, case)
+    if _is_read_as_text(source):
+        text, failures = _read_log(source)
+    has_program = chosen is not None
+    if chosen is None:
         named = (
             name
             for name in Families()
             if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1])
         )
-        chosen, failure = _from_log(source, backend, next(named, DEFAULT_FAMILY))
+        chosen = _log_case(source, program.backend, next(named, DEFAULT_FAMILY))
     with open_runner(app, [chosen]) as engine:
-        if is_recipe:
-            failure = _last_failure(engine, chosen)
+        if has_program:
+            found, printed = _last_failure(engine, chosen)
+            failures = (*found, *failures)
+            text = f"{printed}\n{text}".strip()
+        if not text and chosen.input.kind is InputKind.MLIR:
+            text = _begin_of(chosen.input.path)
         ranked = rank_changes(
-            BisectRequest(engine, chosen, repo, project, attribute=is_recipe),
+            BisectRequest(engine, chosen, repo, project, attribute=has_program),
             good,
             bad,
-            failure,
+            failures,
+            text,
         )
     write_report(output, ranked, suspects_document)
     return Exit.OK
 
 
-def _last_failure(engine: Engine, case: Case) -> Failure | None:
-    """Return the latest stored failure of the case. Names of cases are not unique, so
-    its runs are found by content.
+def _is_read_as_text(source: Path) -> bool:
+    """Return whether a file is a log or an issue, not a program that a family reads."""
+    if source.suffix in TEXTS:
+        return True
+    families = recipe_families().values()
+    known = (*RECIPES, *(suffix for family in families for suffix in family.inputs))
+    return source.suffix not in known
+
+
+def _case_to_run(
+    program: ProgramOptions, source: Path, name: str | None
+) -> Case | None:
+    """Return the case of a recipe, of a program, or of the program in a text.
+
+    None for a text that has no program that can be run.
+    """
+    is_text = _is_read_as_text(source)
+    if is_text and source.suffix not in TEXTS:
+        return None
+    try:
+        recipes = program.recipes([source])
+    except BadInput:
+        # a text may hold no program, several, or one that no family reads
+        if program.save or not is_text:
+            raise
+        return None
+    return one_case(cases_in(recipes), name)
+
+
+def _last_failure(engine: Engine, case: Case) -> tuple[tuple[Failure, ...], str]:
+    """Return the latest stored failures of the case, and what the compiler printed.
+
+    Names of cases are not unique, so its runs are found by content.
     """
     for name in (record.toolchain for record in engine.cache.newest_of(case.name)):
         try:
@@ -510,15 +552,29 @@ def _last_failure(engine: Engine, case: Case) -> Failure | None:
         except (BadInput, EnvironmentFailure):
             continue  # a toolchain that no longer exists
         if probe and isinstance(probe.outcome, Failed):
-            return probe.outcome.failure
-    return None
+            failures = (probe.outcome.failure, *probe.outcome.others)
+            return failures, engine.printed(case, ref)
+    return (), ""
 
 
-def _from_log(
-    log: Path, backend: str | None, compiler: str
-) -> tuple[Case, Failure | None]:
+def _read_log(log: Path) -> tuple[str, tuple[Failure, ...]]:
+    """Return the begin of a log or an issue, and all failures in it."""
     failures = classify_log(log, packaged_rules()).failures
+    return _begin_of(log), tuple(failures)
+
+
+def _begin_of(path: Path) -> str:
+    """Return the first part of a text, plain or gzip."""
+    text = b""
+    with path.open("rb") as file:
+        for piece in text_pieces(file, str(path)):
+            text += piece
+            if len(text) >= _LONGEST_TEXT:
+                break
+    return text[:_LONGEST_TEXT].decode("utf-8", "replace")
+
+
+def _log_case(log: Path, backend: str | None, compiler: str) -> Case:
+    """Return what is known of the case of a log: nothing but its compiler."""
     unknown = Input(log.absolute(), InputKind.OTHER)
-    return Case(
-        log.stem, log.stem, "", compiler, log, unknown, Target(backend or "")
-    ), failures[0] if failures else None
+    return Case(log.stem, log.stem, "", compiler, log, unknown, Target(backend or ""))

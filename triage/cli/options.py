@@ -267,12 +267,17 @@ class ProgramOptions:
     ] = None
     run_code: RunCodeOption = False
 
+    @property
+    def is_used(self) -> bool:
+        """Whether the user names a target, or a file for the recipe."""
+        return bool(self.backend or self.chip or self.save)
+
     def recipes(self, words: Sequence[Path]) -> list[Path]:
         """Return the recipes that the words name, and those made from programs, texts
         and command lines among them.
         """
         made = [word for word in words if _is_program(word)]
-        if not made and (self.backend or self.chip or self.save):
+        if not made and self.is_used:
             raise BadInput(
                 "--backend, --chip and --save are for programs; a recipe has its own "
                 "target"

@@ -19,6 +19,7 @@ from triage.cli.options import (
     Compiling,
     FormatOption,
     OneCase,
+    ProgramOptions,
     SlowerOption,
     argument,
     flag,
@@ -26,6 +27,7 @@ from triage.cli.options import (
     option,
     rev_option,
 )
+from triage.cli.program import TEXTS
 from triage.cli.screen import AppContext, print_stderr
 from triage.lint.check import LintResult, cases_to_lint, lint_case, linter_of
 from triage.model.errors import BadInput
@@ -187,11 +189,12 @@ def lint(
         argument(
             "INPUT|RECIPE...",
             (
-                "Programs (.mlir, .mlirbc, .onnx, a .py generator), recipes, or "
-                "folders of recipes."
+                "Programs (.mlir, .mlirbc, .onnx, a .py generator), pasted issues, "
+                "recipes, or folders of recipes."
             ),
         ),
     ],
+    program: ProgramOptions,
     toolchain: Annotated[
         str | None,
         rev_option(
@@ -233,6 +236,8 @@ def lint(
 
     - `triage lint recipes/sharded-for-loops.yaml -t 3.8.0`
     """
+    if program.is_used or any(path.suffix in TEXTS for path in paths):
+        paths = program.recipes(paths)
     cases = cases_named(cases_to_lint(paths, flags or (), print_stderr), case)
     answers, unreadable = [], []
     with open_runner(app, cases) as engine:

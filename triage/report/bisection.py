@@ -317,6 +317,9 @@ def _combination_text(one: Combination) -> str:
     return f"{where}: {outcome_text(one)}"
 
 
+_SHOWN_CHANGES = 20
+
+
 def suspects_document(result: RankedChanges) -> Document:
     """Show changes ranked by how suspicious the failure makes them."""
     blocks: list[Block] = []
@@ -324,24 +327,22 @@ def suspects_document(result: RankedChanges) -> Document:
         blocks.append(Paragraph(Span(failure_text(result.failure, 400), "strong")))
     if result.evidence:
         blocks.append(Paragraph(result.evidence))
-    blocks.append(
-        Table(
-            ("", "commit", "date", "change"),
-            [_suspect_row(change) for change in result.suspects],
-        )
-    )
+    rows = [_suspect_row(change) for change in result.suspects]
+    columns = ("", "commit", "date", "change")
+    blocks.append(Table(columns, rows[:_SHOWN_CHANGES]))
+    if rows[_SHOWN_CHANGES:]:
+        rest = Table(columns, rows[_SHOWN_CHANGES:])
+        blocks.append(Details("The less suspicious changes", [rest]))
     if result.branches:
         blocks += [
             Facts(branch_facts(result.branches)),
             *_branch_details(result.branches),
         ]
-    count = plural(result.commits, "commit")
-    blocks.append(
-        Paragraph(
-            f"{len(result.suspects)} of {count}, ranked by what they change; nothing "
-            "was built"
-        )
-    )
+    shown = min(len(rows), _SHOWN_CHANGES)
+    text = f"{shown} of {plural(len(rows), 'change')}, ranked by what they change; "
+    if len(rows) > shown:
+        text += "--verbose shows all; "
+    blocks.append(Paragraph(text + "nothing was built"))
     return Document("Suspects", blocks)
 
 
