@@ -27,7 +27,6 @@ from triage.compilers.registry import (
     recipe_starters,
 )
 from triage.compilers.response_files import with_files
-from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
@@ -180,7 +179,7 @@ class NewRecipe:
         starter = recipe_starters()[family]
         target, assumed = starter.target_in(text), list[str]()
         if self.backend:
-            target = Target(self.backend, self.chip)
+            target = starter.target_named(self.backend, self.chip)
         else:
             try:
                 recipe_families()[family].check_chip(target)
