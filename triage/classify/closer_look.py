@@ -66,11 +66,10 @@ def look_closely(
             for line in told
             if words.search(line.text) and not _is_harmless(line.text)
         ]
-    read = suspicious
-    if is_quote:
-        read = [line for line in told if not _is_harmless(line.text)]
-    for line in read:
+    for line in told if is_quote else suspicious:
         for message in _messages(line.text):
+            if is_quote and _is_harmless(message):
+                continue
             finding = _match(message, rules, is_quote=is_quote)
             if finding:
                 finding.line = line.number
