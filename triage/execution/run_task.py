@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import mismatch_line
 from triage.execution.files import KeptFiles, digest_of
-from triage.execution.inputs import NoTask, no_recipe
+from triage.execution.inputs import no_recipe
 from triage.execution.judge import RUN_MS
 from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256
@@ -283,9 +283,8 @@ def plan_run(
     runtime: Callable[[Toolchain, str], Path],
     values: Path,
     libraries: Sequence[Path] = (),
-) -> RunTask:
-    """Return a run of a case on a toolchain. Raises NoTask if there is none, or nothing
-    that runs or measures it.
+) -> RunTask | NoAnswer:
+    """Return a run of a case on a toolchain, or why there is none.
 
     `runtime` returns the folder of a package that belongs to a toolchain; `values` is
     the folder for values in another form;
@@ -295,7 +294,7 @@ def plan_run(
     if runner is None or (spec.measured and measures is None):
         does = "measures" if runner else "runs"
         problem = f"{case.compiler} has nothing that {does} compiled programs here"
-        raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
+        return NoAnswer(Cause.TOOLCHAIN, problem)
     try:
         root = runtime(toolchain, runner.distribution)
     except EnvironmentFailure as error:
@@ -303,7 +302,7 @@ def plan_run(
             cause = Cause.TOOLCHAIN
         else:
             cause = Cause.ENVIRONMENT
-        raise NoTask(NoAnswer(cause, str(error))) from None
+        return NoAnswer(cause, str(error))
     places = (root, toolchain.program.parent)
     program = next(
         filter(
@@ -312,9 +311,7 @@ def plan_run(
         None,
     )
     if program is None:
-        raise NoTask(
-            NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
-        )
+        return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
     limits, own = spec.limits, runner.options(case, replace(spec, parameters=()))
     try:
         inputs = readable(spec.inputs, values)
@@ -334,9 +331,9 @@ def plan_run(
             *(*map(identity_of, inputs), "expected", *map(identity_of, expected)),
         ]
     except OSError as error:
-        raise no_recipe(f"{error.filename}: {error.strerror}") from None
+        return no_recipe(f"{error.filename}: {error.strerror}")
     except ValueError as error:
-        raise no_recipe(str(error)) from None
+        return no_recipe(str(error))
     identity = sha256("\0".join(parts).encode()).hexdigest()
     options = tuple(runner.options(case, spec))
     return RunTask(
