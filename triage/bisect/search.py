@@ -20,13 +20,13 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from triage.bisect.belief import Belief, next_probes, next_round
+from triage.bisect.belief import Belief, Floats, next_probes, next_round
 from triage.bisect.candidates import BisectRange, Candidate, CommitCandidates
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.prior import Clues, PassEvidence
@@ -36,6 +36,7 @@ from triage.bisect.result import (
     Bisection,
     BisectKind,
     Side,
+    Suspect,
     Transition,
     unexpected,
 )
@@ -62,6 +63,7 @@ from triage.model.outcome import (
     Probe,
     Verdict,
 )
+from triage.model.probe_result import ProbeResult
 from triage.toolchains.sources.project import FILE, Project, find_project, load_project
 
 _LEAST_SECONDS = 0.05  # of a compile that has not been measured yet
@@ -579,50 +581,11 @@ def _flaky_end(name: str) -> NoAnswer:
 
 def answer(search: BisectSearch) -> Bisection:
     """Report what the search knows so far."""
-    request, belief, effort = search.request, search.belief, search.effort
-    if search.failure:
-        match = request.match(search.failure)
-    else:
-        match = any_failure
-    untestable, others = [], []
-    for candidate in search.range.candidates:
-        if not candidate.probes:
-            continue
-        result = result_of(candidate.probes[-1])
-        if result.untestable:
-            untestable.append(result)
-        elif result.failure and not match(result.failure):
-            others.append(result)
-    if belief is not None:
-        inside = search.range.candidates[belief.bounds[0] + 1 : belief.bounds[1]]
-        for one in inside:
-            if one.untestable is not None:
-                why = NoAnswer(Cause.TOOLCHAIN, one.untestable)
-                untestable.append(result_of(search.without_run(one, why)))
-        untestable += search.range.left_out
-    inconclusive = Bisection(
-        case=request.case.name,
-        kind=request.kind,
-        status=Answer.INCONCLUSIVE,
-        failure=search.failure,
-        probes=effort.probes,
-        rounds=effort.rounds,
-        cached=effort.cached,
-        halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
-        obtained=Counter(search.range.brought),
-        seconds=round(time.monotonic() - effort.started, 1),
-        untestable=tuple(untestable),
-        other_failures=tuple(others),
-        reason=search.stopped.reason if search.stopped else None,
-        cause=search.stopped.cause if search.stopped else None,
-        hint=unexpected(request.case, search.failure) if search.failure else None,
-        broke=search.broke,
-        fixed=search.fixed,
-    )
+    request, belief = search.request, search.belief
+    inconclusive = _inconclusive(search)
     if belief is None or search.failure is None or search.stopped:
         return inconclusive
-    chances = belief.probabilities
-    confirmed = belief.is_confirmed(request.confidence)
+    chances, confirmed = belief.probabilities, belief.is_confirmed(request.confidence)
     hint = inconclusive.hint
     early = belief.early_failure(search.failing_end)
     if search.resolved and early is not None and belief.is_older(search.failing_end):
@@ -630,31 +593,20 @@ def answer(search: BisectSearch) -> Bisection:
             low, high = (0, early)
         else:
             low, high = (early, search.last)
-        chances = belief.prior
-        confirmed = False
+        chances, confirmed = belief.prior, False
         indices = list(range(low + 1, high + 1))
         failures, runs = belief.failures_at(early, search.failing_end)
         hint = (
             f"{search.name(early)} shows the same failure in {failures} of {runs} "
-            f"runs: {search.name(belief.leading.last)} "
+            f"runs: {search.name(belief.leading.last)} only changed how often it "
+            "occurs."
         )
-        hint += "only changed how often it occurs."
     elif search.resolved:
         (low, _), (high, _) = belief.pair
         indices = [index for index in range(low + 1, high + 1) if chances[index] > 0]
     else:
         low, high = belief.bounds
         indices = belief.credible(request.confidence)
-    total = float(sum(chances[index] for index in indices))
-    ranked = sorted(indices, key=lambda index: (-chances[index], index))
-    details = search.range.details(ranked[:_NOTED], search.clues)
-    suspects = [
-        replace(
-            details.get(index) or search.range.change(index),
-            probability=round(float(chances[index]) / total, 4),
-        )
-        for index in ranked
-    ]
     kind = request.kind
     before = search.range.candidates[low].revision
     after = search.range.candidates[high].revision
@@ -673,8 +625,78 @@ def answer(search: BisectSearch) -> Bisection:
         before=before,
         after=after,
         undone=undone,
-        suspects=tuple(suspects),
+        suspects=_suspects(search, indices, chances),
         confirmed=confirmed,
         evidence=search.evidence.summary if search.evidence else None,
         branches=search.range.branches,
+    )
+
+
+def _inconclusive(search: BisectSearch) -> Bisection:
+    """Return the answer without suspects."""
+    request, effort = search.request, search.effort
+    untestable, others = _without_verdict(search)
+    return Bisection(
+        case=request.case.name,
+        kind=request.kind,
+        status=Answer.INCONCLUSIVE,
+        failure=search.failure,
+        probes=effort.probes,
+        rounds=effort.rounds,
+        cached=effort.cached,
+        halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
+        obtained=Counter(search.range.brought),
+        seconds=round(time.monotonic() - effort.started, 1),
+        untestable=tuple(untestable),
+        other_failures=tuple(others),
+        reason=search.stopped.reason if search.stopped else None,
+        cause=search.stopped.cause if search.stopped else None,
+        hint=unexpected(request.case, search.failure) if search.failure else None,
+        broke=search.broke,
+        fixed=search.fixed,
+    )
+
+
+def _without_verdict(
+    search: BisectSearch,
+) -> tuple[list[ProbeResult], list[ProbeResult]]:
+    """Return the results of candidates that cannot be tested, and of those that fail in
+    another way.
+    """
+    if search.failure:
+        match = search.request.match(search.failure)
+    else:
+        match = any_failure
+    untestable, others = [], []
+    for candidate in search.range.candidates:
+        if not candidate.probes:
+            continue
+        result = result_of(candidate.probes[-1])
+        if result.untestable:
+            untestable.append(result)
+        elif result.failure and not match(result.failure):
+            others.append(result)
+    if search.belief is not None:
+        low, high = search.belief.bounds
+        for one in search.range.candidates[low + 1 : high]:
+            if one.untestable is not None:
+                why = NoAnswer(Cause.TOOLCHAIN, one.untestable)
+                untestable.append(result_of(search.without_run(one, why)))
+        untestable += search.range.left_out
+    return untestable, others
+
+
+def _suspects(
+    search: BisectSearch, indices: Sequence[int], chances: Floats
+) -> tuple[Suspect, ...]:
+    """Return the candidates that may be the culprit, the likeliest first."""
+    total = float(sum(chances[index] for index in indices))
+    ranked = sorted(indices, key=lambda index: (-chances[index], index))
+    details = search.range.details(ranked[:_NOTED], search.clues)
+    return tuple(
+        replace(
+            details.get(index) or search.range.change(index),
+            probability=round(float(chances[index]) / total, 4),
+        )
+        for index in ranked
     )
