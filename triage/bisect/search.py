@@ -435,50 +435,50 @@ class BisectSearch:
         """Probe candidates at once, each as often as it says, and take in the outcomes.
         Only a first probe may be cached.
         """
+        if not isinstance(chosen, Mapping):
+            chosen = dict.fromkeys(chosen, 1)
         # one of those that share compiler and input; the others are cached later
         asked: dict[tuple[Path, str], int] = {}
         jobs: list[ProbeJob] = []
-        for index, times in (
-            chosen if isinstance(chosen, Mapping) else dict.fromkeys(chosen, 1)
-        ).items():
+        for index, times in chosen.items():
             candidate = self.range.candidates[index]
+            case: Case | NoAnswer = self.request.case
             if candidate.case_of:
                 case = candidate.case_of()
-            else:
-                case = self.request.case
             if isinstance(case, NoAnswer):
                 self._take(index, self.without_run(candidate, case))
-            elif (
-                asked.setdefault((case.source, candidate.ref.revision.name), index)
-                == index
-            ):
+                continue
+            key = (case.source, candidate.ref.revision.name)
+            if asked.setdefault(key, index) == index:
                 jobs += [
                     ProbeJob(case, candidate.ref, bool(number or candidate.outcomes))
                     for number in range(times)
                 ]
         if not jobs:
             return
-        effort = self.effort
-        effort.rounds += 1
-        for probe in self.request.engine.probe_all(
-            jobs, f"bisect {self.request.case.name}"
-        ):
-            index = asked[probe.case.source, probe.revision.name]
-            outcome = probe.outcome
-            effort.probes += 1
-            effort.cached += probe.cached
-            effort.compile_seconds = max(effort.compile_seconds, probe.measured.seconds)
-            candidate = self.range.candidates[index]
-            if candidate.revision.commit is None:
-                candidate.revision = probe.revision
-            self._take(index, probe)
-            if (
-                isinstance(outcome, NoAnswer)
-                and outcome.cause is Cause.ENVIRONMENT
-                and not probe.measured.seconds
-            ):
-                why = f"{probe.revision.name}: {outcome.reason}"
-                self.stopped = NoAnswer(Cause.ENVIRONMENT, why)
+        self.effort.rounds += 1
+        what = f"bisect {self.request.case.name}"
+        for probe in self.request.engine.probe_all(jobs, what):
+            self._take_in(asked[probe.case.source, probe.revision.name], probe)
+        self._stop_without_compilers()
+
+    def _take_in(self, index: int, probe: Probe) -> None:
+        """Take in a probe that was made; stop if the environment fails."""
+        outcome, effort = probe.outcome, self.effort
+        effort.probes += 1
+        effort.cached += probe.cached
+        effort.compile_seconds = max(effort.compile_seconds, probe.measured.seconds)
+        candidate = self.range.candidates[index]
+        if candidate.revision.commit is None:
+            candidate.revision = probe.revision
+        self._take(index, probe)
+        has_failed = isinstance(outcome, NoAnswer) and not probe.measured.seconds
+        if has_failed and outcome.cause is Cause.ENVIRONMENT:
+            why = f"{probe.revision.name}: {outcome.reason}"
+            self.stopped = NoAnswer(Cause.ENVIRONMENT, why)
+
+    def _stop_without_compilers(self) -> None:
+        """Stop if all candidates between the ends have no compiler for one reason."""
         inside = [
             candidate.outcomes[-1]
             for candidate in self.range.candidates[1:-1]
@@ -489,10 +489,9 @@ class BisectSearch:
             for one in inside
             if isinstance(one, NoAnswer) and one.cause is Cause.TOOLCHAIN
         ]
-        if (
-            len(inside) == len(errors) >= _SAME_ERRORS
-            and len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1
-        ):
+        if len(inside) != len(errors) or len(errors) < _SAME_ERRORS:
+            return
+        if len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1:
             self.stopped = NoAnswer(
                 Cause.ENVIRONMENT,
                 f"no compiler could be obtained between both ends: {errors[-1]}",
