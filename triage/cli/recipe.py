@@ -52,9 +52,8 @@ from triage.recipes.family import RecipeStart
 from triage.recipes.recipe import recipe_schema
 from triage.recipes.values import parse_version
 from triage.report.document import Code, Paragraph, Table
-from triage.report.elements import plural
+from triage.report.elements import outcome_text, plural
 from triage.report.formats import write_answer, write_report
-from triage.report.outcomes import outcome_text
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors, save_file
 

@@ -193,40 +193,44 @@ def _cases(
                 ({FILE: name}, path) for name, path in matching(folder, recipe.input)
             ]
         for label, path in inputs:
-            matrix = tuple((choice | label).items())
-            if matrix:
-                brackets = f"[{','.join(f'{key}={value}' for key, value in matrix)}]"
-            else:
-                brackets = ""
-            case = Case(
-                recipe=recipe.name,
-                name=f"{recipe.name}{brackets}",
-                summary=recipe.summary,
-                compiler=family.name,
-                source=source.absolute(),
-                input=family.input_at(path, tuple(recipe.args.items())),
-                target=Target(
-                    recipe.target.backend, recipe.target.chip, recipe.target.devices
-                ),
-                flags=tuple(
-                    Flag(entry)
-                    if isinstance(entry, str)
-                    else Flag(entry.flag, entry.since, entry.until)
-                    for entry in recipe.flags
-                ),
-                phase=recipe.phase,
-                limits=recipe.limits.value(Limits()),
-                expect=()
-                if isinstance(recipe.expect, str)
-                else tuple(item.value() for item in recipe.expect),
-                matrix=matrix,
-                env=tuple(recipe.env.items()),
-            )
+            case = _case(recipe, family, source, path, choice | label)
             cases.append(recipe.complete(case, source.parent))
     expect = data.get("expect")
     if isinstance(expect, str) and folder is not None and not document.problems:
         return _with_expectations(cases, folder / expect, setting)
     return cases
+
+
+def _case(
+    recipe: RecipeFormat, family: RecipeFamily, source: Path, path: Path, choice: Choice
+) -> Case:
+    """Return the case of a recipe for one combination. path: of its input."""
+    brackets = ""
+    if choice:
+        pairs = (f"{key}={value}" for key, value in choice.items())
+        brackets = f"[{','.join(pairs)}]"
+    target = recipe.target
+    expect = () if isinstance(recipe.expect, str) else recipe.expect
+    return Case(
+        recipe=recipe.name,
+        name=f"{recipe.name}{brackets}",
+        summary=recipe.summary,
+        compiler=family.name,
+        source=source.absolute(),
+        input=family.input_at(path, tuple(recipe.args.items())),
+        target=Target(target.backend, target.chip, target.devices),
+        flags=tuple(
+            Flag(entry)
+            if isinstance(entry, str)
+            else Flag(entry.flag, entry.since, entry.until)
+            for entry in recipe.flags
+        ),
+        phase=recipe.phase,
+        limits=recipe.limits.value(Limits()),
+        expect=tuple(item.value() for item in expect),
+        matrix=tuple(choice.items()),
+        env=tuple(recipe.env.items()),
+    )
 
 
 def _with_expectations(

@@ -25,10 +25,10 @@ from triage.report.elements import (
     failure_blocks,
     failure_text,
     joined,
+    outcome_spans,
     plural,
 )
 from triage.report.junit import SuiteCase, junit_text
-from triage.report.outcomes import outcome_spans
 
 Row = Sequence[ProbeResult | None]
 
