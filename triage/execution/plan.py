@@ -24,6 +24,7 @@ from triage.model.outcome import (
     OF_MACHINE,
     Cause,
     Failed,
+    Failure,
     NoAnswer,
     Outcome,
     Passed,
@@ -317,21 +318,11 @@ def _compiled_results(
     )
     assert probe
     made(probe)
-    match probe.outcome:
-        case NoAnswer(reason=reason):
-            problem = f"cannot be tested: {reason}"
-        case Failed(failure=failure):
-            problem = (
-                f"does not {'compile' if failure.stage is Stage.COMPILE else 'run'}: "
-                f"{failure.headline}"
-            )
-        case _:
-            if any(results.iterdir()):
-                problem = ""
-            else:
-                problem = "returns nothing"
-            if not is_defined:
-                problem = "reads memory that was never written to"
+    problem = _problem(probe.outcome)
+    if not problem and not is_defined:
+        problem = "reads memory that was never written to"
+    if not problem and not any(results.iterdir()):
+        problem = "returns nothing"
     if problem:
         problem = f"the reference on {task.toolchain.revision.name} {problem}"
         if probe.outcome.cause in OF_MACHINE or Ending.TIMED_OUT in (
@@ -343,6 +334,18 @@ def _compiled_results(
             file.unlink()
         (results / _PROBLEM).write_text(problem, "utf-8", "replace")
     return results
+
+
+def _problem(outcome: Outcome) -> str:
+    """Return what is wrong with a reference, if its outcome says so."""
+    match outcome:
+        case NoAnswer(reason=reason):
+            return f"cannot be tested: {reason}"
+        case Failed(failure=Failure(stage=Stage.COMPILE, headline=headline)):
+            return f"does not compile: {headline}"
+        case Failed(failure=failure):
+            return f"does not run: {failure.headline}"
+    return ""
 
 
 def _is_defined(

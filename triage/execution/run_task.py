@@ -303,30 +303,20 @@ def plan_run(
         else:
             cause = Cause.ENVIRONMENT
         return NoAnswer(cause, str(error))
-    places = (root, toolchain.program.parent)
-    program = next(
-        filter(
-            None, (runner.program(place, measured=spec.measured) for place in places)
-        ),
-        None,
-    )
+    program = None
+    for place in (root, toolchain.program.parent):
+        program = program or runner.program(place, measured=spec.measured)
     if program is None:
         return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
-    limits, own = spec.limits, runner.options(case, replace(spec, parameters=()))
     try:
         inputs = readable(spec.inputs, values)
         expected = readable(spec.expected, values)
         overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
-        kept = {artifact.path for artifact in spec.artifacts}
         parts = [
-            *(_digest(program, program.stat().st_mtime_ns), *own),
+            _digest(program, program.stat().st_mtime_ns),
+            *runner.options(case, replace(spec, parameters=())),
             *(path.name for path in libraries),
-            *([] if spec.closeness is None else [f"close {spec.closeness}"]),
-            *(
-                f"{scope}={digest_of(path, is_kept=path in kept)}"
-                for scope, path in spec.parameters
-            ),
-            *limits_key(limits),
+            *_parts_of(spec),
             *(["compared here, too"] if overlooks_nan else []),
             *(*map(identity_of, inputs), "expected", *map(identity_of, expected)),
         ]
@@ -349,6 +339,19 @@ def plan_run(
         identity,
         overlooks_nan,
     )
+
+
+def _parts_of(spec: RunSpec) -> list[str]:
+    """Return what else decides how a run ends, for its content key."""
+    kept = {artifact.path for artifact in spec.artifacts}
+    return [
+        *([] if spec.closeness is None else [f"close {spec.closeness}"]),
+        *(
+            f"{scope}={digest_of(path, is_kept=path in kept)}"
+            for scope, path in spec.parameters
+        ),
+        *limits_key(spec.limits),
+    ]
 
 
 def limits_key(limits: Limits) -> list[str]:

@@ -232,10 +232,19 @@ def functions_of(
             return NoAnswer(Cause.RECIPE, f"{error.filename}: {error.strerror}")
         except ValueError as error:
             return NoAnswer(Cause.RECIPE, str(error))
+    if device is None:
+        return NoAnswer(Cause.INPUT, "its input cannot be read")
+    return _public_function(engine, case, ref)
+
+
+def _public_function(
+    engine: Engine, case: Case, ref: ToolchainRef
+) -> tuple[RunSpec, ...] | NoAnswer:
+    """Return the only public function of a program, on zeros."""
     toolchain = engine.registry.obtain(ref)
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     prepared = engine.planner.input_of(case, toolchain)
-    if tools is None or device is None or not isinstance(prepared, Prepared):
+    if tools is None or not isinstance(prepared, Prepared):
         return NoAnswer(Cause.INPUT, "its input cannot be read")
     text = Reader(tools, engine.stop).generic(prepared.path, elide=True)
     try:
