@@ -33,7 +33,8 @@ from triage.recipes.family import RecipeStart
 _VERSION = r"v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?![\w.]*\d)"
 _NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
 _RELEASE = re.compile(
-    r"(?i)\b(?:on|since|with|in|from|to|version|release)[ :]+v?(\d+\.\d+\.\d+)(?![\w.])"
+    r"(?i)\b(?:on|since|with|in|from|to|is|version|release)[ :]+"
+    r"v?(\d+\.\d+\.\d+(?:rc\d{8})?)(?!\w|\.\d)"
 )
 _DATED = re.compile(r"(?i)\bnightly\b[^\n\d]{0,20}\b(20\d\d)-?(\d\d)-?(\d\d)\b")
 _OTHER_PYTHON = re.compile(
