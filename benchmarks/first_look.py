@@ -1,12 +1,12 @@
 """Classify logs that were drawn and labelled before any of them was read by a rule.
 
-Run: `python -m benchmarks.first_look open|aside [--wrong]`.
+Run: `python -m benchmarks.first_look open|practice|aside [--wrong]`.
 
 Threads were drawn by neutral queries (names of projects, versions and months) in the
 order in which they came, and retold: the form and the words of tools are theirs, names
 and prose are not. Two seeded halves were committed before the first run. `open` may be
-looked at while rules are written; `aside` may not, so that only its first figures say
-how unseen logs are read. About one log in five was completed from the known form of the
+looked at while rules are written, like `practice`, which was drawn later; `aside` may
+not, so that only its first figures say how unseen logs are read. About one log in five was completed from the known form of the
 tool, because its thread quotes only a part.
 
 A log is right if its first failure has one of the expected classes and its headline
@@ -84,7 +84,7 @@ def is_specific(entry: dict[str, Any], found: ClassifiedLog) -> bool:
 def main() -> None:
     """Print the table of one half."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("half", choices=("open", "aside"))
+    parser.add_argument("half", choices=("open", "practice", "aside"))
     parser.add_argument("--wrong", action="store_true", help="print what is wrong")
     arguments = parser.parse_args()
     logs = yaml.safe_load((FOLDER / f"logs_{arguments.half}.yaml").read_text())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from triage.git_history.repository import Repository
 from triage.model.json_form import as_json
 from triage.model.pass_name import PassName
 from triage.model.revision import Revision
-from triage.report.attribution import attribution_document
+from triage.report.attribution import attribution_document, sentence
 from triage.report.formats import rendered
 
 TILE = PassName("TilePass", "t-tile")
@@ -125,3 +126,17 @@ def test_passes_of_dependencies_have_no_file(
 ) -> None:
     expected = ("lib/Tile.cpp",) if name == "Tile" else ()
     assert source_files(PassName(name), *clone, {}) == expected
+
+
+def test_where_nothing_fails_an_earlier_difference_is_not_sure() -> None:
+    tiles = Difference("tile sizes", "[64]", "[32]")
+    first = DivergingPass(PassName("TilePass"), PassName("TilePass"), "f")
+    found = replace(
+        DIVERGING, failure=None, other=None, persistent=first, commits_between=140
+    )
+    assert not found.is_sure
+    text = sentence(found)
+    assert text.startswith("not sure: nothing fails, and 3.2.0 and 3.3.0 first diverge")
+    assert text.endswith("140 commits between them may each differ")
+    chosen = replace(found, persistent=replace(first, choices=(tiles,)))
+    assert sentence(chosen) == "3.2.0 and 3.3.0 diverge after TilePass"

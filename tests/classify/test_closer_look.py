@@ -26,7 +26,10 @@ def classified(text: str) -> ClassifiedLog:
         ),
         ("still the same, RuntimeError: CUDA error: invalid image", "run-failure"),
         ("INVALID_ARGUMENT: the kernel takes no f8", "run-failure"),
-        ("w-1  | 2026-01-02T03:04:05.6Z RESOURCE_EXHAUSTED: x", "run-out-of-memory"),
+        (
+            "w-1  | 2026-01-02T03:04:05.6Z RESOURCE_EXHAUSTED: Out of memory for it",
+            "run-out-of-memory",
+        ),
         (
             "!!! Exception during it !!! Can't import it: No module named 'a'",
             "import-error",

@@ -230,7 +230,8 @@ def test_python_of_a_text_runs_only_when_it_is_allowed(
         assert "--run-code" in refused.stderr
     why = triage("why", "issue.md", "--format", "json")
     told = json.loads(why.stdout)
-    assert why.returncode == 1
+    assert why.returncode == 3
+    assert "pass --run-code" in told["reason"]
     assert [failure["class"] for failure in told["log"]["failures"]] == [
         "shared-memory-overflow"
     ]

@@ -48,7 +48,7 @@ def test_a_large_log_is_classified_with_progress(
         "".join(line.format(number) for number in range(20_000))
     )
     done = triage_process(command, "build.log")
-    assert done.returncode == 1
+    assert done.returncode == {"classify": 1, "why": 3}[command]
     progress = [
         text for text in done.stderr.splitlines() if text.startswith("classify")
     ]

@@ -149,17 +149,95 @@ def test_only_advice_that_can_apply_is_given(triage: Triage, tmp_path: Path) -> 
     )
 
 
-def test_a_log_is_classified(triage: Triage, tmp_path: Path) -> None:
+def test_a_log_is_classified_and_said_not_to_be_run(
+    triage: Triage, tmp_path: Path
+) -> None:
     log = tmp_path / "build.log"
     log.write_text(
         "error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n"
     )
-    found = explained(triage, log)
+    found = explained(triage, log, code=3)
     assert found["status"] == "log"
+    assert "contains no program" in found["reason"]
     assert found["log"]["failures"][0]["class"] == "shared-memory-overflow"
     assert found["next"][0].startswith("triage why PROGRAM --backend")
     log.write_text("all fine\n")
-    assert explained(triage, log, code=0)["log"]["failures"] == []
+    assert explained(triage, log, code=3)["log"]["status"] == "no failures"
+
+
+PROGRAM = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : tensor<4xf32>\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "line"),
+    [
+        (
+            "See https://gist.github.com/a/b\n`iree-compile a.mlir --iree-hal-target-backends=rocm`\n",
+            "only a link",
+            "triage why -- iree-compile a.mlir --iree-hal-target-backends=rocm",
+        ),
+        (
+            f"```mlir\n{PROGRAM.replace('return', '...') + '  ...'}\n```\n",
+            "was cut: line ",
+            "triage why PROGRAM --backend BACKEND",
+        ),
+        (
+            "```python\nimport torch\ntorch.compile(f)(x)\n```\n",
+            "nothing says what to compile",
+            "triage why PROGRAM --backend BACKEND",
+        ),
+        (
+            f"```mlir\n{PROGRAM}```\n\n`mlir-opt a.mlir --canonicalize`\n",
+            "no package to install this compiler from is known",
+            "triage why {path} -t path:DIR",
+        ),
+    ],
+)
+def test_why_a_text_cannot_be_run_is_said_first_with_what_helps(
+    triage: Triage, tmp_path: Path, text: str, reason: str, line: str
+) -> None:
+    path = tmp_path / "issue.md"
+    path.write_text(text)
+    found = explained(triage, path, code=3)
+    assert reason in found["reason"]
+    assert found["next"] == [line.format(path=path)]
+    done = triage("why", path)
+    assert done.stdout.startswith("not run: ")
+
+
+def test_what_nobody_named_is_assumed_and_said(triage: Triage, tmp_path: Path) -> None:
+    path = tmp_path / "issue.md"
+    for words, target, assumed in (
+        ("It is slow.", "llvm-cpu", ["llvm-cpu"]),
+        ("On a MI300X it fails.", "rocm gfx942", ["rocm", "gfx942"]),
+    ):
+        path.write_text(f"{words}\n```mlir\n{PROGRAM}```\n")
+        found = json.loads(triage("why", path, "--format", "json").stdout)
+        assert (found["target"], found["assumed"]) == (target, assumed)
+        said = triage("why", path).stdout.splitlines()[0]
+        assert f"issue for {target} (assumed; --backend and --chip" in said
+    found = json.loads(
+        triage("why", path, "--backend", "cpu", "--format", "json").stdout
+    )
+    assert (found["target"], found["assumed"]) == ("llvm-cpu", [])
+
+
+def test_the_last_release_that_reads_a_program_is_named(
+    triage: Triage, tmp_path: Path
+) -> None:
+    path = recipe(tmp_path, "old", "unreadable-4")
+    found = explained(triage, path, code=3)
+    assert (found["status"], found["reads"]["name"]) == ("inconclusive", "1.3.0")
+    assert [
+        (known["outcome"], known["first"]["name"], known["last"]["name"])
+        for known in found["releases"]
+    ][-1] == ("untestable", "1.4.0", "1.5.0")
+    assert "1.5.0 no longer reads this program; 1.3.0 is the last" in " ".join(
+        triage("why", path).stdout.split()
+    )
+    broken = explained(triage, recipe(tmp_path, "both", "breaks-2 unreadable-4"))
+    assert (broken["fails_on"]["name"], broken["reads"]["name"]) == ("1.3.0", "1.3.0")
+    assert broken["bisection"]["after"]["name"] == "1.2.0"
 
 
 @pytest.mark.parametrize(

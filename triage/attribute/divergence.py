@@ -30,7 +30,7 @@ from triage.compilers.parts import IrPrinter, PassTrace
 from triage.execution.engine import Engine
 from triage.execution.judge import same_signature
 from triage.execution.task import ProbeJob
-from triage.git_history.repository import Repository
+from triage.git_history.repository import GitRefused, Repository
 from triage.mlir.fingerprint import Fingerprint, Vocabulary
 from triage.mlir.ir_reader import DumpReader
 from triage.model.case import Case
@@ -202,7 +202,7 @@ class _Comparison:
             else:
                 files = ()
         shared = _reported_bytes(self.failure) or _shared_bytes(traces.bad, found.bad)
-        return Attribution(
+        answer = Attribution(
             self.case.name,
             self.probes[0].revision,
             self.probes[1].revision,
@@ -222,6 +222,19 @@ class _Comparison:
             compiles=self.compiles,
             printed_bytes=self.printed,
         )
+        if answer.is_sure:
+            return answer
+        return replace(answer, commits_between=self._commits_between())
+
+    def _commits_between(self) -> int | None:
+        good, bad = (probe.revision.commit for probe in self.probes)
+        if self.repository is None or good is None or bad is None:
+            return None
+        try:
+            count = self.repository.text("rev-list", "--count", f"{good}..{bad}")
+        except GitRefused:  # a commit that the clone lacks
+            return None
+        return int(count)
 
     def _by_names(self, traces: TracePair) -> Attribution:
         """Name the pass that fails, or the first that changes the program on one

@@ -113,6 +113,8 @@ class Attribution:
     other: DivergingPass | None = None
     """A second candidate, if it is not sure which of two passes makes the difference.
     """
+    commits_between: int | None = None
+    """Between the two revisions, if the answer is not sure and a clone is known."""
     one_sided: tuple[PassName, ...] = field(default=(), metadata=UNPRINTED)
     """The passes that changed IR on one compiler only."""
     shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
@@ -124,6 +126,17 @@ class Attribution:
     printed_bytes: int = 0
     """The IR that the compiles printed."""
     seconds: float = 0.0
+
+    @in_json
+    def is_sure(self) -> bool:
+        """Whether one pass is the answer. Where nothing fails, compilers that lie apart
+        differ in many ways, so that only a choice, such as a tile size, decides.
+        """
+        if self.other is not None:
+            return False
+        if self.status is not ComparisonResult.DIVERGES or self.failure is not None:
+            return True
+        return self.persistent is not None and bool(self.persistent.choices)
 
     def without_excerpts(self) -> Attribution:
         """Return the attribution as a night stores it: without IR and long lists."""

@@ -247,46 +247,42 @@ def commit_range(
     (old, old_ref), (new, new_ref) = ends
     span, fork = timeline.between(old, new), timeline.fork(old)
     groups = _groups(timeline, range(fork.index, span.stop), sources, project)
-    if not fork.own:
-        undone = []
-    else:
+    undone: list[_Group] = []
+    if fork.own:
         undone = _groups(fork.line, fork.own, sources, project)[::-1]
     both = [*undone, *groups]
     links = links_of(timeline.repository.remote) or links_of(project.repository)
     brought: list[str] = []
     candidates, commits = [], []
+    known = {0: old_ref, len(both) - 1: new_ref}
     for index, group in enumerate(both):
-        if index == 0:
-            end = old_ref
-        elif index == len(both) - 1:
-            end = new_ref
-        else:
-            end = None
         is_undone = 0 < index <= len(undone)
         if is_undone:
             changed = both[index - 1].commits[0]
         else:
             changed = group.commits[0]
-        revision = group.commits[0].revision
-        ref = end or ToolchainRef(
-            family, revision, bring=_obtain(group, sources, reported, brought)
-        )
+        end, revision = known.get(index), group.commits[0].revision
+        untestable = None
+        if not end and not group.builds:
+            untestable = group.untestable
+        if end:
+            revision = replace(revision, name=end.revision.name)
+        bring = _obtain(group, sources, reported, brought)
         candidates.append(
             Candidate(
-                replace(revision, name=end.revision.name) if end else revision,
-                ref,
+                revision,
+                end or ToolchainRef(family, revision, bring=bring),
                 group.builds[0].seconds if group.builds else 0.0,
-                None if end or group.builds else group.untestable,
+                untestable,
                 commit_change(changed, links),
                 is_undone,
                 tuple(commit.sha for commit in group.commits),
             )
         )
         commits.append(changed)
+    unused_builds: Sequence[Build] = ()
     if unused:
         unused_builds = unused.builds(timeline, range(fork.index, span.stop))
-    else:
-        unused_builds = ()
     seconds = max((build.seconds for build in unused_builds), default=None)
     steps, cost = _cost(both[1:-1], len(both) - 1, seconds)
     return CommitCandidates(

@@ -20,13 +20,13 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from triage.bisect.belief import Belief, next_probes, next_round
+from triage.bisect.belief import Belief, Floats, next_probes, next_round
 from triage.bisect.candidates import BisectRange, Candidate, CommitCandidates
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.prior import Clues, PassEvidence
@@ -36,6 +36,7 @@ from triage.bisect.result import (
     Bisection,
     BisectKind,
     Side,
+    Suspect,
     Transition,
     unexpected,
 )
@@ -62,6 +63,7 @@ from triage.model.outcome import (
     Probe,
     Verdict,
 )
+from triage.model.probe_result import ProbeResult
 from triage.toolchains.sources.project import FILE, Project, find_project, load_project
 
 _LEAST_SECONDS = 0.05  # of a compile that has not been measured yet
@@ -432,50 +434,50 @@ class BisectSearch:
         """Probe candidates at once, each as often as it says, and take in the outcomes.
         Only a first probe may be cached.
         """
+        if not isinstance(chosen, Mapping):
+            chosen = dict.fromkeys(chosen, 1)
         # one of those that share compiler and input; the others are cached later
         asked: dict[tuple[Path, str], int] = {}
         jobs: list[ProbeJob] = []
-        for index, times in (
-            chosen if isinstance(chosen, Mapping) else dict.fromkeys(chosen, 1)
-        ).items():
+        for index, times in chosen.items():
             candidate = self.range.candidates[index]
+            case: Case | NoAnswer = self.request.case
             if candidate.case_of:
                 case = candidate.case_of()
-            else:
-                case = self.request.case
             if isinstance(case, NoAnswer):
                 self._take(index, self.without_run(candidate, case))
-            elif (
-                asked.setdefault((case.source, candidate.ref.revision.name), index)
-                == index
-            ):
+                continue
+            key = (case.source, candidate.ref.revision.name)
+            if asked.setdefault(key, index) == index:
                 jobs += [
                     ProbeJob(case, candidate.ref, bool(number or candidate.outcomes))
                     for number in range(times)
                 ]
         if not jobs:
             return
-        effort = self.effort
-        effort.rounds += 1
-        for probe in self.request.engine.probe_all(
-            jobs, f"bisect {self.request.case.name}"
-        ):
-            index = asked[probe.case.source, probe.revision.name]
-            outcome = probe.outcome
-            effort.probes += 1
-            effort.cached += probe.cached
-            effort.compile_seconds = max(effort.compile_seconds, probe.measured.seconds)
-            candidate = self.range.candidates[index]
-            if candidate.revision.commit is None:
-                candidate.revision = probe.revision
-            self._take(index, probe)
-            if (
-                isinstance(outcome, NoAnswer)
-                and outcome.cause is Cause.ENVIRONMENT
-                and not probe.measured.seconds
-            ):
-                why = f"{probe.revision.name}: {outcome.reason}"
-                self.stopped = NoAnswer(Cause.ENVIRONMENT, why)
+        self.effort.rounds += 1
+        what = f"bisect {self.request.case.name}"
+        for probe in self.request.engine.probe_all(jobs, what):
+            self._take_in(asked[probe.case.source, probe.revision.name], probe)
+        self._stop_without_compilers()
+
+    def _take_in(self, index: int, probe: Probe) -> None:
+        """Take in a probe that was made; stop if the environment fails."""
+        outcome, effort = probe.outcome, self.effort
+        effort.probes += 1
+        effort.cached += probe.cached
+        effort.compile_seconds = max(effort.compile_seconds, probe.measured.seconds)
+        candidate = self.range.candidates[index]
+        if candidate.revision.commit is None:
+            candidate.revision = probe.revision
+        self._take(index, probe)
+        has_failed = isinstance(outcome, NoAnswer) and not probe.measured.seconds
+        if has_failed and outcome.cause is Cause.ENVIRONMENT:
+            why = f"{probe.revision.name}: {outcome.reason}"
+            self.stopped = NoAnswer(Cause.ENVIRONMENT, why)
+
+    def _stop_without_compilers(self) -> None:
+        """Stop if all candidates between the ends have no compiler for one reason."""
         inside = [
             candidate.outcomes[-1]
             for candidate in self.range.candidates[1:-1]
@@ -486,10 +488,9 @@ class BisectSearch:
             for one in inside
             if isinstance(one, NoAnswer) and one.cause is Cause.TOOLCHAIN
         ]
-        if (
-            len(inside) == len(errors) >= _SAME_ERRORS
-            and len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1
-        ):
+        if len(inside) != len(errors) or len(errors) < _SAME_ERRORS:
+            return
+        if len({_OF_A_COMMIT.sub("", error) for error in errors}) == 1:
             self.stopped = NoAnswer(
                 Cause.ENVIRONMENT,
                 f"no compiler could be obtained between both ends: {errors[-1]}",
@@ -578,50 +579,11 @@ def _flaky_end(name: str) -> NoAnswer:
 
 def answer(search: BisectSearch) -> Bisection:
     """Report what the search knows so far."""
-    request, belief, effort = search.request, search.belief, search.effort
-    if search.failure:
-        match = request.match(search.failure)
-    else:
-        match = any_failure
-    untestable, others = [], []
-    for candidate in search.range.candidates:
-        if not candidate.probes:
-            continue
-        result = result_of(candidate.probes[-1])
-        if result.untestable:
-            untestable.append(result)
-        elif result.failure and not match(result.failure):
-            others.append(result)
-    if belief is not None:
-        inside = search.range.candidates[belief.bounds[0] + 1 : belief.bounds[1]]
-        for one in inside:
-            if one.untestable is not None:
-                why = NoAnswer(Cause.TOOLCHAIN, one.untestable)
-                untestable.append(result_of(search.without_run(one, why)))
-        untestable += search.range.left_out
-    inconclusive = Bisection(
-        case=request.case.name,
-        kind=request.kind,
-        status=Answer.INCONCLUSIVE,
-        failure=search.failure,
-        probes=effort.probes,
-        rounds=effort.rounds,
-        cached=effort.cached,
-        halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
-        obtained=Counter(search.range.brought),
-        seconds=round(time.monotonic() - effort.started, 1),
-        untestable=tuple(untestable),
-        other_failures=tuple(others),
-        reason=search.stopped.reason if search.stopped else None,
-        cause=search.stopped.cause if search.stopped else None,
-        hint=unexpected(request.case, search.failure) if search.failure else None,
-        broke=search.broke,
-        fixed=search.fixed,
-    )
+    request, belief = search.request, search.belief
+    inconclusive = _inconclusive(search)
     if belief is None or search.failure is None or search.stopped:
         return inconclusive
-    chances = belief.probabilities
-    confirmed = belief.is_confirmed(request.confidence)
+    chances, confirmed = belief.probabilities, belief.is_confirmed(request.confidence)
     hint = inconclusive.hint
     early = belief.early_failure(search.failing_end)
     if search.resolved and early is not None and belief.is_older(search.failing_end):
@@ -629,31 +591,20 @@ def answer(search: BisectSearch) -> Bisection:
             low, high = (0, early)
         else:
             low, high = (early, search.last)
-        chances = belief.prior
-        confirmed = False
+        chances, confirmed = belief.prior, False
         indices = list(range(low + 1, high + 1))
         failures, runs = belief.failures_at(early, search.failing_end)
         hint = (
             f"{search.name(early)} shows the same failure in {failures} of {runs} "
-            f"runs: {search.name(belief.leading.last)} "
+            f"runs: {search.name(belief.leading.last)} only changed how often it "
+            "occurs."
         )
-        hint += "only changed how often it occurs."
     elif search.resolved:
         (low, _), (high, _) = belief.pair
         indices = [index for index in range(low + 1, high + 1) if chances[index] > 0]
     else:
         low, high = belief.bounds
         indices = belief.credible(request.confidence)
-    total = float(sum(chances[index] for index in indices))
-    ranked = sorted(indices, key=lambda index: (-chances[index], index))
-    details = search.range.details(ranked[:_NOTED], search.clues)
-    suspects = [
-        replace(
-            details.get(index) or search.range.change(index),
-            probability=round(float(chances[index]) / total, 4),
-        )
-        for index in ranked
-    ]
     kind = request.kind
     before = search.range.candidates[low].revision
     after = search.range.candidates[high].revision
@@ -672,8 +623,78 @@ def answer(search: BisectSearch) -> Bisection:
         before=before,
         after=after,
         undone=undone,
-        suspects=tuple(suspects),
+        suspects=_suspects(search, indices, chances),
         confirmed=confirmed,
         evidence=search.evidence.summary if search.evidence else None,
         branches=search.range.branches,
+    )
+
+
+def _inconclusive(search: BisectSearch) -> Bisection:
+    """Return the answer without suspects."""
+    request, effort = search.request, search.effort
+    untestable, others = _without_verdict(search)
+    return Bisection(
+        case=request.case.name,
+        kind=request.kind,
+        status=Answer.INCONCLUSIVE,
+        failure=search.failure,
+        probes=effort.probes,
+        rounds=effort.rounds,
+        cached=effort.cached,
+        halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
+        obtained=Counter(search.range.brought),
+        seconds=round(time.monotonic() - effort.started, 1),
+        untestable=tuple(untestable),
+        other_failures=tuple(others),
+        reason=search.stopped.reason if search.stopped else None,
+        cause=search.stopped.cause if search.stopped else None,
+        hint=unexpected(request.case, search.failure) if search.failure else None,
+        broke=search.broke,
+        fixed=search.fixed,
+    )
+
+
+def _without_verdict(
+    search: BisectSearch,
+) -> tuple[list[ProbeResult], list[ProbeResult]]:
+    """Return the results of candidates that cannot be tested, and of those that fail in
+    another way.
+    """
+    if search.failure:
+        match = search.request.match(search.failure)
+    else:
+        match = any_failure
+    untestable, others = [], []
+    for candidate in search.range.candidates:
+        if not candidate.probes:
+            continue
+        result = result_of(candidate.probes[-1])
+        if result.untestable:
+            untestable.append(result)
+        elif result.failure and not match(result.failure):
+            others.append(result)
+    if search.belief is not None:
+        low, high = search.belief.bounds
+        for one in search.range.candidates[low + 1 : high]:
+            if one.untestable is not None:
+                why = NoAnswer(Cause.TOOLCHAIN, one.untestable)
+                untestable.append(result_of(search.without_run(one, why)))
+        untestable += search.range.left_out
+    return untestable, others
+
+
+def _suspects(
+    search: BisectSearch, indices: Sequence[int], chances: Floats
+) -> tuple[Suspect, ...]:
+    """Return the candidates that may be the culprit, the likeliest first."""
+    total = float(sum(chances[index] for index in indices))
+    ranked = sorted(indices, key=lambda index: (-chances[index], index))
+    details = search.range.details(ranked[:_NOTED], search.clues)
+    return tuple(
+        replace(
+            details.get(index) or search.range.change(index),
+            probability=round(float(chances[index]) / total, 4),
+        )
+        for index in ranked
     )

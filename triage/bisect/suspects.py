@@ -11,13 +11,14 @@ from dataclasses import asdict, replace
 from triage.bisect.candidates import commit_change
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.plan import line_to, range_end
-from triage.bisect.prior import Clues, commit_prior, explain, table_of
+from triage.bisect.prior import Clues, PassEvidence, commit_prior, explain, table_of
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.bisect.search import BisectRequest
 from triage.git_history.branches import place_of, read_branches, same_change
 from triage.git_history.changed_words import with_words
 from triage.git_history.refs import links_of, pull_request, title
 from triage.model.outcome import Failure
+from triage.toolchains.registry import ToolchainRef
 
 _NUMBER = re.compile(r"\(#(\d+)\)")
 _AGAIN = re.compile(
@@ -45,7 +46,7 @@ def rank_changes(
     Raises:
         BadInput: A revision does not exist, or the good one is not older.
     """
-    registry, project = request.engine.registry, request.project
+    project = request.project
     old, new = range_end(request, good), range_end(request, bad)
     timeline = line_to(request.repository, new.commit)
     span, fork = timeline.between(old.commit, new.commit), timeline.fork(old.commit)
@@ -62,18 +63,9 @@ def rank_changes(
         if present.isdisjoint(same_change(fork.line.commits[i].sha, branches))
     )
     commits = with_words(request.repository, (*undone, *timeline.with_files(span)))
-    evidence = None
-    if (
-        request.attribute
-        and old.ref
-        and new.ref
-        and registry.is_installed(old.ref)
-        and registry.is_installed(new.ref)
-    ):
-        evidence = pass_evidence(
-            request.engine, request.case, old.ref, new.ref, request.repository
-        )
-    clues = Clues.of(text, failures, request.case, evidence, noticed=not new.is_release)
+    evidence = _evidence(request, old.ref, new.ref)
+    noticed = not new.is_release
+    clues = Clues.of(text, failures, request.case, evidence, noticed=noticed)
     table = table_of(project)
     chances = commit_prior(commits, clues, table)
     reasons = explain(commits, clues, table)
@@ -85,18 +77,14 @@ def rank_changes(
     ranked = []
     for group in groups:
         index = max(group, key=lambda member: (chances[member], -member))
+        places = [place_of(commits[index].sha, branches)]
         if index < len(undone):
-            lacking = f"{good} has it, {bad} lacks it"
-        else:
-            lacking = None
+            places.append(f"{good} has it, {bad} lacks it")
         change = replace(
             commit_change(commits[index], links),
             probability=round(float(chances[group].sum()), 5),
             reasons=reasons[index],
-            branch="; ".join(
-                filter(None, [place_of(commits[index].sha, branches), lacking])
-            )
-            or None,
+            branch="; ".join(filter(None, places)) or None,
         )
         others = tuple(commits[member].sha for member in group if member != index)
         ranked.append(RankedChange(**asdict(change), with_commits=others))
@@ -107,6 +95,20 @@ def rank_changes(
         evidence.summary if evidence else None,
         branches,
     )
+
+
+def _evidence(
+    request: BisectRequest, good: ToolchainRef | None, bad: ToolchainRef | None
+) -> PassEvidence | None:
+    """Compare the passes of two compilers, if that is asked for and both are
+    installed.
+    """
+    registry = request.engine.registry
+    if not (request.attribute and good and bad):
+        return None
+    if not (registry.is_installed(good) and registry.is_installed(bad)):
+        return None
+    return pass_evidence(request.engine, request.case, good, bad, request.repository)
 
 
 def same_changes(subjects: Sequence[str]) -> list[list[int]]:

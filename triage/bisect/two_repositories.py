@@ -239,20 +239,15 @@ def bisect_two(
         (Side.OLD, Side.NEW),
         (Side.NEW, Side.NEW),
     ]
-    candidates = [
-        Candidate(
-            Revision(
-                (
-                    f"{compilers[compiler].revision.name} with the model of "
-                    f"{shas[model][:_SHORT_SHA]}"
-                ),
-                shas[model],
-            ),
-            compilers[compiler],
-            case_of=partial(cases.__getitem__, model),
+    candidates = []
+    for compiler, model in pairs:
+        short = shas[model][:_SHORT_SHA]
+        name = f"{compilers[compiler].revision.name} with the model of {short}"
+        revision, of_model = (
+            Revision(name, shas[model]),
+            partial(cases.__getitem__, model),
         )
-        for compiler, model in pairs
-    ]
+        candidates.append(Candidate(revision, compilers[compiler], case_of=of_model))
     search = BisectSearch(request, BisectRange(tuple(candidates)))
     changed = _changed(search)
     combinations = tuple(
@@ -273,6 +268,7 @@ def bisect_two(
         )
         return TwoRepositories(None, combinations, undecided=undecided)
     request.engine.progress.note(f"changed: {changed}")
+    ends, named = (before, after), list(compilers.values())
     # While one repository is bisected, the other one must not bring the change by
     # itself.
     if changed is ChangedSide.EITHER:
@@ -282,19 +278,14 @@ def bisect_two(
     by_compiler = by_model = None
     if changed is not ChangedSide.MODEL:
         own = replace(request, case=cases[other])
-        if request.repo is not None or all(
-            ref.is_release for ref in compilers.values()
-        ):
-            by_compiler = bisect_between(own, before, after)
+        if request.repo is not None or all(ref.is_release for ref in named):
+            by_compiler = bisect_between(own, *ends)
         else:
-            by_compiler = run_search(search_versions(own, list(compilers.values())))
+            by_compiler = run_search(search_versions(own, named))
     if changed is not ChangedSide.COMPILER:
-        by_model = run_search(
-            BisectSearch(
-                replace(request, case=cases[Side.NEW]),
-                models.commits_with(compilers[other]),
-            )
-        )
+        own = replace(request, case=cases[Side.NEW])
+        commits = models.commits_with(compilers[other])
+        by_model = run_search(BisectSearch(own, commits))
     return TwoRepositories(changed, combinations, by_compiler, by_model)
 
 

@@ -59,11 +59,17 @@ def look_closely(
         return CloserLook()
     is_quote = len(told) <= _QUOTE_LINES and is_silent
     suspicious = [line for line in told if sounds_like_failure(line.line)]
-    read = suspicious
-    if is_quote:
-        read = [line for line in told if not _is_harmless(line.text)]
-    for line in read:
+    if is_quote and not suspicious:
+        words = log_format("quoted_failures", "{}", re.IGNORECASE)
+        suspicious = [
+            line
+            for line in told
+            if words.search(line.text) and not _is_harmless(line.text)
+        ]
+    for line in told if is_quote else suspicious:
         for message in _messages(line.text):
+            if is_quote and _is_harmless(message):
+                continue
             finding = _match(message, rules, is_quote=is_quote)
             if finding:
                 finding.line = line.number
@@ -134,7 +140,7 @@ def _messages(text: str) -> Iterator[str]:
             break
         yield rest.strip()
     for groups in re.findall(r"`([^`]{12,})`|\"([^\"]{12,})\"", text):
-        quoted = "".join(groups)
+        quoted = "".join(groups).removeprefix("error: ")
         yield quoted
         yield quoted[0].lower() + quoted[1:]
 

@@ -13,7 +13,7 @@ Severity = Literal["error", "warning", "remark", "note"]
 
 _SEVERITY = re.compile(  # MSVC and rustc print the number of the message, too
     r"(?:^|(?<=[:\])>] ))(?P<severity>(?:fatal |catastrophic |internal |runtime "
-    r")?error|Fatal Error|FATAL ERROR|warning|remark|note)"
+    r")?error|Fatal Error|FATAL ERROR|(?<=\d: )Error|warning|remark|note)"
     r"(?P<code> [A-Z]{1,4}\d{3,5}|\[[A-Z]\d{3,5}\])? ?: ?(?P<message>.*)"
 )
 _CUDA_TOOL = re.compile(  # `nvcc fatal   : `, `ptxas error   : `
@@ -28,7 +28,7 @@ _LOGGER = re.compile(
 )
 _SOURCE_CODE = re.compile(
     r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|[fF]9\d|ii?|mm?|swift|cs"
-    r"|ts|java|zig):\d+"
+    r"|ts|java|zig):\d+|\A\{standard input\}"
 )
 # where the compiler itself found the error
 _COMPILER_SOURCE = re.compile(r"\A\S*[/\\]\w+\.cpp:\d+: ")

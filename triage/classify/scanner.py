@@ -283,7 +283,8 @@ class _Scanner:
             finding.rule.is_identified_by("reason") or finding.rule.name == "unknown"
         )
         is_announced = _ANNOUNCES.search(finding.headline.rstrip())
-        is_read = finding.rule.context or "reason" in finding.captures
+        reads_below = finding.rule.context and not finding.rule.consequence
+        is_read = reads_below or "reason" in finding.captures
         if takes_reason and is_announced and not is_read:
             self._read_reason(finding, excerpt=False)
 
@@ -332,6 +333,7 @@ class _Scanner:
             is_other = (
                 _AT_SOURCE.match(text) is not None
                 or text.startswith(_OTHER_EXCEPTION)
+                or bool(finding.rule.context_of(text, finding.captures))
                 or (not excerpt and self._is_failure(line.line))
             )
             is_end = said and not (text[:1].islower() or said.endswith(":"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +36,7 @@ from triage.cli.options import (
 from triage.cli.screen import print_stderr
 from triage.execution.task import ProbeJob
 from triage.investigate.origin import OriginFinder
+from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun, with_investigation
@@ -150,37 +151,15 @@ def nightly(
     )
     selection = select_one_family(cases_in(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
-    if investigate or reduce:
-        if out is None:
-            raise BadInput(
-                "--reduce and --investigate write reproducers next to the reports; "
-                "pass a folder with --out"
-            )
-        for case in cases:
-            folder_for(out / "reproducers", case)
-    if budget is not None and not investigate:
-        raise BadInput("--budget limits an investigation; pass --investigate")
+    wanted = _Wanted(bisect, bisect and repo is not None, reduce, investigate, budget)
+    wanted.check(out, cases)
     with compiling.open(*cases, fresh=fresh, trust=trust) as engine:
         new, old = (
             engine.registry.resolve(rev, selection.family) for rev in selection.revs
         )
         if dry_run:
-            planned = [
-                ProbeJob(case, ref, fresh) for case in cases for ref in (new, old)
-            ]
-            later = (
-                "then those of --bisect, --reduce and --investigate for each new "
-                "failure"
-            )
-            if bisect or reduce or investigate:
-                remark = later
-            else:
-                remark = None
-            return show_forecast(output, engine, planned, remark)
-        if part:
-            total = len(selection.cases)
-        else:
-            total = 0
+            jobs = [ProbeJob(case, ref, fresh) for case in cases for ref in (new, old)]
+            return show_forecast(output, engine, jobs, wanted.remark)
         run = NightRun(
             engine,
             cases,
@@ -189,7 +168,7 @@ def nightly(
             part,
             strict,
             flaky_in_nights(),
-            total,
+            len(selection.cases) if part else 0,
         )
         finder = OriginFinder(engine, run.refs, repo, project)
         reports = _Reports(run, out, output, github)
@@ -202,48 +181,104 @@ def nightly(
                 run.scope = finder.describe(cases[0])
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
-            if bisect or reduce or investigate:
-                from triage.investigate.investigation import Investigation
-                from triage.investigate.steps import STEPS, InvestigationSetting
-                from triage.report.attribution import write_attribution
-
-                if investigate:
-                    run.phase = "investigation"
-                elif bisect:
-                    run.phase = "bisects"
-                else:
-                    run.phase = "reductions"
-                chosen = {
-                    "bisect": bisect,
-                    "narrow": bisect and repo,
-                    "confirm": bisect,
-                    "reduce": reduce,
-                }
-                setting = InvestigationSetting(
-                    engine,
-                    run.by_name,
-                    new,
-                    old,
-                    finder,
-                    out or Path(),
-                    write_reproducer=write_reproducer,
-                    write_page=write_attribution,
-                )
-                steps = [step for step in STEPS if investigate or chosen.get(step)]
-                work = Investigation(
-                    setting, shlex.join(["triage", *sys.argv[1:]]), budget, steps
-                )
-                night = run.night()
-                results = {case.case: case for case in night.cases}
-                work.open(night.clusters, results, fresh=fresh)
-                reports.add = partial(with_investigation, found=work)
-                # The reports are rewritten after each step, so that they are complete
-                # whenever the run is killed.
-                for _ in work.run():
-                    reports.write()
+            if wanted.is_any:
+                _investigate(run, finder, wanted, reports, fresh=fresh)
             night = reports.write()
     _publish(night, out, output, github=github)
     return exit_of(night)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What is done with each new failure."""
+
+    bisect: bool
+    narrow: bool
+    reduce: bool
+    investigate: bool
+    budget: float | None
+
+    def check(self, out: Path | None, cases: Sequence[Case]) -> None:
+        """Raises BadInput where an option needs another one."""
+        if self.investigate or self.reduce:
+            if out is None:
+                raise BadInput(
+                    "--reduce and --investigate write reproducers next to the reports; "
+                    "pass a folder with --out"
+                )
+            for case in cases:
+                folder_for(out / "reproducers", case)
+        if self.budget is not None and not self.investigate:
+            raise BadInput("--budget limits an investigation; pass --investigate")
+
+    @property
+    def is_any(self) -> bool:
+        return self.bisect or self.reduce or self.investigate
+
+    def among(self, steps: Iterable[str]) -> list[str]:
+        """Return the steps that were asked for."""
+        chosen = {
+            "bisect": self.bisect,
+            "narrow": self.narrow,
+            "confirm": self.bisect,
+            "reduce": self.reduce,
+        }
+        return [step for step in steps if self.investigate or chosen.get(step)]
+
+    @property
+    def phase(self) -> str:
+        if self.investigate:
+            return "investigation"
+        if self.bisect:
+            return "bisects"
+        return "reductions"
+
+    @property
+    def remark(self) -> str | None:
+        """What a forecast cannot count."""
+        if self.is_any:
+            return (
+                "then those of --bisect, --reduce and --investigate for each new "
+                "failure"
+            )
+        return None
+
+
+def _investigate(
+    run: NightRun,
+    finder: OriginFinder,
+    wanted: _Wanted,
+    reports: _Reports,
+    *,
+    fresh: bool,
+) -> None:
+    """Do the steps for each new failure. The reports are rewritten after each one, so
+    that they are complete whenever the run is killed.
+    """
+    from triage.investigate.investigation import Investigation
+    from triage.investigate.steps import STEPS, InvestigationSetting
+    from triage.report.attribution import write_attribution
+
+    run.phase = wanted.phase
+    setting = InvestigationSetting(
+        run.engine,
+        run.by_name,
+        run.toolchain,
+        run.baseline,
+        finder,
+        reports.out or Path(),
+        write_reproducer=write_reproducer,
+        write_page=write_attribution,
+    )
+    command_line = shlex.join(["triage", *sys.argv[1:]])
+    steps = wanted.among(STEPS)
+    work = Investigation(setting, command_line, wanted.budget, steps)
+    night = run.night()
+    results = {case.case: case for case in night.cases}
+    work.open(night.clusters, results, fresh=fresh)
+    reports.add = partial(with_investigation, found=work)
+    for _ in work.run():
+        reports.write()
 
 
 @command

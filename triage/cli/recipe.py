@@ -52,9 +52,8 @@ from triage.recipes.family import RecipeStart
 from triage.recipes.recipe import recipe_schema
 from triage.recipes.values import parse_version
 from triage.report.document import Code, Paragraph, Table
-from triage.report.elements import plural
+from triage.report.elements import outcome_text, plural
 from triage.report.formats import write_answer, write_report
-from triage.report.outcomes import outcome_text
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors, save_file
 
@@ -412,44 +411,30 @@ def update(
     left: list[LeftCase] = []
     observed: dict[Path, list[ObservedCase]] = {}
     for probe in probes:
-        seen = observed.setdefault(probe.case.source, [])
+        case = probe.case
+        seen = observed.setdefault(case.source, [])
         reason = _doubt(probe)
-        if probe.case.name in unsure:
+        if case.name in unsure:
             reason = "flaky: it passes and fails"
         if reason:
-            left.append(LeftCase(probe.case.name, reason))
+            left.append(LeftCase(case.name, reason))
         else:
-            seen.append(
-                ObservedCase(
-                    probe.case,
-                    probe.version,
-                    probe.outcome.failure,
-                    since.get(probe.case.name),
-                )
-            )
+            failure, known = probe.outcome.failure, since.get(case.name)
+            seen.append(ObservedCase(case, probe.version, failure, known))
     files = []
     for source, seen in observed.items():
         if suite_config:
-            files.append(
-                suite_reader().updated_config(paths, source, seen, prune=prune)
-            )
+            file = suite_reader().updated_config(paths, source, seen, prune=prune)
+            files.append(file)
         elif seen:
-            files.append(
-                updated_expectations(
-                    source,
-                    seen,
-                    sum(case.source == source for case in selection.cases) - len(seen),
-                )
-            )
-    for file in files if not dry_run else ():
-        if file.new != file.old:
+            others = sum(case.source == source for case in selection.cases) - len(seen)
+            files.append(updated_expectations(source, seen, others))
+    for file in files:
+        if file.new != file.old and not dry_run:
             save_file(file.path, file.new, f"write {file.path}")
     left += [one for file in files for one in file.left]
-    write_report(
-        output,
-        ExpectationUpdate(revision, files, left, written=not dry_run),
-        update_document,
-    )
+    found = ExpectationUpdate(revision, files, left, written=not dry_run)
+    write_report(output, found, update_document)
     return Exit.OK
 
 

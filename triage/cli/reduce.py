@@ -86,15 +86,15 @@ def reduce_recipe(
             return show_forecast(output, engine, planned, remark)
         request = ReductionRequest(case, bad, better, MATCHES[match], resume=resume)
         reduction, found = reduce_case(engine, request), None
-        if reduction.reason is None:
+        if reduction.unanswered is None:
             found = reproducer_of(engine, reduction, bad)
             reduction = replace(
                 found.reduction, reproducer=str(write_reproducer(found, out))
             )
     write_report(output, reduction, partial(reduction_document, reproducer=found))
-    if found:
+    if reduction.unanswered is None:
         return Exit.OK
-    return exit_without_answer([reduction.cause])
+    return exit_without_answer([reduction.unanswered.cause])
 
 
 @command

@@ -534,6 +534,10 @@ class RecipeFromInput:
         """
         return PastedText()
 
+    def target_named(self, backend: str, chip: str | None) -> Target:
+        """Return the target that a user names, by whatever name of the backend."""
+        return Target(backend, chip)
+
     def target_in(self, text: str) -> Target:
         """Return what to compile the programs of a text for that has no command
         line.

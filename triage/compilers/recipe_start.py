@@ -27,14 +27,14 @@ from triage.compilers.registry import (
     recipe_starters,
 )
 from triage.compilers.response_files import with_files
-from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
 _VERSION = r"v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?![\w.]*\d)"
 _NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
 _RELEASE = re.compile(
-    r"(?i)\b(?:on|since|with|in|from|to|version|release)[ :]+v?(\d+\.\d+\.\d+)(?![\w.])"
+    r"(?i)\b(?:on|since|with|in|from|to|is|version|release)[ :]+"
+    r"v?(\d+\.\d+\.\d+(?:rc\d{8})?)(?!\w|\.\d)"
 )
 _DATED = re.compile(r"(?i)\bnightly\b[^\n\d]{0,20}\b(20\d\d)-?(\d\d)-?(\d\d)\b")
 _OTHER_PYTHON = re.compile(
@@ -180,7 +180,7 @@ class NewRecipe:
         starter = recipe_starters()[family]
         target, assumed = starter.target_in(text), list[str]()
         if self.backend:
-            target = Target(self.backend, self.chip)
+            target = starter.target_named(self.backend, self.chip)
         else:
             try:
                 recipe_families()[family].check_chip(target)

@@ -211,29 +211,9 @@ class DaskCluster:
         parcel = self._packed(task)
         if parcel is None:
             return None
-        runner, run = task.compiler.run, task.case.run
-        if run and runner:
-            device = runner.device(task.case, run)
-        else:
-            device = None
-        if not self._resources or (device and device not in self._resources):
-            for worker in self.client.scheduler_info(n_workers=-1)["workers"].values():
-                for name, amount in worker["resources"].items():
-                    self._resources[name] = max(amount, self._resources.get(name, 0.0))
-        if device and device not in self._resources:
-            reason = (
-                f"no worker offers the device {device}; start one with --resources "
-                f"{device}=1"
-            )
-            return NoAnswer(Cause.TARGET, reason)
-        needs = {"memory": needed_mb, "cores": 1.0}
-        if device:
-            needs[device] = 1.0
-        needs = {
-            name: min(amount, self._resources[name])
-            for name, amount in needs.items()
-            if name in self._resources
-        }
+        needs = self._needs(task, needed_mb)
+        if isinstance(needs, NoAnswer):
+            return needs
         problems: dict[str, str] = {}  # by worker
         try:
             contents = [self._content(path) for path in parcel.files]
@@ -268,6 +248,32 @@ class DaskCluster:
             f"{worker}: {reason}" for worker, reason in problems.items()
         )
         return NoAnswer(Cause.ENVIRONMENT, f"no worker could do this: {reasons}")
+
+    def _needs(self, task: Task, needed_mb: float) -> dict[str, float] | NoAnswer:
+        """Return the resources of a worker that a task needs, or why no worker has
+        them.
+        """
+        runner, run, device = task.compiler.run, task.case.run, None
+        if run and runner:
+            device = runner.device(task.case, run)
+        if not self._resources or (device and device not in self._resources):
+            for worker in self.client.scheduler_info(n_workers=-1)["workers"].values():
+                for name, amount in worker["resources"].items():
+                    self._resources[name] = max(amount, self._resources.get(name, 0.0))
+        if device and device not in self._resources:
+            reason = (
+                f"no worker offers the device {device}; start one with --resources "
+                f"{device}=1"
+            )
+            return NoAnswer(Cause.TARGET, reason)
+        needs = {"memory": needed_mb, "cores": 1.0}
+        if device:
+            needs[device] = 1.0
+        return {
+            name: min(amount, self._resources[name])
+            for name, amount in needs.items()
+            if name in self._resources
+        }
 
     def _received(self, future: Future, task: Task, stop: StopSignal) -> list[Record]:
         """Wait for the records of a task. Raises NotMade when another worker has to

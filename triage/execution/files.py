@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import TypeVar
 
 from triage.model.content import file_sha256
 from triage.toolchains.home import (
@@ -23,6 +24,7 @@ from triage.toolchains.home import (
     write_whole,
 )
 
+T = TypeVar("T")
 LEFT = "left-"  # how the name of a folder begins that could not be removed
 _CHECKSUM = ".sha256"  # suffix of the file with the checksum
 
@@ -110,12 +112,12 @@ class KeptFiles:
     )
 
     def get(
-        self, target: Path, make: Callable[[Path], Path], *, fresh: bool = False
-    ) -> Prepared:
+        self, target: Path, make: Callable[[Path], Path | T], *, fresh: bool = False
+    ) -> Prepared | T:
         """Return the file or folder at `target`. If need be, or if `fresh`, make it.
 
-        `make` gets an empty folder and returns what it made there; what it raises is
-        raised here.
+        `make` gets an empty folder and returns what it made there. What it returns
+        instead, or raises, is returned or raised here.
         """
         with self._locks[str(target)]:
             if not fresh:
@@ -126,7 +128,10 @@ class KeptFiles:
             with disk_errors("keep a file"):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with temporary_folder(target.parent, prefix=".making-") as scratch:
-                    return Prepared(target, _keep(make(scratch), target))
+                    made = make(scratch)
+                    if isinstance(made, Path):
+                        return Prepared(target, _keep(made, target))
+                    return made
 
 
 def note_use(target: Path) -> None:

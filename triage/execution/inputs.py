@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -50,17 +50,18 @@ _IS_MISSING = re.compile(
 )
 
 
-class NoTask(Exception):
-    """There is nothing to compile or to run: `outcome` says why."""
+@dataclass(frozen=True, slots=True)
+class NoInput:
+    """Why the compiler has nothing to read."""
 
-    def __init__(self, outcome: NoAnswer | Failed, *, cached: bool = False) -> None:
-        super().__init__(outcome.reason)
-        self.outcome, self.cached = outcome, cached
+    outcome: NoAnswer | Failed
+    cached: bool = False
+    """The cache knew it."""
 
 
-def no_recipe(reason: str) -> NoTask:
-    """Return the error for a mistake of the recipe."""
-    return NoTask(NoAnswer(Cause.RECIPE, reason))
+def no_recipe(reason: str) -> NoAnswer:
+    """Return the answer for a mistake of the recipe."""
+    return NoAnswer(Cause.RECIPE, reason)
 
 
 class Inputs:
@@ -83,7 +84,7 @@ class Inputs:
         """
         self._folder, self._cache, self._stop, self._fresh = folder, cache, stop, fresh
         self._onnx, self._download, self._kept = onnx, download, KeptFiles()
-        self._prepared: dict[str, Prepared | NoTask] = {}
+        self._prepared: dict[str, Prepared | NoInput] = {}
         # host -> reason, so that a suite waits for a dead host once
         self._unreachable: dict[str, str] = {}
 
@@ -97,14 +98,14 @@ class Inputs:
         toolchain: Toolchain | None = None,
         importer: Path | None = None,
         generator: tuple[str, ...] = (sys.executable,),
-    ) -> Prepared:
-        """Return the file for a case. `toolchain` imports an ONNX model, with the
-        Python modules in the folder `importer`;
+    ) -> Prepared | NoInput:
+        """Return the file for a case, or why there is none. `toolchain` imports an ONNX
+        model, with the Python modules in the folder `importer`;
         `generator` is the command that runs a generator.
-
-        Raises NoTask if there is no such file.
         """
-        self.obtain(case.artifacts)
+        missing = self.obtain(case.artifacts)
+        if missing:
+            return NoInput(missing)
         if case.input.imported:
             own = f"{toolchain.identity if toolchain else ''}\0{case.rules}"
         else:
@@ -117,13 +118,10 @@ class Inputs:
         if known is None:
             try:
                 known = self._made(case, toolchain, importer, generator)
-            except NoTask as error:
-                known = error
             except OSError as error:
-                known = no_recipe(f"{case.input.path}: {error.strerror}")
+                problem = f"{case.input.path}: {error.strerror}"
+                known = NoInput(no_recipe(problem))
             known = self._prepared.setdefault(memo, known)
-        if isinstance(known, NoTask):
-            raise NoTask(known.outcome, cached=known.cached)
         return known
 
     def _made(
@@ -132,7 +130,7 @@ class Inputs:
         toolchain: Toolchain | None,
         importer: Path | None,
         generator: tuple[str, ...],
-    ) -> Prepared:
+    ) -> Prepared | NoInput:
         source, kind = case.input.path, case.input.kind
         content = sha256(
             f"{kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode()
@@ -142,7 +140,7 @@ class Inputs:
                 "utf-8", "surrogateescape"
             )
         )
-        make: Callable[[Path], Path]
+        make: Callable[[Path], Path | NoInput]
         if kind is InputKind.GENERATOR:
             content.update(
                 "".join(generator[1:]).encode()
@@ -176,7 +174,9 @@ class Inputs:
             self._folder / f"{content.hexdigest()}.mlir", make, fresh=self._fresh
         )
 
-    def _generated(self, case: Case, generator: tuple[str, ...], scratch: Path) -> Path:
+    def _generated(
+        self, case: Case, generator: tuple[str, ...], scratch: Path
+    ) -> Path | NoInput:
         target = scratch / "made.mlir"
         words = [
             word for name, value in case.input.args for word in (f"--{name}", value)
@@ -191,59 +191,61 @@ class Inputs:
             return target
         machine = machine_problem(execution)
         if machine and machine.cause is Cause.ENVIRONMENT:
-            raise NoTask(machine)
+            return NoInput(machine)
         if execution.ok:
             how = "it printed nothing"
         else:
             how = execution.ending_text(case.limits)
+        problem = f"the generator {case.input.path.name} failed: {how}"
         last = execution.stderr.last_line[:300]
-        raise no_recipe(
-            f"the generator {case.input.path.name} failed: "
-            f"{how}{f': {last}' if last else ''}"
-        )
+        if last:
+            problem += f": {last}"
+        return NoInput(no_recipe(problem))
 
     def _imported(
         self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path
-    ) -> Path:
+    ) -> Path | NoInput:
         target = scratch / "made.mlir"
         known = self._cache.find(key)
         if known:
-            raise NoTask(judge_import(known.execution, rules_of(case)), cached=True)
+            return NoInput(judge_import(known.execution, rules_of(case)), cached=True)
         execution = self._onnx.run(case, importer, target)
         if execution.ok and target.is_file() and target.stat().st_size:
             return target
         machine = machine_problem(execution)
         if machine:
-            raise NoTask(machine)
+            return NoInput(machine)
         if _is_broken(execution):
-            raise no_recipe(
-                f"no importer for ONNX runs here: {execution.stderr.last_line[:300]}"
-            )
+            last = execution.stderr.last_line[:300]
+            return NoInput(no_recipe(f"no importer for ONNX runs here: {last}"))
         portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
         self._cache.add(Record(key, case.name, toolchain, portable))
-        raise NoTask(judge_import(execution, rules_of(case)))
+        return NoInput(judge_import(execution, rules_of(case)))
 
-    def obtain(self, artifacts: Iterable[Artifact]) -> None:
-        """Download or generate the missing files of a suite. Raises NoTask for the
-        first one that cannot be obtained.
+    def obtain(self, artifacts: Iterable[Artifact]) -> NoAnswer | None:
+        """Download or generate the missing files of a suite; return why the first one
+        that cannot be obtained is missing.
         """
         for artifact in artifacts:
             # its digest, which takes long, is not verified
             if not artifact.path.is_file():
-                self._kept.get(artifact.path, partial(self._obtained, artifact))
+                make = partial(self._obtained, artifact)
+                made = self._kept.get(artifact.path, make)
+                if isinstance(made, NoAnswer):
+                    return made
             elif isinstance(artifact.source, str):
                 note_use(artifact.path)
+        return None
 
-    def _obtained(self, artifact: Artifact, scratch: Path) -> Path:
+    def _obtained(self, artifact: Artifact, scratch: Path) -> Path | NoAnswer:
         target, source = scratch / artifact.path.name, artifact.source
         if isinstance(source, str):
             host = urlsplit(source).netloc
         else:
             host = ""
         if host in self._unreachable:
-            raise NoTask(
-                NoAnswer(Cause.ENVIRONMENT, f"{source}: {self._unreachable[host]}")
-            )
+            problem = f"{source}: {self._unreachable[host]}"
+            return NoAnswer(Cause.ENVIRONMENT, problem)
         try:
             if isinstance(source, str):
                 self._download(source, target)
@@ -252,9 +254,9 @@ class Inputs:
         except EnvironmentFailure as error:
             if host and not isinstance(error, Unobtainable):  # the host does not answer
                 self._unreachable[host] = str(error)
-            raise NoTask(NoAnswer(Cause.ENVIRONMENT, f"{source}: {error}")) from None
+            return NoAnswer(Cause.ENVIRONMENT, f"{source}: {error}")
         except ValueError as error:
-            raise no_recipe(str(error)) from None
+            return no_recipe(str(error))
         return target
 
 

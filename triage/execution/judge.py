@@ -181,14 +181,6 @@ def judge_run(
     unusable = machine_problem(execution)
     if unusable is not None:
         return unusable
-    numbers: dict[str, Detail] = {
-        name: int(metrics[name]) for name in _WRONG_COUNTS if name in metrics
-    }
-    numbers |= {
-        name: f"{metrics[name]:.3g}"
-        for name in ("max_abs_error", "max_rel_error")
-        if name in metrics
-    }
     if execution.ok:
         return Passed()
     unusable = runner.unusable(execution.stderr.text)
@@ -200,28 +192,7 @@ def judge_run(
     else:
         first, *_ = diagnose(execution, _without_machine(rules)).failures
     if first.failure_class == "wrong-result":
-        details = {**first.details, **numbers}
-        headline = first.headline
-        if "actual" in details and "expected" in details:
-            if "element" in details:
-                place = f", element {details['element']}"
-            else:
-                place = ""
-            if details.get("mismatches"):
-                share = (
-                    f"; {details['mismatches']} of {details['elements']} elements "
-                    "differ"
-                )
-            else:
-                share = ""
-            headline = (
-                f"result {details['output']}{place} is {details['actual']}, expected "
-                f"{details['expected']}{share}"
-            )
-        return Failed(
-            replace(first, stage=Stage.COMPARE, headline=headline, details=details),
-            flaky=flaky,
-        )
+        return Failed(_with_numbers(first, metrics), flaky=flaky)
     if first.family == "run":
         return Failed(replace(first, stage=Stage.RUN), flaky=flaky)
     crashed = execution.ending is Ending.SIGNALLED or first.family == "crash"
@@ -236,6 +207,25 @@ def judge_run(
     return Failed(
         replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky
     )
+
+
+def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
+    """Return a wrong result that says how much of it differs."""
+    details: dict[str, Detail] = dict(failure.details)
+    details |= {name: int(metrics[name]) for name in _WRONG_COUNTS if name in metrics}
+    for name in ("max_abs_error", "max_rel_error"):
+        if name in metrics:
+            details[name] = f"{metrics[name]:.3g}"
+    headline = failure.headline
+    if "actual" in details and "expected" in details:
+        headline = f"result {details['output']}"
+        if "element" in details:
+            headline += f", element {details['element']}"
+        headline += f" is {details['actual']}, expected {details['expected']}"
+        if details.get("mismatches"):
+            share = f"{details['mismatches']} of {details['elements']}"
+            headline += f"; {share} elements differ"
+    return replace(failure, stage=Stage.COMPARE, headline=headline, details=details)
 
 
 def _wrong_result(mismatch: Mapping[str, Detail], rules: RuleSet) -> Failure:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from triage.compilers.base import Compiler
 from triage.execution.files import KeptFiles, Prepared
-from triage.execution.inputs import Inputs, NoTask, no_recipe, package_version
+from triage.execution.inputs import Inputs, NoInput, no_recipe, package_version
 from triage.execution.mlir_tools import WORKER
 from triage.execution.run_task import RunTask, differences, plan_run
 from triage.execution.task import AnyOf, Maker, Naming, Task, unmade
@@ -24,6 +24,7 @@ from triage.model.outcome import (
     OF_MACHINE,
     Cause,
     Failed,
+    Failure,
     NoAnswer,
     Outcome,
     Passed,
@@ -54,13 +55,9 @@ class Planner:
         """Return the task of a case, or the probe that says why there is nothing to
         compile.
         """
-        try:
-            return self._task(case, toolchain)
-        except NoTask as error:
-            return unmade(case, toolchain, error.outcome, cached=error.cached)
-
-    def _task(self, case: Case, toolchain: Toolchain) -> Task:
         prepared = self._prepared(case, toolchain)
+        if isinstance(prepared, NoInput):
+            return unmade(case, toolchain, prepared.outcome, cached=prepared.cached)
         compiler = self.compilers[case.compiler]
         try:
             if case.run:
@@ -68,15 +65,11 @@ class Planner:
             else:
                 resolved = case
         except ValueError as error:
-            raise no_recipe(str(error)) from None
+            return unmade(case, toolchain, no_recipe(str(error)))
         invocation = compiler.invocation(case, toolchain)
         if isinstance(invocation, NoAnswer):
-            raise NoTask(invocation)
-        run: RunTask | NoAnswer | Failed | None
-        try:
-            run = self._run(resolved, toolchain)
-        except NoTask as error:
-            run = error.outcome
+            return unmade(case, toolchain, invocation)
+        run = self._run(resolved, toolchain)
         return Task(case, toolchain, compiler, prepared, invocation, run)
 
     def input_of(
@@ -85,12 +78,12 @@ class Planner:
         """Return the file that the compiler reads for a case, or why there is none.
         `toolchain` imports an ONNX model.
         """
-        try:
-            return self._prepared(case, toolchain)
-        except NoTask as error:
-            return without_task(error.outcome)
+        prepared = self._prepared(case, toolchain)
+        if isinstance(prepared, NoInput):
+            return without_task(prepared.outcome)
+        return prepared
 
-    def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared:
+    def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared | NoInput:
         tools = None
         generator: tuple[str, ...] = (sys.executable,)
         if toolchain is not None and case.input.imported:
@@ -98,12 +91,15 @@ class Planner:
         elif case.input.kind is InputKind.GENERATOR and (
             words := self.compilers[case.compiler].generator
         ):
-            generator = (str(self._maker(case, toolchain).program), *words)
+            maker = self._maker(case, toolchain)
+            if isinstance(maker, NoAnswer):
+                return NoInput(maker)
+            generator = (str(maker.program), *words)
         return self.inputs.prepare(
             case, toolchain, tools.python_root if tools else None, generator
         )
 
-    def _maker(self, case: Case, toolchain: Toolchain | None) -> Toolchain:
+    def _maker(self, case: Case, toolchain: Toolchain | None) -> Toolchain | NoAnswer:
         """Return the toolchain that makes the program of a case: the newest for all,
         unless the case names one.
         """
@@ -118,31 +114,41 @@ class Planner:
             )
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
-            raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem)) from None
+            return NoAnswer(Cause.TOOLCHAIN, problem)
 
-    def _run(self, case: Case, toolchain: Toolchain) -> RunTask | None:
-        """Return the run of a case with all its files. Raises NoTask if it cannot be
-        run.
-        """
+    def _run(
+        self, case: Case, toolchain: Toolchain
+    ) -> RunTask | NoAnswer | Failed | None:
+        """Return the run of a case with all its files, or why it cannot be run."""
         spec = case.run
         if spec is None:
             return None
-        self.inputs.obtain(spec.artifacts)
-        libraries = [
-            self._library(case, library, toolchain) for library in spec.libraries
-        ]
+        missing = self.inputs.obtain(spec.artifacts)
+        if missing:
+            return missing
+        libraries = []
+        for library in spec.libraries:
+            compiled = self._library(case, library, toolchain)
+            if not isinstance(compiled, Path):
+                return compiled
+            libraries.append(compiled)
         if spec.reference:
-            spec = replace(
-                spec, expected=self.reference_results(case, toolchain, spec.reference)
-            )
+            expected = self.reference_results(case, toolchain, spec.reference)
+            if isinstance(expected, NoAnswer):
+                return expected
+            spec = replace(spec, expected=expected)
         compiler = self.compilers[case.compiler]
         values = self.registry.home.kept(KeptKind.VALUES)
         return plan_run(
             case, spec, toolchain, compiler, self.registry.runtime, values, libraries
         )
 
-    def _library(self, case: Case, library: Library, toolchain: Toolchain) -> Path:
-        """Return the compiled file of a library, compiled once for each content."""
+    def _library(
+        self, case: Case, library: Library, toolchain: Toolchain
+    ) -> Path | NoAnswer | Failed:
+        """Return the compiled file of a library, compiled once for each content, or why
+        there is none.
+        """
         plain = replace(
             case,
             input=library.input,
@@ -152,9 +158,12 @@ class Planner:
             thresholds=(),
             benchmarks=(),
         )
-        task = self._task(plain, toolchain)
+        task = self.plan(plain, toolchain)
+        if isinstance(task, Probe):
+            assert not isinstance(task.outcome, Passed)
+            return task.outcome
 
-        def make(scratch: Path) -> Path:
+        def make(scratch: Path) -> Path | NoAnswer | Failed:
             target = scratch / "module"
             probe = self.maker.known(task)
             if probe is None or isinstance(probe.outcome, Passed):
@@ -162,11 +171,15 @@ class Planner:
                     task, on_output=lambda module: module.replace(target), fresh=True
                 )
             if not isinstance(probe.outcome, Passed):
-                raise NoTask(probe.outcome)
+                return probe.outcome
             return target
 
         modules = self.registry.home.kept(KeptKind.MODULES)
-        return self._kept.get(modules / f"{task.key}.module", make).path
+        target = modules / f"{task.key}.module"
+        kept: Prepared | NoAnswer | Failed = self._kept.get(target, make)
+        if isinstance(kept, Prepared):
+            return kept.path
+        return kept
 
     def reference_results(
         self,
@@ -176,9 +189,9 @@ class Planner:
         folder: Path | None = None,
         made: Callable[[Probe], None] = lambda _: None,
         cancelled: StopSignal | None = None,
-    ) -> tuple[str, ...]:
-        """Return the results of a reference, computed once for each content. Raises
-        NoTask if there are none.
+    ) -> tuple[str, ...] | NoAnswer:
+        """Return the results of a reference, computed once for each content, or why
+        there are none.
 
         With `folder`, they are kept there and must be defined. `made` receives the
         compile that was needed; `cancelled` ends it early, with Interrupted.
@@ -186,13 +199,18 @@ class Planner:
         results = folder or self.registry.home.kept(KeptKind.RESULTS)
         stop = AnyOf(self.maker.stop, cancelled)
         if reference.onnxruntime:
-            place = results / _onnxruntime_key(case)
+            key = _onnxruntime_key(case)
+            if isinstance(key, NoAnswer):
+                return key
             return _read_results(
                 self._kept.get(
-                    place, lambda scratch: _onnxruntime_results(case, scratch, stop)
-                ).path
+                    results / key,
+                    lambda scratch: _onnxruntime_results(case, scratch, stop),
+                )
             )
         task, strict = self._reference(case, toolchain, reference), folder is not None
+        if isinstance(task, NoAnswer):
+            return task
         place = results / f"{task.run_key}{'-defined' if strict else ''}"
         kept = self._kept.get(
             place,
@@ -200,11 +218,11 @@ class Planner:
                 task, self.maker, scratch, stop, made, strict=strict
             ),
         )
-        return _read_results(kept.path)
+        return _read_results(kept)
 
     def _reference(
         self, case: Case, toolchain: Toolchain, reference: Reference
-    ) -> Task:
+    ) -> Task | NoAnswer:
         """Return the task that computes the results of a reference."""
         assert case.run is not None
         if reference.flags is None:
@@ -224,7 +242,7 @@ class Planner:
                 )
             except TriageError as error:
                 problem = f"cannot obtain the toolchain of the reference: {error}"
-                raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem)) from None
+                return NoAnswer(Cause.TOOLCHAIN, problem)
         task = self.plan(plain, toolchain)
         run: RunTask | Outcome | None
         if isinstance(task, Task):
@@ -237,7 +255,7 @@ class Planner:
             reason = run.reason
         else:
             reason = "there is nothing to run"
-        raise no_recipe(f"the reference cannot be run: {reason}")
+        return no_recipe(f"the reference cannot be run: {reason}")
 
 
 def without_task(outcome: object) -> NoAnswer:
@@ -252,17 +270,15 @@ def without_task(outcome: object) -> NoAnswer:
     return outcome
 
 
-def _read_results(folder: Path) -> tuple[str, ...]:
-    """Return the results in a folder as values. Raises NoTask if there are none."""
-    problem = folder / _PROBLEM
+def _read_results(kept: Prepared | NoAnswer) -> tuple[str, ...] | NoAnswer:
+    """Return the results in a folder as values, or why there are none."""
+    if isinstance(kept, NoAnswer):
+        return kept
+    problem = kept.path / _PROBLEM
     if problem.exists():
-        raise no_recipe(problem.read_text("utf-8"))
-    return tuple(
-        map(
-            file_value,
-            sorted(folder.iterdir(), key=lambda file: int(file.name.partition(".")[0])),
-        )
-    )
+        return no_recipe(problem.read_text("utf-8"))
+    files = sorted(kept.path.iterdir(), key=lambda file: int(file.name.split(".")[0]))
+    return tuple(map(file_value, files))
 
 
 def _compiled_results(
@@ -273,13 +289,12 @@ def _compiled_results(
     made: Callable[[Probe], None],
     *,
     strict: bool,
-) -> Path:
+) -> Path | NoAnswer:
     """Compile and run a task; return a folder with its results, or with the reason why
-    there are none.
+    there are none. The reason alone if another attempt may end in another way.
 
     `made` receives the compile. If `strict`, results that depend on memory that was
-    never written to do not count. Raises NoTask if another attempt may end in another
-    way.
+    never written to do not count.
     """
     results = scratch / "results"
     results.mkdir()
@@ -303,32 +318,34 @@ def _compiled_results(
     )
     assert probe
     made(probe)
-    match probe.outcome:
-        case NoAnswer(reason=reason):
-            problem = f"cannot be tested: {reason}"
-        case Failed(failure=failure):
-            problem = (
-                f"does not {'compile' if failure.stage is Stage.COMPILE else 'run'}: "
-                f"{failure.headline}"
-            )
-        case _:
-            if any(results.iterdir()):
-                problem = ""
-            else:
-                problem = "returns nothing"
-            if not is_defined:
-                problem = "reads memory that was never written to"
+    problem = _problem(probe.outcome)
+    if not problem and not is_defined:
+        problem = "reads memory that was never written to"
+    if not problem and not any(results.iterdir()):
+        problem = "returns nothing"
     if problem:
         problem = f"the reference on {task.toolchain.revision.name} {problem}"
         if probe.outcome.cause in OF_MACHINE or Ending.TIMED_OUT in (
             compiled.execution.ending,
             *(execution.ending for execution in ran),
         ):
-            raise no_recipe(problem)
+            return no_recipe(problem)
         for file in results.iterdir():
             file.unlink()
         (results / _PROBLEM).write_text(problem, "utf-8", "replace")
     return results
+
+
+def _problem(outcome: Outcome) -> str:
+    """Return what is wrong with a reference, if its outcome says so."""
+    match outcome:
+        case NoAnswer(reason=reason):
+            return f"cannot be tested: {reason}"
+        case Failed(failure=Failure(stage=Stage.COMPILE, headline=headline)):
+            return f"does not compile: {headline}"
+        case Failed(failure=failure):
+            return f"does not run: {failure.headline}"
+    return ""
 
 
 def _is_defined(
@@ -353,9 +370,9 @@ def _is_defined(
     return True
 
 
-def _onnxruntime_key(case: Case) -> str:
-    """Return what decides the results of onnxruntime, as a name. Raises NoTask if it
-    cannot compute them.
+def _onnxruntime_key(case: Case) -> str | NoAnswer:
+    """Return what decides the results of onnxruntime, as a name, or why it cannot
+    compute them.
     """
     assert case.run is not None
     runtime = package_version("onnxruntime")
@@ -364,7 +381,7 @@ def _onnxruntime_key(case: Case) -> str:
         problem = (
             f"onnxruntime, the reference of {case.name}, is not installed; {advice}"
         )
-        raise NoTask(NoAnswer(Cause.ENVIRONMENT, problem))
+        return NoAnswer(Cause.ENVIRONMENT, problem)
     try:
         parts = [
             runtime,
@@ -372,11 +389,13 @@ def _onnxruntime_key(case: Case) -> str:
             *map(identity_of, case.run.inputs),
         ]
     except OSError as error:
-        raise no_recipe(f"{error.filename}: {error.strerror}") from None
+        return no_recipe(f"{error.filename}: {error.strerror}")
     return sha256("\0".join(["onnxruntime", *parts]).encode()).hexdigest()
 
 
-def _onnxruntime_results(case: Case, scratch: Path, stop: StopSignal) -> Path:
+def _onnxruntime_results(
+    case: Case, scratch: Path, stop: StopSignal
+) -> Path | NoAnswer:
     """Run a case's model on its inputs in a process, which may crash; return the folder
     with the results.
     """
@@ -387,7 +406,7 @@ def _onnxruntime_results(case: Case, scratch: Path, stop: StopSignal) -> Path:
     for index, text in enumerate(case.run.inputs):
         array = read_value(text)
         if array is None:
-            raise no_recipe(f"onnxruntime cannot be given the value {text}")
+            return no_recipe(f"onnxruntime cannot be given the value {text}")
         inputs.append(scratch / f"input-{index}.npy")
         np.save(inputs[-1], array, allow_pickle=False)
     results.mkdir()
@@ -403,7 +422,7 @@ def _onnxruntime_results(case: Case, scratch: Path, stop: StopSignal) -> Path:
     execution = run(argv, case.run.limits, scratch, env=dict(case.env), stop=stop)
     if execution.ok and any(results.iterdir()):
         return results
-    raise no_recipe(
+    return no_recipe(
         "onnxruntime does not run the model: "
         f"{execution.stderr.last_line[:200] or execution.ending}"
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import mismatch_line
 from triage.execution.files import KeptFiles, digest_of
-from triage.execution.inputs import NoTask, no_recipe
+from triage.execution.inputs import no_recipe
 from triage.execution.judge import RUN_MS
 from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256
@@ -283,9 +283,8 @@ def plan_run(
     runtime: Callable[[Toolchain, str], Path],
     values: Path,
     libraries: Sequence[Path] = (),
-) -> RunTask:
-    """Return a run of a case on a toolchain. Raises NoTask if there is none, or nothing
-    that runs or measures it.
+) -> RunTask | NoAnswer:
+    """Return a run of a case on a toolchain, or why there is none.
 
     `runtime` returns the folder of a package that belongs to a toolchain; `values` is
     the folder for values in another form;
@@ -295,7 +294,7 @@ def plan_run(
     if runner is None or (spec.measured and measures is None):
         does = "measures" if runner else "runs"
         problem = f"{case.compiler} has nothing that {does} compiled programs here"
-        raise NoTask(NoAnswer(Cause.TOOLCHAIN, problem))
+        return NoAnswer(Cause.TOOLCHAIN, problem)
     try:
         root = runtime(toolchain, runner.distribution)
     except EnvironmentFailure as error:
@@ -303,40 +302,28 @@ def plan_run(
             cause = Cause.TOOLCHAIN
         else:
             cause = Cause.ENVIRONMENT
-        raise NoTask(NoAnswer(cause, str(error))) from None
-    places = (root, toolchain.program.parent)
-    program = next(
-        filter(
-            None, (runner.program(place, measured=spec.measured) for place in places)
-        ),
-        None,
-    )
+        return NoAnswer(cause, str(error))
+    program = None
+    for place in (root, toolchain.program.parent):
+        program = program or runner.program(place, measured=spec.measured)
     if program is None:
-        raise NoTask(
-            NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
-        )
-    limits, own = spec.limits, runner.options(case, replace(spec, parameters=()))
+        return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
     try:
         inputs = readable(spec.inputs, values)
         expected = readable(spec.expected, values)
         overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
-        kept = {artifact.path for artifact in spec.artifacts}
         parts = [
-            *(_digest(program, program.stat().st_mtime_ns), *own),
+            _digest(program, program.stat().st_mtime_ns),
+            *runner.options(case, replace(spec, parameters=())),
             *(path.name for path in libraries),
-            *([] if spec.closeness is None else [f"close {spec.closeness}"]),
-            *(
-                f"{scope}={digest_of(path, is_kept=path in kept)}"
-                for scope, path in spec.parameters
-            ),
-            *limits_key(limits),
+            *_parts_of(spec),
             *(["compared here, too"] if overlooks_nan else []),
             *(*map(identity_of, inputs), "expected", *map(identity_of, expected)),
         ]
     except OSError as error:
-        raise no_recipe(f"{error.filename}: {error.strerror}") from None
+        return no_recipe(f"{error.filename}: {error.strerror}")
     except ValueError as error:
-        raise no_recipe(str(error)) from None
+        return no_recipe(str(error))
     identity = sha256("\0".join(parts).encode()).hexdigest()
     options = tuple(runner.options(case, spec))
     return RunTask(
@@ -352,6 +339,19 @@ def plan_run(
         identity,
         overlooks_nan,
     )
+
+
+def _parts_of(spec: RunSpec) -> list[str]:
+    """Return what else decides how a run ends, for its content key."""
+    kept = {artifact.path for artifact in spec.artifacts}
+    return [
+        *([] if spec.closeness is None else [f"close {spec.closeness}"]),
+        *(
+            f"{scope}={digest_of(path, is_kept=path in kept)}"
+            for scope, path in spec.parameters
+        ),
+        *limits_key(spec.limits),
+    ]
 
 
 def limits_key(limits: Limits) -> list[str]:

@@ -15,7 +15,6 @@ from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.in_turn import Sample
-from triage.execution.inputs import NoTask
 from triage.execution.judge import DISPATCHES
 from triage.execution.mlir_tools import Reader
 from triage.execution.run_task import no_program, readable
@@ -222,19 +221,30 @@ def functions_of(
     if named and device is not None:
         try:
             for spec in named:
-                engine.inputs.obtain(spec.artifacts)
+                missing = engine.inputs.obtain(spec.artifacts)
+                if missing:
+                    return missing
             values = engine.registry.home.kept(KeptKind.VALUES)
             return tuple(
                 replace(spec, inputs=readable(spec.inputs, values)) for spec in named
             )
         except OSError as error:
             return NoAnswer(Cause.RECIPE, f"{error.filename}: {error.strerror}")
-        except (NoTask, ValueError) as error:
+        except ValueError as error:
             return NoAnswer(Cause.RECIPE, str(error))
+    if device is None:
+        return NoAnswer(Cause.INPUT, "its input cannot be read")
+    return _public_function(engine, case, ref)
+
+
+def _public_function(
+    engine: Engine, case: Case, ref: ToolchainRef
+) -> tuple[RunSpec, ...] | NoAnswer:
+    """Return the only public function of a program, on zeros."""
     toolchain = engine.registry.obtain(ref)
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     prepared = engine.planner.input_of(case, toolchain)
-    if tools is None or device is None or not isinstance(prepared, Prepared):
+    if tools is None or not isinstance(prepared, Prepared):
         return NoAnswer(Cause.INPUT, "its input cannot be read")
     text = Reader(tools, engine.stop).generic(prepared.path, elide=True)
     try:

@@ -379,8 +379,8 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
         changed=changed,
     )
     result = reduce_case(setting.engine, request)
-    if result.reason is not None:
-        return NoAnswer(result.cause or Cause.NOT_FOUND, result.reason)
+    if result.unanswered is not None:
+        return result.unanswered
     reproducer = reproducer_of(setting.engine, result, setting.toolchain)
     folder = setting.write_reproducer(reproducer, setting.out / "reproducers")
     unneeded = [

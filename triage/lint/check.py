@@ -199,24 +199,15 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         chip=case.target.chip or chip,
     )
     generated = case.input.is_made
-    if case.source.suffix in _RECIPES:
-        shown = below_here(case.input.path)
+    if generated:
+        name = str(prepared.path)
+    elif case.source.suffix in _RECIPES:
+        name = str(below_here(case.input.path))
     else:
-        shown = case.source
-    name = str(prepared.path if generated else shown)
+        name = str(case.source)
     module = _read(Reader(tools, engine.stop), prepared.path, name)
     found = linter.check(module, options, target.backend or None, target.chip)
-    ignored = _ignored_rules(prepared.path)
-    lines = [
-        each.position.line if each.position and each.position.file == name else 0
-        for each in found.findings
-    ]
-    pairs = zip(lines, found.findings, strict=True)
-    loud = [
-        finding
-        for line, finding in pairs
-        if ignored.get(line, set()).isdisjoint((finding.rule, _ALL))
-    ]
+    loud = _loud(found.findings, prepared.path, name)
     extra = ProgramFindings()
     solver = linter.solver(toolchain, module) if rev else None
     if solver and target.backend and all(device.declared for device in found.devices):
@@ -227,9 +218,7 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
             reason = "declare all devices first"
         else:
             reason = "the backend is unknown"
-        extra = ProgramFindings(
-            notes=(f"solver iterations are not measured: {reason}",)
-        )
+        extra = _unmeasured(reason)
     return LintedCase(
         case=case.name,
         recipe=case.source,
@@ -242,6 +231,23 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         notes=(*(() if target.backend else (_NO_BACKEND,)), *extra.notes),
         graph=linter.graph(module, options),
     )
+
+
+def _loud(
+    findings: Sequence[LintFinding], program: Path, name: str
+) -> list[LintFinding]:
+    """Return the findings that no comment in the program silences. name: of the
+    program, in positions.
+    """
+    ignored = _ignored_rules(program)
+    loud = []
+    for finding in findings:
+        line = 0
+        if finding.position and finding.position.file == name:
+            line = finding.position.line
+        if ignored.get(line, set()).isdisjoint((finding.rule, _ALL)):
+            loud.append(finding)
+    return loud
 
 
 def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
@@ -320,19 +326,10 @@ def measure_solver(
     """
     staged = _staged(case, toolchain, solver.phase)
     if staged is None:
-        return ProgramFindings(
-            notes=(
-                (
-                    "solver iterations are not measured: the case ends before phase "
-                    f"{solver.phase}"
-                ),
-            )
-        )
+        return _unmeasured(f"the case ends before phase {solver.phase}")
     outcome = engine.probe_on(staged, toolchain).outcome
     if isinstance(outcome, NoAnswer):
-        return ProgramFindings(
-            notes=(f"solver iterations are not measured: {outcome.reason}",)
-        )
+        return _unmeasured(outcome.reason)
     if isinstance(outcome, Passed):
         return ProgramFindings()
     version = toolchain.revision.name
@@ -372,6 +369,10 @@ def measure_solver(
     return ProgramFindings(
         (LintFinding(rule.name, rule.severity, text),), flags=tuple(flags)
     )
+
+
+def _unmeasured(reason: str) -> ProgramFindings:
+    return ProgramFindings(notes=(f"solver iterations are not measured: {reason}",))
 
 
 def _staged(case: Case, toolchain: Toolchain, phase: str) -> Case | None:

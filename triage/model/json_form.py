@@ -77,7 +77,7 @@ def in_json_as(key: str) -> Callable[[Callable[[Any], T]], JsonProperty[T]]:
     return lambda get: JsonProperty(get, key)
 
 
-def properties_of(kind: type) -> Iterator[tuple[str, JsonProperty[Any]]]:
+def printed_properties(kind: type) -> Iterator[tuple[str, JsonProperty[Any]]]:
     """Yield the properties of a class that are printed, those of base classes first."""
     for base in reversed(kind.__mro__):
         for name, value in vars(base).items():
@@ -86,7 +86,7 @@ def properties_of(kind: type) -> Iterator[tuple[str, JsonProperty[Any]]]:
 
 
 @cache
-def keys_of(kind: type) -> Mapping[str, str | type]:
+def printed_keys(kind: type) -> Mapping[str, str | type]:
     """Return the keys of a dataclass by the names of its fields and properties; for an
     inlined field, the class that has its keys.
     """
@@ -95,7 +95,7 @@ def keys_of(kind: type) -> Mapping[str, str | type]:
         known = one.metadata
         if known.get("printed", True):
             keys[one.name] = known.get("inline") or known.get("alias") or one.name
-    return keys | {name: value.key for name, value in properties_of(kind)}
+    return keys | {name: value.key for name, value in printed_properties(kind)}
 
 
 def as_json(value: object) -> Any:
@@ -108,12 +108,12 @@ def as_json(value: object) -> Any:
         return value
     if is_dataclass(value) and not isinstance(value, type):
         written: Json = {}
-        for name, key in keys_of(type(value)).items():
+        for name, key in printed_keys(type(value)).items():
             entry = as_json(getattr(value, name))
             if isinstance(key, str):
                 written[key] = entry
             else:
-                written |= entry or dict.fromkeys(keys_of(key).values())
+                written |= entry or dict.fromkeys(printed_keys(key).values())
         return written
     if isinstance(value, Mapping):
         return {str(key): as_json(entry) for key, entry in value.items()}

@@ -328,40 +328,7 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
     had before are left out.
     """
     read = sorted(nights, key=lambda entry: (entry[1].night.started, entry[0]))
-    rows: dict[tuple[Track, str], int] = {}
-    # for each night, rows and the entries that belong there
-    placed: list[tuple[Matrix, Matrix]] = []
-    newest: dict[Track, Revision] = {}
-    keys, cases, tracks = b"", list[tuple[Track, str]](), set[Track]()
-    at = entries = np.zeros(0, np.int64)
-    left_out: set[Track] | None = None
-    for _, columns in read:
-        if columns.keys != keys:  # most nights have the cases of the one before
-            keys, left_out = columns.keys, None
-            cases = [(Track(*key[:-1]), key[-1]) for key in json.loads(keys)]
-            tracks = {track for track, _ in cases}
-        toolchain = columns.night.toolchain
-        older = {
-            track
-            for track in tracks
-            if track in newest and _is_older(toolchain, newest[track])
-        }
-        newest.update(dict.fromkeys(tracks - older, toolchain))
-        if older != left_out:
-            left_out = older
-            entries = np.array(
-                [
-                    number
-                    for number, (track, _) in enumerate(cases)
-                    if track not in older
-                ],
-                np.int64,
-            )
-            at = np.array(
-                [rows.setdefault(cases[number], len(rows)) for number in entries],
-                np.int64,
-            )
-        placed.append((at, entries))
+    rows, placed = _aligned([columns for _, columns in read])
     shape = len(rows), len(read)
     states, failures = np.zeros(shape, np.uint8), np.zeros(shape, np.uint32)
     metrics = {name: np.full(shape, np.nan, np.float32) for name in METRICS}
@@ -390,6 +357,49 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
             if np.isfinite(values).any()
         },
     )
+
+
+def _aligned(
+    nights: Sequence[NightColumns],
+) -> tuple[dict[tuple[Track, str], int], list[tuple[Matrix, Matrix]]]:
+    """Return the row of each case and, for each night, rows and the entries that belong
+    there.
+    """
+    rows: dict[tuple[Track, str], int] = {}
+    # for each night, rows and the entries that belong there
+    placed: list[tuple[Matrix, Matrix]] = []
+    newest: dict[Track, Revision] = {}
+    keys, cases, tracks = b"", list[tuple[Track, str]](), set[Track]()
+    at = entries = np.zeros(0, np.int64)
+    left_out: set[Track] | None = None
+    for columns in nights:
+        if columns.keys != keys:  # most nights have the cases of the one before
+            keys, left_out = columns.keys, None
+            cases = [(Track(*key[:-1]), key[-1]) for key in json.loads(keys)]
+            tracks = {track for track, _ in cases}
+        toolchain = columns.night.toolchain
+        older = {
+            track
+            for track in tracks
+            if track in newest and _is_older(toolchain, newest[track])
+        }
+        newest.update(dict.fromkeys(tracks - older, toolchain))
+        if older != left_out:
+            left_out = older
+            entries = np.array(
+                [
+                    number
+                    for number, (track, _) in enumerate(cases)
+                    if track not in older
+                ],
+                np.int64,
+            )
+            at = np.array(
+                [rows.setdefault(cases[number], len(rows)) for number in entries],
+                np.int64,
+            )
+        placed.append((at, entries))
+    return rows, placed
 
 
 def _is_older(toolchain: Revision, other: Revision) -> bool:

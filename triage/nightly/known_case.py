@@ -5,7 +5,7 @@ last output, its command line.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,14 +15,14 @@ from triage.classify import packaged_rules
 from triage.execution.cache import ResultCache
 from triage.execution.judge import judge
 from triage.execution.record import Record
-from triage.investigate.result import ClusterKey, FailureCluster
+from triage.investigate.result import FailureCluster
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Outcome, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory, status_in
 from triage.nightly.store import NightStore
-from triage.nightly.trends import KnownFailure, known_failures
+from triage.nightly.trends import known_failures
 from triage.recipes.values import parse_version
 from triage.reduce.reproducer import without_paths
 
@@ -86,21 +86,7 @@ def known_case(
     """Collect what is known of the case with a name or a part of it. Raises BadInput if
     nothing is, or several cases fit.
     """
-    names = list(dict.fromkeys(name for _, name in history.rows))
-    if text in names:
-        fitting = [text]
-    else:
-        fitting = [name for name in names if text in name]
-    if len(fitting) > 1:
-        shown = ", ".join(fitting[:10])
-        raise BadInput(
-            f"{len(fitting)} cases have {text!r} in their name; choose from "
-            f"{shown}{', ...' * (len(fitting) > 10)}"
-        )
-    if fitting:
-        name = fitting[0]
-    else:
-        name = text
+    name = _name_of(text, history)
     records = results.newest_of(name)
     rows = [row for row, (_, own) in enumerate(history.rows) if own == name]
     if not rows and not records:
@@ -109,36 +95,10 @@ def known_case(
             "tests it"
         )
     known = known_failures(history, store.issues())
-    runs = list[CaseRun]()
-    found = dict[ClusterKey, KnownFailure]()
-    for row in rows:
-        line = history.rows[row][0]
-        for run in reversed(history.runs[row]):
-            failure = history.kind_of(row, run.last)
-            first = history.nights[run.first]
-            last = history.nights[run.last]
-            if failure:
-                key = line.key_of(failure)
-            else:
-                key = None
-            runs.append(
-                CaseRun(
-                    case=name,
-                    recipe=name.partition("[")[0],
-                    toolchain=first.toolchain,
-                    status=run.status,
-                    flaky=run.flaky,
-                    failure=failure,
-                    first=first.started,
-                    last=last.started,
-                    nights=run.count,
-                    last_toolchain=last.toolchain,
-                    track=line.name,
-                    cluster=key.id if key else None,
-                )
-            )
-            if key in known:
-                found[key] = known[key]
+    runs = [run for row in rows for run in _runs(name, history, row)]
+    clusters = dict.fromkeys(run.cluster for run in runs)
+    by_id = {key.id: failure for key, failure in known.items()}
+    found = [by_id[one] for one in clusters if one in by_id]
     failing = next((run.toolchain.name for run in runs if run.failure), "")
     logs = (
         log_of(records, failing),
@@ -155,12 +115,47 @@ def known_case(
         runs=runs,
         states=states_of(records, history, rows),
         flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
-        failures=[each.cluster for each in found.values()],
-        tracked={
-            each.cluster.key.id: each.tracker for each in found.values() if each.tracker
-        },
+        failures=[each.cluster for each in found],
+        tracked={each.cluster.key.id: each.tracker for each in found if each.tracker},
         log=next(filter(None, logs), None),
     )
+
+
+def _name_of(text: str, history: NightsHistory) -> str:
+    """Return the name of the only case that a text fits, else the text."""
+    names = list(dict.fromkeys(name for _, name in history.rows))
+    if text in names:
+        return text
+    fitting = [name for name in names if text in name]
+    if len(fitting) > 1:
+        shown = ", ".join(fitting[:10])
+        raise BadInput(
+            f"{len(fitting)} cases have {text!r} in their name; choose from "
+            f"{shown}{', ...' * (len(fitting) > 10)}"
+        )
+    return next(iter(fitting), text)
+
+
+def _runs(name: str, history: NightsHistory, row: int) -> Iterator[CaseRun]:
+    """Yield the runs of equal results in a row of the history, the newest first."""
+    line = history.rows[row][0]
+    for run in reversed(history.runs[row]):
+        failure = history.kind_of(row, run.last)
+        first, last = history.nights[run.first], history.nights[run.last]
+        yield CaseRun(
+            case=name,
+            recipe=name.partition("[")[0],
+            toolchain=first.toolchain,
+            status=run.status,
+            flaky=run.flaky,
+            failure=failure,
+            first=first.started,
+            last=last.started,
+            nights=run.count,
+            last_toolchain=last.toolchain,
+            track=line.name,
+            cluster=line.key_of(failure).id if failure else None,
+        )
 
 
 def states_of(

@@ -238,13 +238,13 @@ class _Run:
     interruptions: int = field(default_factory=lambda: _interruptions)
 
     def execute(self) -> Execution:
-        randomised = not fix_addresses()
+        self.randomised = not fix_addresses()
         self.most_used, self.next_measurement = UNLIMITED, 0.0
         if self.limits.output != UNLIMITED:
             # what is there before does not count
             self.most_used = _used(self.cwd, self.limits.output) + self.limits.output
         half = max(1, self.limits.kept // 2)
-        stdout, stderr = Capture(half, half), Capture(half, half)
+        self.stdout, self.stderr = Capture(half, half), Capture(half, half)
         self.started = time.monotonic()
         with ExitStack() as stack:
             try:
@@ -256,27 +256,12 @@ class _Run:
                     self.argv, self.limits.output, cwd=self.cwd, env=self.env, **streams
                 )
             except OSError as error:
-                reason = Captured(
-                    head=(
-                        f"{error.filename or self.argv[0]}: {error.strerror or error}\n"
-                    )
-                )
-                return Execution(
-                    self.argv,
-                    Ending.NOT_STARTED,
-                    None,
-                    None,
-                    0.0,
-                    0.0,
-                    0.0,
-                    Captured(),
-                    reason,
-                )
+                return self._not_started(error)
             process = self.contained.process
             selector = stack.enter_context(selectors.DefaultSelector())
             for pipe, kept, sink in (
-                (process.stdout, stdout, self.on_stdout),
-                (process.stderr, stderr, self.on_stderr),
+                (process.stdout, self.stdout, self.on_stdout),
+                (process.stderr, self.stderr, self.on_stderr),
             ):
                 if pipe:
                     os.set_blocking(pipe.fileno(), False)
@@ -291,6 +276,16 @@ class _Run:
             give_up = time.monotonic() + _DRAIN
             while selector.get_map() and time.monotonic() < give_up:
                 _read(selector, _TICK)
+        return self._ended(code, usage)
+
+    def _not_started(self, error: OSError) -> Execution:
+        place, reason = error.filename or self.argv[0], error.strerror or error
+        printed = Captured(head=f"{place}: {reason}\n")
+        ending, nothing = Ending.NOT_STARTED, Captured()
+        return Execution(self.argv, ending, None, None, 0.0, 0.0, 0.0, nothing, printed)
+
+    def _ended(self, code: int, usage: resource.struct_rusage) -> Execution:
+        """Return the facts of a run that ended. code: negative for a signal."""
         if code < 0:
             by_signal = -code
         else:
@@ -317,9 +312,9 @@ class _Run:
             seconds=round(time.monotonic() - self.started, 4),
             cpu_seconds=round(usage.ru_utime + usage.ru_stime, 4),
             peak_rss_mb=round(self.peak / (1 << 20), 1),
-            stdout=stdout.captured(),
-            stderr=stderr.captured(),
-            randomised=randomised,
+            stdout=self.stdout.captured(),
+            stderr=self.stderr.captured(),
+            randomised=self.randomised,
             disk_free=self.disk_free,
             waited=round(self.waited, 4),
         )

@@ -193,40 +193,44 @@ def _cases(
                 ({FILE: name}, path) for name, path in matching(folder, recipe.input)
             ]
         for label, path in inputs:
-            matrix = tuple((choice | label).items())
-            if matrix:
-                brackets = f"[{','.join(f'{key}={value}' for key, value in matrix)}]"
-            else:
-                brackets = ""
-            case = Case(
-                recipe=recipe.name,
-                name=f"{recipe.name}{brackets}",
-                summary=recipe.summary,
-                compiler=family.name,
-                source=source.absolute(),
-                input=family.input_at(path, tuple(recipe.args.items())),
-                target=Target(
-                    recipe.target.backend, recipe.target.chip, recipe.target.devices
-                ),
-                flags=tuple(
-                    Flag(entry)
-                    if isinstance(entry, str)
-                    else Flag(entry.flag, entry.since, entry.until)
-                    for entry in recipe.flags
-                ),
-                phase=recipe.phase,
-                limits=recipe.limits.value(Limits()),
-                expect=()
-                if isinstance(recipe.expect, str)
-                else tuple(item.value() for item in recipe.expect),
-                matrix=matrix,
-                env=tuple(recipe.env.items()),
-            )
+            case = _case(recipe, family, source, path, choice | label)
             cases.append(recipe.complete(case, source.parent))
     expect = data.get("expect")
     if isinstance(expect, str) and folder is not None and not document.problems:
         return _with_expectations(cases, folder / expect, setting)
     return cases
+
+
+def _case(
+    recipe: RecipeFormat, family: RecipeFamily, source: Path, path: Path, choice: Choice
+) -> Case:
+    """Return the case of a recipe for one combination. path: of its input."""
+    brackets = ""
+    if choice:
+        pairs = (f"{key}={value}" for key, value in choice.items())
+        brackets = f"[{','.join(pairs)}]"
+    target = recipe.target
+    expect = () if isinstance(recipe.expect, str) else recipe.expect
+    return Case(
+        recipe=recipe.name,
+        name=f"{recipe.name}{brackets}",
+        summary=recipe.summary,
+        compiler=family.name,
+        source=source.absolute(),
+        input=family.input_at(path, tuple(recipe.args.items())),
+        target=Target(target.backend, target.chip, target.devices),
+        flags=tuple(
+            Flag(entry)
+            if isinstance(entry, str)
+            else Flag(entry.flag, entry.since, entry.until)
+            for entry in recipe.flags
+        ),
+        phase=recipe.phase,
+        limits=recipe.limits.value(Limits()),
+        expect=tuple(item.value() for item in expect),
+        matrix=tuple(choice.items()),
+        env=tuple(recipe.env.items()),
+    )
 
 
 def _with_expectations(
@@ -265,21 +269,13 @@ def _choices(
     What is wrong with the placeholders is reported. Without a matrix there is one empty
     combination.
     """
-    matrix = document.data.get("matrix", {})
-    keys: dict[str, Any]
-    if isinstance(matrix, dict):
-        keys = matrix
-    else:
-        keys = {}
+    filling = _Filling(document, sections)
     valid = {
         key: values
-        for key, values in keys.items()
-        if isinstance(values, list) and values
-    }
-    valid = {
-        key: values
-        for key, values in valid.items()
-        if all(isinstance(value, str) for value in values)
+        for key, values in filling.keys.items()
+        if isinstance(values, list)
+        and values
+        and all(isinstance(value, str) for value in values)
     }
     count = prod(map(len, valid.values()))
     if count > MAX_CASES:
@@ -289,59 +285,72 @@ def _choices(
             at_key=True,
         )
         valid = {}
-    used: set[str] = set()
-    places = ", ".join(sections)
+    choices = []
+    for values in product(*valid.values()):
+        choice = dict(zip(valid, values, strict=True))
+        choices.append((choice, filling.filled(document.data, choice, ())))
+    filling.report_unused()
+    yield from choices
 
-    def filled(data: Any, choice: Choice, loc: Loc) -> Any:
+
+class _Filling:
+    """Replaces the placeholders of a recipe by values of its matrix, and reports what
+    is wrong with them.
+    """
+
+    def __init__(self, document: ConfigDocument, sections: Sequence[str]) -> None:
+        matrix = document.data.get("matrix", {})
+        self._document = document
+        self._sections = sections
+        self._is_mapping = isinstance(matrix, dict)
+        self.keys: dict[str, Any] = matrix if self._is_mapping else {}
+        self._used: set[str] = set()
+
+    def filled(self, data: Any, choice: Choice, loc: Loc) -> Any:
+        """Return data with the values of a choice. loc: its place in the document."""
         if isinstance(data, dict):
             return {
-                key: filled(value, choice, (*loc, key)) for key, value in data.items()
+                key: self.filled(value, choice, (*loc, key))
+                for key, value in data.items()
             }
         if isinstance(data, list):
             return [
-                filled(value, choice, (*loc, number))
+                self.filled(value, choice, (*loc, number))
                 for number, value in enumerate(data)
             ]
         if data is None or "${" not in data:
             return data
-        if loc[0] not in sections or (
-            loc[0] == "flags" and loc[-1] in {"since", "until"}
-        ):
-            document.report(
-                loc, f'"{data}": placeholders are replaced only in {places}.'
-            )
+        is_version = loc[0] == "flags" and loc[-1] in {"since", "until"}
+        if loc[0] not in self._sections or is_version:
+            places = ", ".join(self._sections)
+            problem = f'"{data}": placeholders are replaced only in {places}.'
+            self._document.report(loc, problem)
             return data
         for name in _PLACEHOLDER.findall(data):
-            # a mistyped name uses the key that it means
-            used.add(name if name in keys else closest(name, keys) or name)
-            if name not in keys and keys is matrix:
-                if keys:
-                    known = f"The matrix has {', '.join(keys)}."
-                else:
-                    known = "The recipe has no matrix."
-                document.report(
-                    loc,
-                    (
-                        f'"${{{name}}}" is not a matrix key{did_you_mean(name, keys)} '
-                        f"{known}"
-                    ),
-                )
+            self._check(name, loc)
         if "${" in _PLACEHOLDER.sub("", data):
-            document.report(
-                loc, f'"{data}" has a ${{ that is not closed; write ${{key}}.'
-            )
+            problem = f'"{data}" has a ${{ that is not closed; write ${{key}}.'
+            self._document.report(loc, problem)
         return _PLACEHOLDER.sub(lambda found: choice.get(found[1], found[0]), data)
 
-    combinations = [
-        dict(zip(valid, values, strict=True)) for values in product(*valid.values())
-    ]
-    choices = [(choice, filled(document.data, choice, ())) for choice in combinations]
-    for key in keys:
-        if key not in used:
-            advice = f"write ${{{key}}} in {places}, or remove the key."
-            document.report(
-                ("matrix", key),
-                f'nothing uses the matrix key "{key}": {advice}',
-                at_key=True,
-            )
-    yield from choices
+    def _check(self, name: str, loc: Loc) -> None:
+        keys = self.keys
+        # a mistyped name uses the key that it means
+        self._used.add(name if name in keys else closest(name, keys) or name)
+        if name in keys or not self._is_mapping:
+            return
+        if keys:
+            known = f"The matrix has {', '.join(keys)}."
+        else:
+            known = "The recipe has no matrix."
+        meant = did_you_mean(name, keys)
+        self._document.report(loc, f'"${{{name}}}" is not a matrix key{meant} {known}')
+
+    def report_unused(self) -> None:
+        """Report the keys of the matrix that no placeholder names."""
+        places = ", ".join(self._sections)
+        for key in self.keys:
+            if key not in self._used:
+                advice = f"write ${{{key}}} in {places}, or remove the key."
+                problem = f'nothing uses the matrix key "{key}": {advice}'
+                self._document.report(("matrix", key), problem, at_key=True)

@@ -15,7 +15,7 @@ from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Failed, Failure, NoAnswer, Outcome, Passed, Probe
 from triage.model.revision import Toolchain
-from triage.reduce.result import Reduction
+from triage.reduce.result import Reduction, not_reduced
 from triage.toolchains.registry import ToolchainRef
 
 _MEASURE = 8  # compiles of a flaky failure, to measure how often it occurs
@@ -134,17 +134,17 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
                 does = "computes what it must"
             else:
                 does = "compiles"
-            return Reduction(
-                case, f"it {does} on {name}; there is nothing to reduce", probes=probes
-            )
+            why = f"it {does} on {name}; there is nothing to reduce"
+            return not_reduced(case, probes, why)
         case NoAnswer(cause=cause, reason=reason):
-            return Reduction(case, f"untestable on {name}: {reason}", cause, probes)
+            why = f"untestable on {name}: {reason}"
+            return not_reduced(case, probes, why, cause)
         case Failed(failure=Failure(stage=Stage.IMPORT)):
             why = (
                 f"the importer of {name} fails before the compiler runs; only "
                 "programs that are imported can be reduced"
             )
-            return Reduction(case, why, probes=probes)
+            return not_reduced(case, probes, why)
         case Failed(failure=bad_failure):
             for probe in probes[1:]:
                 name = probe.revision.name
@@ -156,21 +156,14 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
                             does = "compute the right result"
                         else:
                             does = "compile"
-                        what = (
+                        why = (
                             f"expected {name} to {does}, but it fails: "
-                            f"{failure.failure_class}"
+                            f"{failure.failure_class}; pass --good with another version"
                         )
-                        return Reduction(
-                            case,
-                            f"{what}; pass --good with another version",
-                            probes=probes,
-                        )
-                    case NoAnswer(reason=reason):
-                        return Reduction(
-                            case,
-                            f"untestable on {name}, the --good version: {reason}",
-                            probes=probes,
-                        )
+                        return not_reduced(case, probes, why)
+                    case NoAnswer(cause=cause, reason=reason):
+                        why = f"untestable on {name}, the --good version: {reason}"
+                        return not_reduced(case, probes, why, cause)
     return None
 
 
@@ -183,19 +176,7 @@ def _of_failure(
     case, outcome = request.case, probes[0].outcome
     assert isinstance(outcome, Failed)
     failure = outcome.failure
-    is_named = failure.family == "crash" or rules_of(case).needs_pass(failure)
-    if is_named:
-        naming = Naming.AT_ONCE
-    else:
-        naming = Naming.NEVER
-    # A failing pass is only named by a trial, and two trials show that a doubted
-    # failure comes again.
-    if failure.family in _DOUBTED:
-        attempts = 2
-    elif is_named:
-        attempts = 1
-    else:
-        attempts = 0
+    naming, attempts = _trials_of(case, failure)
     again = [
         engine.trial(case, bad, naming, attempt=attempt) for attempt in range(attempts)
     ]
@@ -206,7 +187,7 @@ def _of_failure(
     if outcome.flaky or not all(_fails(probe, same) for probe in again):
         if failure.stage in (Stage.RUN, Stage.COMPARE):
             why = f"runs of one compiled program on {bad.revision.name} end differently"
-            return Reduction(case, why, probes=(*probes, *again))
+            return not_reduced(case, (*probes, *again), why)
         more = [
             engine.trial(case, bad, naming, attempt=attempt)
             for attempt in range(_MEASURE)
@@ -218,11 +199,8 @@ def _of_failure(
                 f"it failed once on {bad.revision.name} and in none of {_MEASURE} "
                 "further compiles"
             )
-            return Reduction(case, why, probes=(*probes, *more))
-        if rate == 1:
-            repeats = 1
-        else:
-            repeats = min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
+            return not_reduced(case, (*probes, *more), why)
+        repeats = _repeats_at(rate)
         notes.append(
             f"it fails in {rate * _MEASURE:.0f} of {_MEASURE} compiles; a program "
             f"counts as passing after {repeats}"
@@ -239,6 +217,31 @@ def _of_failure(
         tuple(notes),
         request.changed,
     )
+
+
+def _trials_of(case: Case, failure: Failure) -> tuple[Naming, int]:
+    """Return how a failure is tried again, and how often.
+
+    A failing pass is only named by a trial, and two trials show that a doubted failure
+    comes again.
+    """
+    is_named = failure.family == "crash" or rules_of(case).needs_pass(failure)
+    if is_named:
+        naming = Naming.AT_ONCE
+    else:
+        naming = Naming.NEVER
+    if failure.family in _DOUBTED:
+        return naming, 2
+    return naming, int(is_named)
+
+
+def _repeats_at(rate: float) -> int:
+    """Return how often a program must pass to count as passing, if it fails at a
+    rate.
+    """
+    if rate == 1:
+        return 1
+    return min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
 
 
 def _fails(probe: Probe, same: Match) -> bool:

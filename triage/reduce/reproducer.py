@@ -108,29 +108,18 @@ def reproducer_of(
     values = dict[str, bytes]()
     command = tuple[str, ...]()
     runtime = None
-    programs = engine.compilers[probe.case.compiler].run
-    if probe.case.run and programs:
+    family = engine.compilers[probe.case.compiler]
+    if probe.case.run and family.run:
         run = _with_portable_values(probe.case.run, values)
         small = replace(small, run=run)
         command = task.run_command(run, MODULE_PLACE)
-        if bad.is_release and probe.version and programs.distribution:
-            runtime = f"{programs.distribution}=={probe.version}"
+        if bad.is_release and probe.version and family.run.distribution:
+            runtime = f"{family.run.distribution}=={probe.version}"
 
     ordered = in_order(reduction.probes)
     probes = tuple(_clean_probe(other, clean) for other in ordered)
     failing = probes[ordered.index(probe)]
     assert isinstance(failing.outcome, Failed)
-    if reduction.good:
-        good = portable(reduction.good)
-    else:
-        good = None
-    # the same version as among the probes; a local build may have the name of the
-    # failing one
-    if good:
-        others = (other.revision for other in probes if other is not failing)
-        good = next(
-            (revision for revision in others if revision.name == good.name), good
-        )
     failure, output = failing.outcome.failure, [execution.stderr.text]
     if command:
         output.insert(0, execution.stdout.text)
@@ -141,7 +130,7 @@ def reproducer_of(
             probes=probes,
             failure=failure,
             bad=failing.revision,
-            good=good,
+            good=_good(reduction, probes, failing),
             program=prepared.path.read_text("utf-8", "replace"),
         ),
         bad=failing,
@@ -154,9 +143,7 @@ def reproducer_of(
             options=(*task.invocation.options, *task.invocation.printing),
             release=failing.revision.name,
             version=failing.version,
-            requirement=_requirement(
-                bad, engine.compilers[probe.case.compiler].packaging
-            ),
+            requirement=_requirement(bad, family.packaging),
             failure_class=failure.failure_class,
             function=_function(probe.case),
             run=command,
@@ -169,6 +156,19 @@ def reproducer_of(
         rules=probe.case.rules.read_bytes() if probe.case.rules else None,
         values=values,
     )
+
+
+def _good(
+    reduction: Reduction, probes: Sequence[Probe], failing: Probe
+) -> Revision | None:
+    """Return the good version as it is among the probes; a local build may have the
+    name of the failing one.
+    """
+    if reduction.good is None:
+        return None
+    good = portable(reduction.good)
+    others = (other.revision for other in probes if other is not failing)
+    return next((revision for revision in others if revision.name == good.name), good)
 
 
 def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft | None:

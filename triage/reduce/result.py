@@ -15,7 +15,7 @@ from triage.compilers.base import KernelSpec, kernel_of
 from triage.execution.judge import result_of
 from triage.model.case import Case, Flag, RunSpec, Target
 from triage.model.json_form import UNPRINTED, in_json, in_json_as
-from triage.model.outcome import Cause, Failure, Probe
+from triage.model.outcome import Cause, Failure, NoAnswer, Probe
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.reduce.program import ReducedCase
@@ -38,10 +38,8 @@ class Reduction:
 
     small: Case = field(metadata=UNPRINTED)
     """The case with the smaller program; the original case when nothing was reduced."""
-    reason: str | None = None
+    unanswered: NoAnswer | None = field(default=None, metadata=UNPRINTED)
     """Why nothing was reduced."""
-    cause: Cause | None = field(default=None, metadata=UNPRINTED)
-    """Set when the machine or the recipe is the reason."""
     probes: tuple[Probe, ...] = field(default=(), metadata=UNPRINTED)
     """The smaller program on every version tried; the original when nothing was
     reduced.
@@ -80,9 +78,16 @@ class Reduction:
 
     @in_json
     def status(self) -> str:
-        if self.reason is None:
+        if self.unanswered is None:
             return "reduced"
         return "not-reproducible"
+
+    @in_json
+    def reason(self) -> str | None:
+        """Why nothing was reduced."""
+        if self.unanswered is None:
+            return None
+        return self.unanswered.reason
 
     @in_json
     def recipe(self) -> str:
@@ -117,6 +122,13 @@ class Reduction:
             f"{self.operations.after} {self.unit}"
             f"{'' if self.operations.after == 1 else 's'}"
         )
+
+
+def not_reduced(
+    case: Case, probes: tuple[Probe, ...], reason: str, cause: Cause = Cause.NOT_FOUND
+) -> Reduction:
+    """Return why a case cannot be reduced."""
+    return Reduction(case, NoAnswer(cause, reason), probes)
 
 
 def setting_changes(original: Case, reduced: Case) -> Iterator[str]:

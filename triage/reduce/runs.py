@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
@@ -14,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from triage.execution.inputs import NoTask
 from triage.execution.run_task import differences
 from triage.model.case import Reference, RunSpec
-from triage.model.outcome import Failed
+from triage.model.outcome import Failed, NoAnswer
 from triage.recipes.run_values import (
     array_type,
     element_of,
@@ -267,11 +265,13 @@ class RunOracle(Oracle):
         cancelled: threading.Event | None = None,
     ) -> tuple[str, ...] | None:
         planner = self.engine.planner
-        with self._written(candidate) as case, suppress(NoTask):
-            return planner.reference_results(
+        with self._written(candidate) as case:
+            results = planner.reference_results(
                 case, self.bad, reference, self.results, self._count, cancelled
             )
-        return None
+        if isinstance(results, NoAnswer):
+            return None
+        return results
 
     def _agree(self, texts: Sequence[str], others: Sequence[str] | None) -> bool:
         if others is None or len(texts) != len(others):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,10 +26,17 @@ from triage.reduce.frontends.mlir_program import Checker
 from triage.reduce.frontends.python import parse_program, python_frontend
 from triage.reduce.frontends.text import text_frontend
 from triage.reduce.interestingness import InterestingnessTest, Oracle, line_of
-from triage.reduce.program import ReducedCase, settings_of
-from triage.reduce.result import Reduction, ReductionFolder, SizeChange, setting_changes
+from triage.reduce.program import ReducedCase, Reducible, settings_of
+from triage.reduce.result import (
+    Reduction,
+    ReductionFolder,
+    SizeChange,
+    not_reduced,
+    setting_changes,
+)
 from triage.reduce.runs import ArgumentValues, RunOracle
 from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.registry import ToolchainRef
 
 # a candidate's time limit, as a multiple of the original's compile time
 _PATIENCE = 4.0
@@ -38,6 +46,11 @@ _UNREADABLE = "it cannot be read by this toolchain's tools"
 _NO_REFERENCE = (
     "nothing computes what a smaller program must return: name a toolchain that "
     "computes the right result with --good, or give the recipe's `run` a `reference`"
+)
+
+
+_NOT_THE_SAME = (
+    "the reduced program does not fail in the same way when it is probed in full"
 )
 
 
@@ -115,11 +128,9 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
     after an interruption.
     """
     started = time.monotonic()
-    bad = engine.registry.obtain(request.bad)
+    bad, good = engine.registry.obtain(request.bad), None
     if request.good:
         good = engine.registry.obtain(request.good)
-    else:
-        good = None
     start = baseline(engine, request, bad, good)
     if isinstance(start, Reduction):
         return start
@@ -127,11 +138,12 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
     if start.failure.stage is Stage.COMPILE:
         request = replace(request, case=replace(request.case, run=None))
     elif not (references := references_for(engine, request, good)):
-        return Reduction(request.case, _NO_REFERENCE, probes=start.probes)
+        return not_reduced(request.case, start.probes, _NO_REFERENCE)
+    case = request.case
     with ExitStack() as stack:
-        task = engine.progress.task(f"reduce  {request.case.name}", total=None)
+        task = engine.progress.task(f"reduce  {case.name}", total=None)
         stack.callback(task.finish)
-        case, read = request.case, engine.planner.input_of(request.case, bad)
+        read = engine.planner.input_of(case, bad)
         assert isinstance(read, Prepared)  # it was compiled
         key = (
             case.name,
@@ -146,7 +158,6 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
         oracle, last = Oracle(engine, candidates, bad, good, start), list[Pass]()
         if case.run:
             values = ArgumentValues(folder.path / "values")
-            results = folder.path / "results"
             last = [values.simplify_values]
             # Without the good toolchain: a candidate that fails was computed by the
             # reference.
@@ -158,51 +169,174 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
                 start,
                 values=values,
                 references=references,
-                results=results,
+                results=folder.path / "results",
             )
-        test = InterestingnessTest(
-            oracle,
-            folder.save,
-            engine.jobs if start.is_portable else engine.local_jobs,
-            task,
-        )
+        jobs = engine.jobs if start.is_portable else engine.local_jobs
+        test = InterestingnessTest(oracle, folder.save, jobs, task)
         stack.callback(test.close)
-        case, refusals = _in_less_time(case, start), list[NoAnswer]()
+        work = _Work(engine, request, good, test, folder, last)
+        found = work.reduced(read.path, stack)
+    if isinstance(found, Reduction):
+        return replace(found, seconds=round(time.monotonic() - started, 2))
+    if oracle.problem:
+        found = NoAnswer(Cause.ENVIRONMENT, oracle.problem)
+    return Reduction(case, found, start.probes)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A reduction in progress."""
+
+    engine: Engine
+    request: ReductionRequest
+    good: Toolchain | None
+    test: InterestingnessTest
+    folder: ReductionFolder
+    last: Sequence[Pass]
+    """Passes after those of the frontend."""
+
+    @property
+    def oracle(self) -> Oracle:
+        return self.test.oracle
+
+    @property
+    def start(self) -> Baseline:
+        return self.test.oracle.baseline
+
+    def reduced(self, read: Path, stack: ExitStack) -> Reduction | NoAnswer:
+        """Reduce with the first frontend that can read the program. read: what the
+        compiler reads.
+        """
+        case, source = _in_less_time(self.request.case, self.start), read
         # reduced before it is imported
         if case.input.kind is InputKind.ONNX:
             source = case.input.path
-        else:
-            source = read.path
-        if request.resume:
-            saved = folder.best(case)
-        else:
-            saved = None
-        for frontend, note in frontends_for(engine, case, bad, read.path, stack):
-            opened = _open(frontend, source, case, test, saved)
+        saved = self.folder.best(case) if self.request.resume else None
+        refusals: list[NoAnswer] = []
+        frontends = frontends_for(self.engine, case, self.oracle.bad, read, stack)
+        for frontend, note in frontends:
+            opened = _open(frontend, source, case, self.test, saved)
             if isinstance(opened, NoAnswer):
                 refusals.append(opened)
                 continue
             original, candidate, line = opened
             if frontend.approach:
-                candidate = run_pass(candidate, test, frontend.approach(line))
-            candidate = reduce(
-                candidate, test, frontend.passes, (*frontend.final_passes, *last)
-            )
-            found = _finished(original, candidate, request, good, test, folder)
-            notes = (*start.notes, *([note] if note else []), *oracle.notes)
-            seconds = round(time.monotonic() - started, 2)
-            if found.reason is None:
-                return replace(found, notes=notes, seconds=seconds)
+                candidate = run_pass(candidate, self.test, frontend.approach(line))
+            final = (*frontend.final_passes, *self.last)
+            candidate = reduce(candidate, self.test, frontend.passes, final)
+            found = self._finished(original, candidate)
+            notes = (*self.start.notes, *([note] if note else []), *self.oracle.notes)
+            if found.unanswered is None:
+                found = replace(found, notes=notes)
             return found
-        unread = NoAnswer(Cause.INPUT, _UNREADABLE)
-        why = next(iter(refusals), unread)
-        if oracle.problem:
-            why = NoAnswer(Cause.ENVIRONMENT, oracle.problem)
+        return next(iter(refusals), NoAnswer(Cause.INPUT, _UNREADABLE))
+
+    def _finished(self, original: ReducedCase, candidate: ReducedCase) -> Reduction:
+        """Probe the program on every version, in each form that can be written.
+
+        The form is kept that the fewest versions cannot test, so that the recipe holds
+        on every version that is reported.
+        """
+        oracle, start, asked = self.oracle, self.start, self.request.case
+        candidate = oracle.complete(candidate) or candidate
+        run = candidate.case.run
+        if run and asked.run:
+            run = replace(run, limits=asked.run.limits)
+        case = replace(
+            candidate.case, limits=asked.limits, phase=asked.phase, run=run, expect=()
+        )
+        forms: list[_Form] = []
+        for content in candidate.program.written():
+            form = self._probed(case, candidate.program, content)
+            if isinstance(form, _Form):
+                forms.append(form)
+                if not form.untested:
+                    break
+        if not forms and isinstance(form, NoAnswer):
+            return Reduction(asked, form, start.probes)
+        if not forms:
+            return not_reduced(asked, start.probes, _NOT_THE_SAME)
+        # of equal ones the most readable
+        best = min(forms, key=lambda form: form.untested)
+        was, now = original.program, candidate.program
+        pair = (was.content, best.content)
+        lines = [text.rstrip(b"\n").count(b"\n") + 1 for text in pair]
+        good = self.good.revision if self.good and not start.changed else None
         return Reduction(
-            request.case,
-            why.reason,
-            why.cause,
-            start.probes,
+            small=case,
+            probes=best.probes,
+            failure=best.failure,
+            bad=oracle.bad.revision,
+            good=good,  # that compiles it
+            program=best.content.decode("utf-8", "replace"),
+            readable=forms[0].on(self.request.bad),
+            operations=SizeChange(was.size, now.size),
+            unit=now.unit,
+            lines=SizeChange(*lines),
+            bytes=SizeChange(*map(len, pair)),
+            oracle_calls=oracle.calls,
+            cached=oracle.cached,
+            invalid=self.test.invalid,
+            compile_seconds=round(oracle.seconds, 2),
+            changes=tuple(setting_changes(asked, case)),
+        )
+
+    def _probed(
+        self, case: Case, program: Reducible, content: bytes
+    ) -> _Form | NoAnswer | None:
+        """Probe a form of the program on every version. Return it if it fails in the
+        same way on the bad version; why that version cannot test it; else None.
+        """
+        request, start = self.request, self.start
+        # A path for each content, because digests are remembered by path.
+        name = f"reduced-{sha256(content).hexdigest()[:12]}"
+        path = self.folder.path / name / f"input.{program.suffix}"
+        with disk_errors("write the reduced program"):
+            write_whole(path, content)
+        small = replace(
+            case,
+            name=f"{case.name} (reduced)",
+            input=case.input.rewritten(path, program.kind),
+        )
+        installed = self.engine.registry.installed_releases(case.compiler)
+        named = [ref for ref in (request.bad, request.good) if ref]
+        refs = {ref.revision.name: ref for ref in (*installed, *named)}
+        jobs = [ProbeJob(small, ref) for ref in refs.values()]
+        probes = {
+            probe.revision.name: probe
+            for probe in self.engine.probe_all(jobs, "probe the reduced program")
+        }
+        outcome = probes[request.bad.revision.name].outcome
+        if isinstance(outcome, NoAnswer):
+            return outcome
+        if not isinstance(outcome, Failed) or not start.match(outcome.failure):
+            return None
+        if outcome.flaky and start.repeats == 1:
+            return None
+        if request.good:
+            better = probes[request.good.revision.name].outcome
+            if not start.is_without(better):
+                return None
+        return _Form(content, outcome.failure, tuple(probes[name] for name in refs))
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A reduced program that fails as the original does."""
+
+    content: bytes
+    failure: Failure
+    probes: tuple[Probe, ...]
+    """On every version."""
+
+    @property
+    def untested(self) -> int:
+        """How many versions cannot test it."""
+        return sum(isinstance(probe.outcome, NoAnswer) for probe in self.probes)
+
+    def on(self, ref: ToolchainRef) -> Probe:
+        return next(
+            probe for probe in self.probes if probe.revision.name == ref.revision.name
         )
 
 
@@ -313,108 +447,3 @@ def _open(
         else:
             why = "its generic form does not fail in the same way"
     return NoAnswer(Cause.INPUT, why)
-
-
-def _finished(
-    original: ReducedCase,
-    candidate: ReducedCase,
-    request: ReductionRequest,
-    good: Toolchain | None,
-    test: InterestingnessTest,
-    folder: ReductionFolder,
-) -> Reduction:
-    """Probe the program on every version, in each form that can be written.
-
-    The form is kept that the fewest versions cannot test, so that the recipe holds on
-    every version that is reported.
-    """
-    oracle, asked = test.oracle, request.case
-    registry, start = oracle.engine.registry, oracle.baseline
-    candidate = oracle.complete(candidate) or candidate
-    case = candidate.case
-    run = case.run
-    if run and asked.run:
-        run = replace(run, limits=asked.run.limits)
-    case = replace(case, limits=asked.limits, phase=asked.phase, run=run, expect=())
-    named = (request.bad, *([request.good] if request.good else []))
-    refs = {
-        ref.revision.name: ref
-        for ref in (*registry.installed_releases(case.compiler), *named)
-    }
-    forms: list[tuple[int, bytes, tuple[Probe, ...], Failure]] = []
-    for content in candidate.program.written():
-        # A path for each content, because digests are remembered by path.
-        path = (
-            folder.path
-            / f"reduced-{sha256(content).hexdigest()[:12]}"
-            / f"input.{candidate.program.suffix}"
-        )
-        with disk_errors("write the reduced program"):
-            write_whole(path, content)
-        small = replace(
-            case,
-            name=f"{case.name} (reduced)",
-            input=case.input.rewritten(path, candidate.program.kind),
-        )
-        jobs = [ProbeJob(small, ref) for ref in refs.values()]
-        probes = {
-            probe.revision.name: probe
-            for probe in oracle.engine.probe_all(jobs, "probe the reduced program")
-        }
-        untested = sum(isinstance(probe.outcome, NoAnswer) for probe in probes.values())
-        outcome = probes[request.bad.revision.name].outcome
-        is_same = (
-            isinstance(outcome, Failed)
-            and start.match(outcome.failure)
-            and (not outcome.flaky or start.repeats > 1)
-        )
-        if request.good and not start.is_without(
-            probes[request.good.revision.name].outcome
-        ):
-            is_same = False
-        if is_same and outcome.failure:
-            forms.append(
-                (
-                    untested,
-                    content,
-                    tuple(probes[name] for name in refs),
-                    outcome.failure,
-                )
-            )
-            if not untested:
-                break
-    if not forms and isinstance(outcome, NoAnswer):
-        return Reduction(asked, outcome.reason, outcome.cause, start.probes)
-    if not forms:
-        why = (
-            "the reduced program does not fail in the same way when it is probed in "
-            "full"
-        )
-        return Reduction(asked, why, probes=start.probes)
-    # of equal ones the most readable
-    _, content, tested, failure = min(forms, key=lambda form: form[0])
-    was, now = original.program, candidate.program
-    return Reduction(
-        small=case,
-        probes=tested,
-        failure=failure,
-        bad=oracle.bad.revision,
-        good=good.revision if good and not start.changed else None,  # that compiles it
-        program=content.decode("utf-8", "replace"),
-        readable=next(
-            probe
-            for probe in forms[0][2]
-            if probe.revision.name == request.bad.revision.name
-        ),
-        operations=SizeChange(was.size, now.size),
-        unit=now.unit,
-        lines=SizeChange(
-            *(text.rstrip(b"\n").count(b"\n") + 1 for text in (was.content, content))
-        ),
-        bytes=SizeChange(len(was.content), len(content)),
-        oracle_calls=oracle.calls,
-        cached=oracle.cached,
-        invalid=test.invalid,
-        compile_seconds=round(oracle.seconds, 2),
-        changes=tuple(setting_changes(asked, case)),
-    )

@@ -226,31 +226,13 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     newer = [
         revision for revision in compiling if _is_newer(revision, failing.revision)
     ]
-    if trials.is_over:
-        left = 0
-    else:
+    tried, left = len(trials.probes), 0
+    if not trials.is_over:
         left = len({change.text for change in (*first, *second)} - trials.probes.keys())
-    tried = len(trials.probes)
-    if case.run:
-        does = "return the expected results"
-    else:
-        does = "compile"
-    if failures[0].failure_class == "metric":
-        goal = "fast enough"
-    else:
-        goal = does
-    if left:
-        more = f"; {left} more exceed the budget (--budget)"
-    else:
-        more = ""
-    if tried:
-        why = f"None of {tried} candidates makes it {goal}"
-    else:
-        why = f"Nothing was tried that may make it {goal}"
     return Remedies(
         case=case.name,
         toolchain=failing.revision,
-        reason=None if remedies else f"{why}{more}.",
+        reason=None if remedies else _reason(case, failures[0], tried, left),
         failure=failures[0],
         remedies=_distinct(sorted(remedies, key=lambda remedy: remedy.rank)),
         tried=tried,
@@ -285,6 +267,22 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
                 f"it cannot be tested on {probe.revision.name}: {reason}",
                 cause,
             )
+
+
+def _reason(case: Case, failure: Failure, tried: int, left: int) -> str:
+    """Say why there is no remedy. left: candidates that the budget left untried."""
+    if failure.failure_class == "metric":
+        goal = "fast enough"
+    elif case.run:
+        goal = "return the expected results"
+    else:
+        goal = "compile"
+    why = f"Nothing was tried that may make it {goal}"
+    if tried:
+        why = f"None of {tried} candidates makes it {goal}"
+    if left:
+        why += f"; {left} more exceed the budget (--budget)"
+    return f"{why}."
 
 
 def _tiers(

@@ -78,17 +78,7 @@ def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
         BadInput: A key is unknown or ambiguous, or there are more than `MAX_CASES`
             combinations.
     """
-    target, kernel = case.target, kernel_of(case)
-    own: dict[str, Any] = {f"args.{name}": value for name, value in case.input.args}
-    own |= {
-        f"target.{name}": getattr(target, name)
-        for name in ("backend", "chip", "devices")
-    }
-    for section in ("options", "constexprs") if kernel else ():
-        own |= {
-            f"{section}.{name}": value
-            for name, value in getattr(kernel, section).items()
-        }
+    kernel, own = kernel_of(case), _own_values(case)
     places = {key: _place(case, key, own) for key in axes}
     values = [
         [*([] if own[places[key]] is None else [str(own[places[key]])]), *texts]
@@ -129,6 +119,18 @@ def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
         )
         cases.append(variant)
     return tuple(cases)
+
+
+def _own_values(case: Case) -> dict[str, Any]:
+    """Return what of a case can be varied, by section and name."""
+    own: dict[str, Any] = {f"args.{name}": value for name, value in case.input.args}
+    for name in ("backend", "chip", "devices"):
+        own[f"target.{name}"] = getattr(case.target, name)
+    kernel = kernel_of(case)
+    for section in ("options", "constexprs") if kernel else ():
+        for name, value in getattr(kernel, section).items():
+            own[f"{section}.{name}"] = value
+    return own
 
 
 def _place(case: Case, key: str, known: Collection[str]) -> str:
@@ -198,6 +200,20 @@ def _variant(probe: Probe, match: Match) -> Variant:
     return Variant(**vars(result_of(probe)), values=values, same_failure=is_same)
 
 
+def _dependence(deciding: Mapping[str, Sequence[str]], rest: Sequence[str]) -> str:
+    """Say for which values a case fails. rest: the keys that do not matter."""
+    others = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
+    if deciding:
+        values = (f"{key}={' or '.join(texts)}" for key, texts in deciding.items())
+        text = f"It fails exactly for {' and '.join(values)}"
+        if rest:
+            text += f"; {others} {'does' if len(rest) == 1 else 'do'} not matter"
+        return text
+    if rest:
+        return f"It fails for all values ({others})"
+    return "It fails for all values"
+
+
 def depends_on(variants: Sequence[Variant]) -> tuple[tuple[str, ...], str]:
     """Find the smallest set of keys whose values separate variants with the failure
     from the others; untestable ones are ignored.
@@ -226,24 +242,14 @@ def depends_on(variants: Sequence[Variant]) -> tuple[tuple[str, ...], str]:
         chosen for size in range(len(keys) + 1) for chosen in combinations(keys, size)
     )
     deciding = next(filter(separate, subsets), None)
-    rest = [key for key in keys if key not in (deciding or ())]
-    others = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
     if deciding is None:
         text = (
             f"It fails in {len(failing)} of {len(testable)} cases, which no single "
             "combination of values describes"
         )
-    elif deciding:
-        text = "It fails exactly for " + " and ".join(
-            f"{key}={' or '.join(bad[key])}" for key in deciding
-        )
-        if rest:
-            text += f"; {others} {'does' if len(rest) == 1 else 'do'} not matter"
     else:
-        if rest:
-            text = f"It fails for all values ({others})"
-        else:
-            text = "It fails for all values"
+        rest = [key for key in keys if key not in deciding]
+        text = _dependence({key: bad[key] for key in deciding}, rest)
     counts = {
         "fail in another way": sum(
             one.failed and not one.same_failure for one in variants

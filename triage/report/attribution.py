@@ -81,6 +81,15 @@ def sentence(found: Attribution) -> str:
                     f"not sure: {good} and {bad} diverge after {found.passes[0]} or "
                     f"after {found.passes[1]}"
                 )
+            if not found.is_sure:
+                between = ""
+                if found.commits_between:
+                    lie = plural(found.commits_between, "commit")
+                    between = f"; {lie} between them may each differ"
+                return (
+                    f"not sure: nothing fails, and {good} and {bad} first diverge "
+                    f"after {found.passes[0]}{between}"
+                )
             return f"{good} and {bad} diverge after {found.passes[0]}"
         case ComparisonResult.FAILING:
             if found.failure and found.failure.stage is not Stage.COMPILE:

@@ -41,10 +41,12 @@ from triage.report.elements import (
     failure_text,
     headline_text,
     names_text,
+    outcome_spans,
+    outcome_text,
     plural,
     revision_text,
+    why_text,
 )
-from triage.report.outcomes import outcome_spans, outcome_text, why_text
 
 if TYPE_CHECKING:  # they import numerics, which the reports do not need
     from triage.bisect.history import Histories, History

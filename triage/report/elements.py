@@ -11,6 +11,7 @@ from pathlib import Path
 from triage.compilers.family_ref import FamilyRef
 from triage.compilers.registry import Families
 from triage.model.outcome import Failure
+from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.report.document import (
     Block,
@@ -325,3 +326,49 @@ def compare_spans(
     if url:
         return [" (", Span("compare", url=url), ")"]
     return []
+
+
+def why_text(result: ProbeResult, *, short: bool = False) -> str:
+    """Return why a case is untestable, or how it failed; empty if it passed.
+
+    short: only the class of the failure.
+    """
+    if result.reason is not None:
+        return result.reason
+    if result.failure is None:
+        return ""
+    if short:
+        text = result.failure.failure_class
+    else:
+        text = failure_text(result.failure)
+    if result.flaky:
+        text += " (flaky)"
+    return text
+
+
+def outcome_text(result: ProbeResult) -> str:
+    """Return `passed`, `failed: class: headline` or `untestable: reason`."""
+    why = why_text(result)
+    if why:
+        return f"{result.plain_status.value}: {why}"
+    return result.plain_status.value
+
+
+def outcome_spans(
+    result: ProbeResult, *, short: bool = False, plain: bool = False
+) -> list[str | Span]:
+    """Return the status in its colour, and why.
+
+    plain: whatever the recipe expects.
+    """
+    if plain:
+        status = result.plain_status
+    else:
+        status = result.status
+    why = why_text(result, short=short)
+    spans: list[str | Span] = [Span(status.value, STYLES[status])]
+    if result.reason is not None:
+        spans.append(Span(f"  {why}", "dim"))
+    elif why:
+        spans.append(f"  {why}")
+    return spans

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,44 +110,7 @@ def night_screen(night: Night) -> Document:
     """Return what a terminal shows, at most 40 lines: regressions first, the verdict
     last.
     """
-    tail = [
-        Paragraph(Span(f"{time_name(row)}: {times_text(row)}", "warning"))
-        for row in night.times[:6]
-    ]
-    passes = night.unexpected_passes
-    if passes:
-        count = plural(len(passes), "unexpected pass", "unexpected passes")
-        hint = "`triage expect update` removes their known failures"
-        tail.append(Paragraph(Span(f"{count}: {hint}", "warning")))
-    failing = [case.case for case in night.of(CaseChangeKind.FAILING)]
-    if failing:
-        known = (
-            f"{plural(len(failing), 'case fails', 'cases fail')} as with "
-            f"{night.baseline.name}, and no recipe expects it"
-        )
-        tail.append(
-            Paragraph(Span(f"{known}: {names_text(failing, _NAMES)}", "warning"))
-        )
-    untestable = sorted(
-        night.of(CaseChangeKind.UNTESTABLE),
-        key=lambda case: Cause.INTERNAL not in _causes(case),
-    )
-    for case in untestable[:1]:
-        count = (
-            f"{plural(len(untestable), 'case')} not tested, such as {case.case}: "
-            f"{reason_text(case, night)}"
-        )
-        tail.append(
-            Paragraph(
-                Span(count, "bad" if Cause.INTERNAL in _causes(case) else "warning")
-            )
-        )
-    for _, step in night.left_steps[:1]:
-        count = (
-            f"{plural(len(night.left_steps), 'step')} of the investigation left: "
-            f"{step.reason}; the same command continues"
-        )
-        tail.append(Paragraph(Span(count, "warning")))
+    tail = [Paragraph(Span(text, style)) for text, style in _tail(night)]
     if "json" in night.reports:
         tail.append(Paragraph(f"written: {', '.join(night.reports.values())}"))
     blocks, room = _head(night), _LINES - len(tail)
@@ -170,15 +133,42 @@ def night_screen(night: Night) -> Document:
                 f"{plural(len(groups), 'failure')}{where}"
             )
             blocks.append(Paragraph(Span(more, "dim")))
-    return Document(
-        night_title(night),
-        [
-            *blocks,
-            Paragraph(""),
-            *tail,
-            Paragraph(Span(night_verdict(night), "strong")),
-        ],
+    verdict = Paragraph(Span(night_verdict(night), "strong"))
+    return Document(night_title(night), [*blocks, Paragraph(""), *tail, verdict])
+
+
+def _tail(night: Night) -> Iterator[tuple[str, Style]]:
+    """Yield the lines below the cases, each with its style."""
+    for row in night.times[:6]:
+        yield f"{time_name(row)}: {times_text(row)}", "warning"
+    passes = night.unexpected_passes
+    if passes:
+        count = plural(len(passes), "unexpected pass", "unexpected passes")
+        hint = "`triage expect update` removes their known failures"
+        yield f"{count}: {hint}", "warning"
+    failing = [case.case for case in night.of(CaseChangeKind.FAILING)]
+    if failing:
+        known = (
+            f"{plural(len(failing), 'case fails', 'cases fail')} as with "
+            f"{night.baseline.name}, and no recipe expects it"
+        )
+        yield f"{known}: {names_text(failing, _NAMES)}", "warning"
+    untestable = sorted(
+        night.of(CaseChangeKind.UNTESTABLE),
+        key=lambda case: Cause.INTERNAL not in _causes(case),
     )
+    for case in untestable[:1]:
+        count = (
+            f"{plural(len(untestable), 'case')} not tested, such as {case.case}: "
+            f"{reason_text(case, night)}"
+        )
+        yield count, "bad" if Cause.INTERNAL in _causes(case) else "warning"
+    for _, step in night.left_steps[:1]:
+        count = (
+            f"{plural(len(night.left_steps), 'step')} of the investigation left: "
+            f"{step.reason}; the same command continues"
+        )
+        yield count, "warning"
 
 
 def night_document(night: Night) -> Document:

@@ -47,11 +47,11 @@ from triage.report.elements import (
     compare_spans,
     failure_facts,
     headline_text,
+    outcome_text,
     revision_text,
 )
 from triage.report.formats import rendered
 from triage.report.night_issue import draft_blocks
-from triage.report.outcomes import outcome_text
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"

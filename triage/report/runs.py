@@ -25,10 +25,10 @@ from triage.report.elements import (
     failure_blocks,
     failure_text,
     joined,
+    outcome_spans,
     plural,
 )
 from triage.report.junit import SuiteCase, junit_text
-from triage.report.outcomes import outcome_spans
 
 Row = Sequence[ProbeResult | None]
 
@@ -40,51 +40,13 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
     show_all: also show the cases that pass everywhere.
     """
     blocks: list[Block] = []
-    compilers = list(
-        dict.fromkeys(result.cases[one.case].compiler for one in result.results)
-    )
-    for compiler in compilers:
-        if len(compilers) > 1:
+    families: dict[str, list[ProbeResult]] = {}
+    for one in result.results:
+        families.setdefault(result.cases[one.case].compiler, []).append(one)
+    for compiler, results in families.items():
+        if len(families) > 1:
             blocks.append(Heading(compiler_title(compiler)))
-        family = [
-            one for one in result.results if result.cases[one.case].compiler == compiler
-        ]
-        versions = list(dict.fromkeys(one.toolchain.name for one in family))
-        found = {(one.case, one.toolchain.name): one for one in family}
-        names = dict.fromkeys(one.case for one in family)
-        rows = {
-            name: [found.get((name, version)) for version in versions] for name in names
-        }
-        plain = [
-            name
-            for name, row in rows.items()
-            if all(map(_passes, row)) and not show_all and len(rows) > 1
-        ]
-        shown = [name for name in rows if name not in plain]
-        shown.sort(
-            key=lambda name: all(
-                one is None or one.status is not Status.FAILED for one in rows[name]
-            )
-        )
-        if shown:
-            blocks.append(_table({name: rows[name] for name in shown}, versions))
-        if plain:
-            if len(versions) <= 2:
-                where = " and ".join(versions)
-            else:
-                where = f"all {len(versions)} toolchains"
-            verb = plural(len(plain), "case passes", "cases pass")
-            blocks.append(
-                Paragraph(
-                    Span(
-                        (
-                            f"{verb} on {where}; --all shows "
-                            f"{'it' if len(plain) == 1 else 'them'}"
-                        ),
-                        "dim",
-                    )
-                )
-            )
+        blocks += _family_blocks(results, show_all=show_all)
     groups: dict[str, list[tuple[ProbeResult, Failure]]] = {}
     for one in result.results:
         if one.failure and one.status is Status.FAILED:
@@ -96,14 +58,10 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
         for one, _ in group:
             cases.setdefault(one.toolchain.name, []).append(one.case)
         title = compiler_title(about.compiler)
-        blocks.append(
-            Heading(
-                "; ".join(
-                    f"{cases_text(names)} on {title} {name}"
-                    for name, names in cases.items()
-                )
-            )
+        places = (
+            f"{cases_text(names)} on {title} {name}" for name, names in cases.items()
         )
+        blocks.append(Heading("; ".join(places)))
         blocks += failure_blocks(failure, about.input.path, about.compiler)
     counts = Counter(one.status for one in result.results)
     spans = (
@@ -113,6 +71,39 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
     )
     blocks.append(Paragraph(joined(spans)))
     return Document("Results", blocks)
+
+
+def _family_blocks(results: Sequence[ProbeResult], *, show_all: bool) -> list[Block]:
+    """Return the table of the cases of one family, and how many pass everywhere."""
+    versions = list(dict.fromkeys(one.toolchain.name for one in results))
+    found = {(one.case, one.toolchain.name): one for one in results}
+    rows = {
+        name: [found.get((name, version)) for version in versions]
+        for name in dict.fromkeys(one.case for one in results)
+    }
+    plain = [
+        name
+        for name, row in rows.items()
+        if all(map(_passes, row)) and not show_all and len(rows) > 1
+    ]
+    shown = [name for name in rows if name not in plain]
+    shown.sort(
+        key=lambda name: all(
+            one is None or one.status is not Status.FAILED for one in rows[name]
+        )
+    )
+    blocks: list[Block] = []
+    if shown:
+        blocks.append(_table({name: rows[name] for name in shown}, versions))
+    if plain:
+        where = f"all {len(versions)} toolchains"
+        if len(versions) <= 2:
+            where = " and ".join(versions)
+        verb = plural(len(plain), "case passes", "cases pass")
+        them = "it" if len(plain) == 1 else "them"
+        note = f"{verb} on {where}; --all shows {them}"
+        blocks.append(Paragraph(Span(note, "dim")))
+    return blocks
 
 
 def _passes(result: ProbeResult | None) -> bool:

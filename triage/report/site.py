@@ -244,40 +244,12 @@ class Site:
     def _failure_blocks(
         self, life: FailureLife, known: KnownFailure | None, pages: Mapping[str, str]
     ) -> list[Block]:
-        history = self.history
-        compiler = life.track.compiler
-        nights = self.history.nights
         if known:
             cluster = known.cluster
         else:
             cluster = life.key.cluster([], life.kind)
-
-        def day(number: int) -> str:
-            return nights[number].started[:10]
-
-        since = _range(compiler, *_came(history, life.current))
-        came, first = life.current.run.first, life.first.run.first
-        facts: list[tuple[str, Inline]] = [("since", [*since, f", {day(came)}"])]
-        if first != came:
-            facts.append(
-                (
-                    "first seen",
-                    f"{day(first)} with {_revision(nights[first].toolchain)}",
-                )
-            )
-        if life.gone is not None:
-            gone = _range(
-                compiler, nights[life.last].toolchain, nights[life.gone].toolchain
-            )
-            facts.append(("gone", [*gone, f", {day(life.gone)}"]))
-        else:
-            facts.append(
-                (
-                    "last seen",
-                    f"{day(life.last)} with {_revision(nights[life.last].toolchain)}",
-                )
-            )
-        facts += known_facts(cluster, compiler)
+        facts = self._dates(life)
+        facts += known_facts(cluster, life.track.compiler)
         if known and known.tracker:
             facts += [("issue", _issue(known.tracker))]
         same = [
@@ -285,48 +257,66 @@ class Site:
             for other in cluster.same_culprit
         ]
         facts += [("same culprit", other) for other in same]
-        rows: list[list[Inline]] = []
-        for failing in life.runs[:_MOST_CASES]:
-            name, run = visible(history.names[failing.row]), failing.run
-            if run.status is Status.XFAIL:
-                now = "fails as expected"
-            else:
-                now = "fails"
-            if failing.after:
-                now = f"gone since {day(failing.after.first)}"
-            rows.append(
-                [
-                    Span(name, url=f"../case.html#{quote(name, safe='')}"),
-                    day(run.first),
-                    day(run.last),
-                    now,
-                ]
-            )
-        cases: list[Block] = [
-            Heading(f"Cases ({len(life.rows)})"),
-            Table(("case", "since", "last seen", "now"), rows),
-        ]
         drafts: list[Block] = []
         if known and cluster.is_investigated:
-            draft = issue_markdown(cluster, nights[known.night], with_title=True)
+            night = self.history.nights[known.night]
+            draft = issue_markdown(cluster, night, with_title=True)
             drafts.append(Details("Draft of an issue in Markdown", [Code(draft)]))
         kind = life.kind
-        place = _HASH.sub("input", (life.kind.location or "").rpartition("/")[2])
-        more = {
+        place = _HASH.sub("input", (kind.location or "").rpartition("/")[2])
+        texts = {
             "track": life.track.name,
             "signature": life.signature,
             "stage": kind.stage.value,
             "phase": kind.phase,
+            "pass": kind.failing_pass,
+            "where": place,
         }
-        texts = {**more, "pass": kind.failing_pass, "where": place}
-        shown = Facts([(name, text) for name, text in texts.items() if text])
         return [
             *cluster_blocks(cluster, facts),
             *drafts,
-            *cases,
+            Heading(f"Cases ({len(life.rows)})"),
+            self._cases(life),
             Heading("Failure"),
-            shown,
+            Facts([(name, text) for name, text in texts.items() if text]),
         ]
+
+    def _day(self, number: int) -> str:
+        return self.history.nights[number].started[:10]
+
+    def _dates(self, life: FailureLife) -> list[tuple[str, Inline]]:
+        """Return when a failure came, and when it went or was seen last."""
+        nights, compiler = self.history.nights, life.track.compiler
+        came, first = life.current.run.first, life.first.run.first
+        since = _range(compiler, *_came(self.history, life.current))
+        facts: list[tuple[str, Inline]] = [("since", [*since, f", {self._day(came)}"])]
+
+        def seen(number: int) -> str:
+            return f"{self._day(number)} with {_revision(nights[number].toolchain)}"
+
+        if first != came:
+            facts.append(("first seen", seen(first)))
+        if life.gone is None:
+            facts.append(("last seen", seen(life.last)))
+        else:
+            ends = (nights[life.last].toolchain, nights[life.gone].toolchain)
+            gone = _range(compiler, *ends)
+            facts.append(("gone", [*gone, f", {self._day(life.gone)}"]))
+        return facts
+
+    def _cases(self, life: FailureLife) -> Table:
+        rows: list[list[Inline]] = []
+        for failing in life.runs[:_MOST_CASES]:
+            name, run = visible(self.history.names[failing.row]), failing.run
+            if failing.after:
+                now = f"gone since {self._day(failing.after.first)}"
+            elif run.status is Status.XFAIL:
+                now = "fails as expected"
+            else:
+                now = "fails"
+            link = Span(name, url=f"../case.html#{quote(name, safe='')}")
+            rows.append([link, self._day(run.first), self._day(run.last), now])
+        return Table(("case", "since", "last seen", "now"), rows)
 
     def _card(
         self, track: Track, new: Mapping[str, Sequence[FailingRun]]

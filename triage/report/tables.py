@@ -20,8 +20,15 @@ from triage.report.document import (
     Span,
     Table,
 )
-from triage.report.elements import STYLES, failure_blocks, failure_text, joined, plural
-from triage.report.outcomes import outcome_spans, outcome_text
+from triage.report.elements import (
+    STYLES,
+    failure_blocks,
+    failure_text,
+    joined,
+    outcome_spans,
+    outcome_text,
+    plural,
+)
 
 if TYPE_CHECKING:  # each command needs the classes of one of them
     from triage.classify import ClassifiedLog, ClassifiedLogs
@@ -307,18 +314,9 @@ def remedy_document(result: Remedies) -> Document:
 
     name = Span(result.case, "strong")
     if result.failure is None:
+        nothing = Span("nothing to remedy", "warning")
         return Document(
-            "Remedies",
-            [
-                Paragraph(
-                    [
-                        name,
-                        ": ",
-                        Span("nothing to remedy", "warning"),
-                        f", {result.reason}",
-                    ]
-                )
-            ],
+            "Remedies", [Paragraph([name, ": ", nothing, f", {result.reason}"])]
         )
     labels = [label for label, _ in COST_METRICS.values()]
     rows = [_row(remedy, COST_METRICS) for remedy in result.remedies]
@@ -331,35 +329,21 @@ def remedy_document(result: Remedies) -> Document:
     if result.upgrade:
         upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
         rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
+    verdict = Span(count, "good" if rows else "warning")
     blocks: list[Block] = [
-        Paragraph(
-            [
-                name,
-                f" on {result.toolchain.name}: ",
-                Span(count, "good" if rows else "warning"),
-            ]
-        ),
+        Paragraph([name, f" on {result.toolchain.name}: ", verdict]),
         Facts([("failure", failure_text(result.failure, 400))]),
     ]
     if rows:
-        blocks.append(
-            Table(
-                ("change", "compile time", *labels, "time ratio", "holds on", "breaks"),
-                rows,
-            )
-        )
+        named = ("change", "compile time", *labels, "time ratio")
+        blocks.append(Table((*named, "holds on", "breaks"), rows))
     if result.remedies:
-        explained = [
-            remedy for remedy in result.remedies[:_MOST_EXPLAINED] if remedy.explanation
+        explained: list[Inline] = [
+            [Span(remedy.text, "strong"), f": {remedy.explanation}"]
+            for remedy in result.remedies[:_MOST_EXPLAINED]
+            if remedy.explanation
         ]
-        blocks.append(
-            Bullets(
-                [
-                    [Span(remedy.text, "strong"), f": {remedy.explanation}"]
-                    for remedy in explained
-                ]
-            )
-        )
+        blocks.append(Bullets(explained))
     else:
         blocks.append(Paragraph(result.reason or ""))
         leads = [

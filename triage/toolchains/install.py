@@ -253,11 +253,9 @@ def install(
     name = f"{release.distribution} {release.version}"
 
     def fill(root: Path, scratch: Path) -> Release:
+        wheel = f"{release.distribution} @ {release.url}"
         if release.sha256:
-            digest = f" --hash=sha256:{release.sha256}"
-        else:
-            digest = ""
-        wheel = f"{release.distribution} @ {release.url}{digest}"
+            wheel += f" --hash=sha256:{release.sha256}"
         uv = Uv(workspace, root, scratch, index)
         if packaging != PLAIN_WHEEL:
             program = interpreter(version_of(release.python))
@@ -270,16 +268,10 @@ def install(
             return release
         # The environment may be moved, because the install cache moves complete
         # folders.
-        words = (
-            "--relocatable",
-            "--no-project",
-            "--no-config",
-            "--clear",
-            "--python",
-            str(program),
-            str(root),
+        words = ("--relocatable", "--no-project", "--no-config", "--clear")
+        uv.run(
+            f"Python for {name}", "venv", *words, "--python", str(program), str(root)
         )
-        uv.run(f"Python for {name}", "venv", *words)
         lines = [wheel, *packaging.companions_of(release.version)]
         into = ("--python", str(root / "bin" / "python"))
         what = f"{name} with its dependencies from {host_of(index)}"
@@ -288,24 +280,15 @@ def install(
             until = date.fromisoformat(release.date) + _SIBLINGS
             # An index may have no dates for some files, which uv excludes then. Today's
             # dependencies are better than none.
+            newest = ("--exclude-newer", f"{until.isoformat()}T00:00:00Z")
             with suppress(Unobtainable):
-                uv.pip(
-                    what,
-                    lines,
-                    *into,
-                    "--exclude-newer",
-                    f"{until.isoformat()}T00:00:00Z",
-                )
+                uv.pip(what, lines, *into, *newest)
                 return release
         uv.pip(what, lines, *into)
         return release
 
-    return fill_folder(
-        workspace,
-        folder_of(workspace.home.toolchains, release, packaging).name,
-        name,
-        fill,
-    )
+    folder = folder_of(workspace.home.toolchains, release, packaging)
+    return fill_folder(workspace, folder.name, name, fill)
 
 
 def install_companion(

@@ -129,13 +129,15 @@ class IreeRecipes(RecipeFromInput):
     ) -> RecipeStart | None:
         if kernel:
             return None
-        chosen = _OLD_BACKENDS.get(backend or "", backend) or _DEFAULT_BACKEND
-        target = Target(chosen, chip)
+        target = self.target_named(backend or _DEFAULT_BACKEND, chip)
         assumed = [] if backend else [_DEFAULT_BACKEND]
         return RecipeStart(IREE.name, source, target, assumed=assumed)
 
     def read_text(self, text: str) -> PastedText:
         return read_mlir(text)
+
+    def target_named(self, backend: str, chip: str | None) -> Target:
+        return Target(_OLD_BACKENDS.get(backend, backend), chip)
 
     def target_in(self, text: str) -> Target:
         chip = chip_in(text)
