@@ -1,6 +1,6 @@
 """Count what finding a culprit takes, next to `git bisect`.
 
-Run: `python -m benchmarks.culprits [--cases CASES --commits COMMITS [--clone CLONE]]`. Without files, a
+Run: `python -m benchmarks.culprits [--cases CASES --commits COMMITS]`. Without files, a
 git repository of 240 commits that build a small native compiler is bisected with
 `triage bisect` and with `git bisect run`. A fifth of its commits does not build, has
 another failure or crashes, but none next to the culprit.
@@ -41,8 +41,6 @@ from tests.git_history.history import ENV
 from triage.bisect.belief import Belief, Floats, next_probes
 from triage.bisect.prior import Clues, feature_matrix, suspicion
 from triage.bisect.result import Side
-from triage.git_history.changed_words import with_words
-from triage.git_history.repository import Repository
 from triage.model.revision import Commit
 from triage.toolchains.sources.project import find_project
 
@@ -68,13 +66,8 @@ class Known:
     commits: tuple[Commit, ...]
 
 
-def read_cases(cases: Path, commits: Path, clone: Path | None) -> list[Known]:
-    """Read the regressions and compute the features of the commits in their ranges.
-
-    clone: what the commits change is read from it; without one, nothing is known of
-    that.
-    """
-    repository = Repository(clone) if clone else None
+def read_cases(cases: Path, commits: Path) -> list[Known]:
+    """Read the regressions and compute the features of the commits in their ranges."""
     by_sha = {}
     with gzip.open(commits, "rt", encoding="utf-8") as lines:
         for line in lines:
@@ -90,8 +83,6 @@ def read_cases(cases: Path, commits: Path, clone: Path | None) -> list[Known]:
         while sha != case["good"]:
             found.append(by_sha[sha])
             sha = by_sha[sha].parent
-        if repository:
-            found = list(with_words(repository, found))
         known.append(
             known_case(
                 case["culprit"],
@@ -104,19 +95,14 @@ def read_cases(cases: Path, commits: Path, clone: Path | None) -> list[Known]:
 
 
 def known_case(
-    sha: str,
-    span: Sequence[Commit],
-    backend: str | None,
-    text: str,
-    *,
-    noticed: bool = True,
+    sha: str, span: Sequence[Commit], backend: str, text: str, *, noticed: bool = True
 ) -> Known:
     """Return a case of the commits of a range, oldest first.
 
     Args:
         sha: Of the culprit.
         span: The range.
-        backend: Of the failing case, unless only the text may name it.
+        backend: Of the failing case.
         text: What the failure prints.
         noticed: Whether the range ends where the failure was noticed, not at a release.
     """
@@ -473,13 +459,12 @@ def main() -> None:
     )
     parser.add_argument("--cases", type=Path)
     parser.add_argument("--commits", type=Path)
-    parser.add_argument("--clone", type=Path)
     options = parser.parse_args()
     if not options.cases:
         for ratio in ratios():
             print(ratio, flush=True)
         return
-    known = read_cases(options.cases, options.commits, options.clone)
+    known = read_cases(options.cases, options.commits)
     search_known(known)
 
 

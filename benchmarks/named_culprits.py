@@ -32,13 +32,10 @@ from git import Repo
 from benchmarks.culprits import Known, known_case, rank, search_known
 from triage.bisect.prior import suspicion
 from triage.bisect.suspects import same_changes
-from triage.git_history.changed_words import with_words
-from triage.git_history.repository import Repository
 from triage.model.revision import Commit
 
 SINCE = "2021-06-01"
 SEED = 29
-AT_ONCE = 500  # commits whose changes are read
 NIGHTLY = re.compile(r"(?:candidate-|snapshot-|iree-[\d.]+rc)(\d{6})\d\d")
 COMMIT = (
     r"(?:\[?(?:(?:iree-org|openxla|google)/iree)?#(\d{3,5})\b"
@@ -89,6 +86,12 @@ NOISE = re.compile(
     r"(?:Signed-off-by|Co-authored-by):.*|https?://\S+|\(?(?:\w+/\w+)?#\d+\)?|\b[0-9a-f]{8,40}\b|^.*\bci-extra.*",
     re.IGNORECASE | re.MULTILINE,
 )
+BACKENDS = {
+    "rocm": r"rocm|gfx|\bmi\d{3}|sdxl",
+    "cuda": "cuda",
+    "vulkan-spirv": "vulkan|spirv",
+    "llvm-cpu": r"llvm-?cpu|arm64|\bsve\b|\bcpu\b",
+}
 
 
 @dataclass(frozen=True)
@@ -137,10 +140,6 @@ def read_line(clone: Path) -> Line:
             )
         )
         bodies.append(body)
-    repository = Repository(clone)
-    for first in range(0, len(commits), AT_ONCE):
-        part = slice(first, first + AT_ONCE)
-        commits[part] = with_words(repository, commits[part])
     return Line(
         commits,
         bodies,
@@ -231,6 +230,14 @@ def cases(clone: Path, seen: set[str]) -> Iterator[tuple[Known, Known]]:
         if good is None or BUILD.search(f"{fix.subject}\n{line.bodies[index]}"):
             continue
         text = diagnostics(line, index, culprit)
+        backend = next(
+            (
+                name
+                for name, words in BACKENDS.items()
+                if re.search(words, text, re.IGNORECASE)
+            ),
+            "unknown",
+        )
         bad = max((mark for mark in marks if mark <= culprit), default=0)
         rows = range(good - 1, bad - 1, -1)
         again = next(
@@ -242,8 +249,8 @@ def cases(clone: Path, seen: set[str]) -> Iterator[tuple[Known, Known]]:
         released = tuple(line.commits[row] for row in rows if row not in later)
         noticed = tuple(line.commits[row] for row in range(good - 1, index, -1))
         yield (
-            known_case(sha, released, None, text, noticed=False),
-            known_case(sha, noticed, None, text),
+            known_case(sha, released, backend, text, noticed=False),
+            known_case(sha, noticed, backend, text),
         )
 
 

@@ -73,9 +73,6 @@ class Compilers:
     asked: list[str] = field(default_factory=list)
     progress = Progress()
 
-    def printed(self, *_: object) -> str:
-        return ""
-
     def __post_init__(self) -> None:
         self.workspace = Workspace(Home(self.home), Progress(), threading.Event())
 

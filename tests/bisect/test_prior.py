@@ -1,22 +1,13 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import blake2b
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triage.bisect.prior import (
-    FLOOR,
-    Clues,
-    PassEvidence,
-    commit_prior,
-    explain,
-    project_table,
-)
+from triage.bisect.prior import FLOOR, Clues, PassEvidence, commit_prior, explain
 from triage.bisect.suspects import same_changes
-from triage.git_history.changed_words import words_in
 from triage.model.revision import Commit
 
 CODEGEN = "compiler/src/iree/compiler/Codegen"
@@ -119,58 +110,12 @@ def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:
 def test_any_history_gets_a_prior_with_its_floor(
     subjects: list[tuple[str, str]], text: str
 ) -> None:
-    commits = [
-        replace(commit(subject, path), words=frozenset(words_in(f"{subject} {text}")))
-        for subject, path in subjects
-    ]
+    commits = [commit(subject, path) for subject, path in subjects]
     for project in (None, "iree", "triton", "llvm", "no such project"):
         prior = commit_prior(
             commits,
-            Clues(
-                text,
-                "rocm",
-                text,
-                PassEvidence((text,)),
-                noticed=True,
-                flags=(f"--{text}-{text}",),
-            ),
+            Clues(text, "rocm", text, PassEvidence((text,)), noticed=True),
             project,
         )
         assert prior.sum() == pytest.approx(1)
         assert (prior >= FLOOR / len(commits) - 1e-12).all()
-
-
-def test_lines_and_files_that_a_text_names_make_a_commit_suspicious() -> None:
-    other = commit("Change it", GPU)
-    padding = commit("Change that", COMMON)
-    lines = replace(commit("Change more", GPU), words=frozenset({"NestedLayoutAttr"}))
-    fusion = commit("Fuse horizontal contractions", GPU)
-    text = (
-        "iree-compile --iree-dispatch-creation-enable-fuse-horizontal-contractions\n"
-        "in GPUPadOperandsPass: NestedLayoutAttr::get: Assertion failed"
-    )
-    plain, *more = odds([other, padding, lines, fusion], Clues(text))
-    assert plain == 1
-    assert min(more) > 1.2
-
-
-def test_each_word_of_a_long_text_tells_less() -> None:
-    commits = [commit("Change it", GPU), commit("Rework bufferization", GPU)]
-    long = " ".join(
-        f"unrelated{chr(97 + i)}{chr(97 + j)}" for i in range(9) for j in range(9)
-    )
-    short = odds(commits, Clues("failed to bufferize"))[1]
-    assert short > odds(commits, Clues(f"failed to bufferize {long}"))[1] > 1
-
-
-@pytest.mark.parametrize(
-    ("text", "backend"),
-    [
-        ("iree-compile --iree-hip-target=gfx942", "rocm"),
-        ("--iree-hal-target-backends=llvm-cpu", "llvm-cpu"),
-        ("fails on CUDA and on ROCm", None),
-        ("fails", None),
-    ],
-)
-def test_a_text_names_the_backend(text: str, backend: str | None) -> None:
-    assert project_table("iree").backend_named(text) == backend

@@ -18,7 +18,6 @@ from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain, table_of
 from triage.bisect.result import Suspect
 from triage.git_history.branches import Branch, place_of, read_branches, same_change
-from triage.git_history.changed_words import with_words
 from triage.git_history.refs import Links, links_of, pull_request, read_moves
 from triage.git_history.timeline import Timeline
 from triage.model.case import Case
@@ -162,18 +161,13 @@ class CommitCandidates(BisectRange):
             super().part(first, last), commits=self.commits[first : last + 1]
         )
 
-    @cached_property
-    def changes(self) -> tuple[Commit, ...]:
-        """The commits after the old end, with the words that they change."""
-        return with_words(self.timeline.repository, self.commits[1:])
-
     def weights(self, clues: Clues) -> Floats:
         return np.concatenate(
-            [[1.0], commit_prior(self.changes, clues, table_of(self.project))]
+            [[1.0], commit_prior(self.commits[1:], clues, table_of(self.project))]
         )
 
     def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:
-        reasons = explain(self.changes, clues, table_of(self.project))
+        reasons = explain(self.commits[1:], clues, table_of(self.project))
         shas, pin = [self.commits[index].sha for index in indices], self.project.llvm
         if pin:
             moves = read_moves(self.timeline.repository, shas, pin)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -23,8 +23,6 @@ import numpy as np
 import yaml
 
 from triage.bisect.belief import Floats
-from triage.git_history.changed_words import words_in
-from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
 from triage.model.revision import Commit
@@ -38,12 +36,6 @@ _DOUBT = 0.5
 _MOST_REASONS = 2  # of a commit
 _MANY_FILES = 25  # beyond it, the names of a commit's files do not show its topic
 _MOST_SHARED = 8.0  # bits of the words that a commit shares with a text
-_SHORT_TEXT = 20  # topics; each one of a longer text tells less
-_LIKEST = 4.0  # units for the commit whose lines are most like the text
-_TEXT = 256 << 10  # characters of a log or an issue that are read
-_LONG_NAME = 8  # letters of a name that few other files have
-_NAME = re.compile(r"[A-Za-z_][\w./-]{7,}")
-_OPTION = re.compile(r"(?<![\w-])--?([a-z]\w*(?:-\w+)+)")
 _NUMBER = re.compile(r"\(#(\d+)\)")
 
 
@@ -71,9 +63,9 @@ class Clues:
     """
 
     text: str = ""
-    """What the compiler printed, or all of a log or an issue."""
+    """The diagnostics."""
     backend: str | None = None
-    """The one of the case; else the text may name it."""
+    """The one of the case."""
     failing_pass: str | None = None
     """Its class name or argument."""
     place: PassEvidence = PassEvidence()
@@ -86,41 +78,35 @@ class Clues:
     """The failure is one of the compiled program, so that the runtime may have caused
     it.
     """
-    flags: tuple[str, ...] = ()
-    """Those of the case; the text may have more."""
 
     @classmethod
     def of(
         cls,
-        text: str,
         failures: Sequence[Failure],
-        case: Case,
+        backend: str | None,
         evidence: PassEvidence | None,
         *,
         noticed: bool,
     ) -> Clues:
-        """Return all that is known about a failure.
-
-        Args:
-            text: What the compiler printed, a log or an issue. May be empty.
-            failures: Those in the text, the most important first.
-            case: The one that fails; a text alone is a case without flags.
-            evidence: What the passes of two compilers show.
-            noticed: Whether the bad end is a commit or a nightly.
+        """Return the clues of the failures of one run, the most important first; there
+        may be none.
         """
-        parts = [text[:_TEXT]]
-        for failure in failures:
-            parts += [failure.headline, *map(str, failure.details.values())]
-        first = next(iter(failures), None)
+        place = evidence or PassEvidence()
+        if not failures:
+            return cls(backend=backend, place=place)
+        first = failures[0]
+        texts = [
+            text
+            for failure in failures
+            for text in (failure.headline, *map(str, failure.details.values()))
+        ]
         return cls(
-            "\n".join(parts),
-            case.target.backend or None,
-            first.failing_pass if first else None,
-            evidence or PassEvidence(),
-            noticed=noticed and bool(text or failures),
-            compiled=first is not None
-            and first.stage not in (Stage.IMPORT, Stage.COMPILE),
-            flags=tuple(flag.text for flag in case.flags),
+            " ".join(texts),
+            backend,
+            first.failing_pass,
+            place,
+            noticed=noticed,
+            compiled=first.stage not in (Stage.IMPORT, Stage.COMPILE),
         )
 
 
@@ -218,8 +204,6 @@ def feature_matrix(
         letters(name) for name in (clues.failing_pass, *clues.place.passes) if name
     }
     own = {path.lower() for path in clues.place.files}
-    mentioned = names_in(clues.text)
-    backend = clues.backend or table.backend_named(clues.text)
     topics_of = [_topics_of(commit, kind_of, table.synonyms) for commit in commits]
     if clues.compiled:
         relevant = {"compiler", "runtime"}
@@ -236,22 +220,11 @@ def feature_matrix(
             for subject in subjects
         ],
         "other-backend": [
-            table.is_of_another_backend(paths, backend) for paths in sources
+            table.is_of_another_backend(paths, clues.backend) for paths in sources
         ],
         "overlap": _shared_bits(
             topics_of,
             topics(f"{clues.text} {clues.failing_pass or ''}", table.synonyms),
-        ),
-        "mentioned": [
-            len(paths) <= _MANY_FILES
-            and not mentioned.isdisjoint(letters(path) for path in paths)
-            for paths in sources
-        ],
-        "option": _shared_bits(topics_of, _option_topics(clues, table)),
-        "names": _alike([commit.words for commit in commits], words_in(clues.text)),
-        "lines": _alike(
-            [_split_words(commit.words, project) for commit in commits],
-            topics(clues.text, table.synonyms),
         ),
         "recent": [
             math.log2(count / (count - index)) if clues.noticed else 0.0
@@ -298,9 +271,8 @@ def _shared_bits(
     commits: Sequence[tuple[frozenset[str], frozenset[str]]], wanted: frozenset[str]
 ) -> list[float]:
     """Return the information of the words shared with a text, by their rarity in the
-    range; half for names of files, and less for each word of a long text.
+    range; half for names of files.
     """
-    share = min(1.0, _SHORT_TEXT / max(1, len(wanted)))
     spread = Counter(
         word for subject, names in commits for word in (subject | names) & wanted
     )
@@ -319,33 +291,8 @@ def _shared_bits(
                     for word in sorted(words)
                 ),
             )
-            * share
         )
     return shared
-
-
-def _alike(commits: Sequence[Set[str]], text: Set[str]) -> list[float]:
-    """Return how much the words of each commit are like those of a text, compared with
-    the commit that is most like it.
-
-    The measure is the cosine of two vectors of words, each weighted by its rarity in
-    the range: long commits gain nothing by their length.
-    """
-    count = len(commits)
-    spread = Counter(word for words in commits for word in words)
-    bits = {
-        word: max(0.0, math.log2((count + 2) / (number + 1)))
-        for word, number in spread.items()
-    }
-    found = []
-    for words in commits:
-        shared = sum(bits[word] ** 2 for word in sorted(words & text))
-        length = math.sqrt(sum(bits[word] ** 2 for word in sorted(words)))
-        found.append(shared / length if shared else 0.0)
-    most = max(found, default=0.0)
-    if most == 0.0:
-        return [0.0] * count
-    return [_LIKEST * each / most for each in found]
 
 
 # The meaning of paths and words
@@ -386,31 +333,6 @@ def topics(text: str, synonyms: Mapping[str, str]) -> frozenset[str]:
     return frozenset(rare | {synonyms[word] for word in stems if word in synonyms})
 
 
-def names_in(text: str) -> frozenset[str]:
-    """Return the names of classes, passes and files in a text, as `letters` writes
-    them. Names of fewer than eight letters are too common.
-
-    >>> sorted(names_in('GPUPadOperandsPass in Codegen/KernelDispatch.cpp:5, gfx942'))
-    ['gpupadoperands', 'kerneldispatch']
-    """
-    names = (letters(name) for name in _NAME.findall(text))
-    return frozenset(name for name in names if len(name) >= _LONG_NAME)
-
-
-def _option_topics(clues: Clues, table: ProjectTable) -> frozenset[str]:
-    """Return the words of the options of a command line, without those that most
-    options have.
-    """
-    options = _OPTION.findall(" ".join((*clues.flags, clues.text)))
-    words = {word for option in options for word in option.split("-")}
-    return topics(" ".join(words - _words_of_options()), table.synonyms)
-
-
-@lru_cache(maxsize=4096)
-def _split_words(words: frozenset[str], project: str | None) -> frozenset[str]:
-    return topics(" ".join(words), project_table(project).synonyms)
-
-
 @dataclass(frozen=True, slots=True)
 class ProjectTable:
     """What the paths and words of a project's commits mean."""
@@ -422,20 +344,7 @@ class ProjectTable:
     """Words in subjects about what compilers of its kind decide."""
     backends: Mapping[str, re.Pattern[str]]
     """The code of each backend."""
-    spellings: Mapping[str, re.Pattern[str]]
-    """How a text names each backend."""
     synonyms: Mapping[str, str]
-
-    def backend_named(self, text: str) -> str | None:
-        """Return the backend that a text names, if it is only one."""
-        named = [
-            backend
-            for backend, spelling in self.spellings.items()
-            if spelling.search(text.lower())
-        ]
-        if len(named) == 1:
-            return named[0]
-        return None
 
     def kind(self, path: str) -> str:
         """Return what a path is for; of the code of the compiler unless a pattern says
@@ -485,10 +394,6 @@ def project_table(name: str | None) -> ProjectTable:
             backend: re.compile(text)
             for backend, text in own.get("backends", {}).items()
         },
-        spellings={
-            backend: re.compile(text)
-            for backend, text in own.get("spellings", {}).items()
-        },
         synonyms={stem(word): f"~{group[0]}" for group in synonyms for word in group},
     )
 
@@ -513,8 +418,3 @@ def _tables() -> dict[str, Any]:
 @cache
 def _common_stems() -> frozenset[str]:
     return frozenset(stem(word) for word in _tables()["any"]["common"])
-
-
-@cache
-def _words_of_options() -> frozenset[str]:
-    return frozenset(_tables()["any"]["options"])

@@ -223,11 +223,12 @@ class BisectSearch:
             self.request.kind is BisectKind.REGRESSION
             and not self.range.candidates[-1].ref.is_release
         )
-        case, text = self.request.case, ""
-        if isinstance(self.range, CommitCandidates):
-            failing = self.range.candidates[self.failing_end].ref
-            text = self.request.engine.printed(case, failing)
-        return Clues.of(text, [self.failure], case, self.evidence, noticed=noticed)
+        return Clues.of(
+            [self.failure],
+            self.request.case.target.backend,
+            self.evidence,
+            noticed=noticed,
+        )
 
     def name(self, index: int) -> str:
         return self.range.candidates[index].revision.name

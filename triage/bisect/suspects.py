@@ -15,7 +15,6 @@ from triage.bisect.prior import Clues, PassEvidence, commit_prior, explain, tabl
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.bisect.search import BisectRequest
 from triage.git_history.branches import place_of, read_branches, same_change
-from triage.git_history.changed_words import with_words
 from triage.git_history.refs import links_of, pull_request, title
 from triage.model.outcome import Failure
 from triage.toolchains.registry import ToolchainRef
@@ -31,12 +30,11 @@ _AGAIN = re.compile(
 
 
 def rank_changes(
-    request: BisectRequest, good: str, bad: str, failures: Sequence[Failure], text: str
+    request: BisectRequest, good: str, bad: str, failures: Sequence[Failure]
 ) -> RankedChanges:
     """Rank all changes between two revisions, the most suspicious first.
 
-    failures: of the case or the text, the most important first; text: what the
-    compiler printed, a log or an issue.
+    failures: of the case or the text, the most important first.
 
     Commits of one pull request are one change, together with reverts of it and with
     what lands it again. Commits of the good end's branch that the bad end lacks, also
@@ -62,10 +60,11 @@ def rank_changes(
         for i in lines
         if present.isdisjoint(same_change(fork.line.commits[i].sha, branches))
     )
-    commits = with_words(request.repository, (*undone, *timeline.with_files(span)))
+    commits = (*undone, *timeline.with_files(span))
     evidence = _evidence(request, old.ref, new.ref)
     noticed = not new.is_release
-    clues = Clues.of(text, failures, request.case, evidence, noticed=noticed)
+    backend = request.case.target.backend
+    clues = Clues.of(failures, backend, evidence, noticed=noticed)
     table = table_of(project)
     chances = commit_prior(commits, clues, table)
     reasons = explain(commits, clues, table)

@@ -25,7 +25,6 @@ from triage.bisect.search import BisectRequest
 from triage.bisect.suspects import rank_changes
 from triage.bisect.two_repositories import ModelHistory, bisect_two
 from triage.classify import classify_log, packaged_rules
-from triage.classify.log import text_pieces
 from triage.cli.context import (
     cases_in,
     one_case,
@@ -79,7 +78,6 @@ from triage.toolchains.home import default_home
 from triage.toolchains.registry import ToolchainRef
 
 T = TypeVar("T")
-_LONGEST_TEXT = 256 << 10  # bytes of a log or an issue
 
 
 @command
@@ -468,9 +466,8 @@ def suspects(
     """Rank the commits between two revisions by how suspicious the failure makes them.
     Nothing is built.
 
-    All text counts: each failure of a log, its stack, its command line, the operations
-    that it prints. For a recipe or a program, the failure is the one that was found
-    last. A text whose program cannot be run is read as a log, of IREE or of the
+    All failures of a log count. For a recipe or a program, they are those that were
+    found last. A text whose program cannot be run is read as a log, of IREE or of the
     compiler that a REV names (`triton:3.1.0`).
 
     Commits of the good revision's branch that the bad one lacks, also as cherry-picks,
@@ -479,10 +476,10 @@ def suspects(
     which the two first differ are then more suspicious, as are those that change which
     passes run. The 20 most suspicious changes are shown, all of them with --verbose.
     """
-    text, failures = "", tuple[Failure, ...]()
+    failures: tuple[Failure, ...] = ()
     chosen = _case_to_run(program, source, case)
     if _is_read_as_text(source):
-        text, failures = _read_log(source)
+        failures = classify_log(source, packaged_rules()).failures
     has_program = chosen is not None
     if chosen is None:
         named = (
@@ -493,17 +490,12 @@ def suspects(
         chosen = _log_case(source, program.backend, next(named, DEFAULT_FAMILY))
     with open_runner(app, [chosen]) as engine:
         if has_program:
-            found, printed = _last_failure(engine, chosen)
-            failures = (*found, *failures)
-            text = f"{printed}\n{text}".strip()
-        if not text and chosen.input.kind is InputKind.MLIR:
-            text = _begin_of(chosen.input.path)
+            failures = (*_last_failures(engine, chosen), *failures)
         ranked = rank_changes(
             BisectRequest(engine, chosen, repo, project, attribute=has_program),
             good,
             bad,
             failures,
-            text,
         )
     write_report(output, ranked, suspects_document)
     return Exit.OK
@@ -538,8 +530,8 @@ def _case_to_run(
     return one_case(cases_in(recipes), name)
 
 
-def _last_failure(engine: Engine, case: Case) -> tuple[tuple[Failure, ...], str]:
-    """Return the latest stored failures of the case, and what the compiler printed.
+def _last_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
+    """Return the latest stored failures of the case.
 
     Names of cases are not unique, so its runs are found by content.
     """
@@ -552,26 +544,8 @@ def _last_failure(engine: Engine, case: Case) -> tuple[tuple[Failure, ...], str]
         except (BadInput, EnvironmentFailure):
             continue  # a toolchain that no longer exists
         if probe and isinstance(probe.outcome, Failed):
-            failures = (probe.outcome.failure, *probe.outcome.others)
-            return failures, engine.printed(case, ref)
-    return (), ""
-
-
-def _read_log(log: Path) -> tuple[str, tuple[Failure, ...]]:
-    """Return the begin of a log or an issue, and all failures in it."""
-    failures = classify_log(log, packaged_rules()).failures
-    return _begin_of(log), tuple(failures)
-
-
-def _begin_of(path: Path) -> str:
-    """Return the first part of a text, plain or gzip."""
-    text = b""
-    with path.open("rb") as file:
-        for piece in text_pieces(file, str(path)):
-            text += piece
-            if len(text) >= _LONGEST_TEXT:
-                break
-    return text[:_LONGEST_TEXT].decode("utf-8", "replace")
+            return (probe.outcome.failure, *probe.outcome.others)
+    return ()
 
 
 def _log_case(log: Path, backend: str | None, compiler: str) -> Case:

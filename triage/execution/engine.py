@@ -47,7 +47,7 @@ from triage.execution.task import (
     unmade,
 )
 from triage.model.case import Case
-from triage.model.errors import BadInput, EnvironmentFailure, TriageError, Unobtainable
+from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Execution
 from triage.model.outcome import Cause, Failed, Measured, NoAnswer, Passed, Probe
 from triage.model.progress import Progress
@@ -262,19 +262,6 @@ class Engine:
         else:
             ran = None
         return task, (ran or known).execution
-
-    def printed(self, case: Case, ref: ToolchainRef) -> str:
-        """Return what the last stage of a probed case printed, if it is recorded."""
-        try:
-            if not self.registry.is_at_hand(ref):
-                return ""
-            known = self.last_execution(case, self.registry.obtain(ref))
-        except (BadInput, EnvironmentFailure):
-            return ""
-        if known is None:
-            return ""
-        execution = known[1]
-        return execution.stderr.text or execution.stdout.text
 
     def is_unsteady(self, job: ProbeJob) -> bool:
         """Return whether the same compile, or the same run of its program, ended in

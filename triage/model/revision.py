@@ -53,8 +53,6 @@ class Commit:
     subject: str
     # changed against the first parent: what a merge brought to the line
     files: tuple[str, ...] = ()
-    # in the lines that it changes, if they were read
-    words: frozenset[str] = frozenset()
 
     @property
     def revision(self) -> Revision:
