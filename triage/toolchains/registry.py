@@ -419,12 +419,6 @@ class ToolchainRegistry:
             folder_of(self.home.toolchains, ref.release, self._packaging_of(ref))
         )
 
-    def is_at_hand(self, ref: ToolchainRef) -> bool:
-        """Whether a toolchain was obtained already, or is installed."""
-        return (ref.family, ref.revision.name) in self._obtained or self.is_installed(
-            ref
-        )
-
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
         root = self._root(ref, compiler)
