@@ -430,7 +430,7 @@ def _groups(
 
 
 def _is_made(build: Build) -> bool:
-    """Return whether a compiler is made on request: its item is its commit."""
+    """Return whether a source makes a compiler of any commit on request."""
     return build.item == build.revision.commit
 
 

@@ -220,7 +220,7 @@ class InvestigationSummary:
 
 
 def text_id(text: str) -> str:
-    """Return an id of a text. Older versions of triage used that of the signature for a
-    cluster.
+    """Return a short hash of a text. Older versions of triage named a cluster by that
+    of its signature.
     """
     return blake2b(text.encode("utf-8", "replace"), digest_size=6).hexdigest()

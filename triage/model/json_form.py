@@ -87,8 +87,8 @@ def printed_properties(kind: type) -> Iterator[tuple[str, JsonProperty[Any]]]:
 
 @cache
 def printed_keys(kind: type) -> Mapping[str, str | type]:
-    """Return the keys of a dataclass by the names of its fields and properties; for an
-    inlined field, the class that has its keys.
+    """Map each printed field and property of a dataclass to its key in JSON; an inlined
+    field to the class whose fields are printed in its place.
     """
     keys: dict[str, str | type] = {}
     for one in fields(kind):

@@ -73,7 +73,7 @@ class ProbeResult:
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        """Every number of it by name, zeros of the compile left out."""
+        """All measured numbers by name, without costs of a compile that are 0."""
         own = {
             "compile_seconds": self.seconds,
             "cpu_seconds": self.cpu_seconds,

@@ -259,7 +259,7 @@ class LintProgram:
 
     @cached_property
     def used_on(self) -> Mapping[Value, set[str]]:
-        """Value without a device -> the devices of the operations that use it."""
+        """For each value without a device, the devices of the operations with it."""
         found: dict[Value, set[str]] = {}
         for operation in self.operations:
             if not self.only_carries(operation):

@@ -153,7 +153,7 @@ def unused(program: LintProgram) -> Found:
 
 
 def gaps(program: LintProgram) -> Found:
-    """A numbered device below the highest one that is never used."""
+    """Find numbered devices that nothing uses, although a higher number is used."""
     first_uses = {
         position_of(name): source for name, source in reversed(program.references)
     }

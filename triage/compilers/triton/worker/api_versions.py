@@ -36,8 +36,8 @@ class Specialised:
         spec: dict[str, Any],
         constants: dict[str, Any],
     ) -> Specialised:
-        """Return what `spec` says about a function. What is known to be 1 is folded as
-        a constant is.
+        """Read the types, constants and hints of a function's arguments from `spec`. An
+        argument that is known to be 1 becomes a constant.
         """
         ones = {
             name: 1
@@ -58,7 +58,7 @@ class Specialised:
         )
 
     def by_position(self, values: dict[str, Any]) -> dict[int, Any]:
-        """Return the same, keyed by position instead of name."""
+        """Return values by the positions of the arguments, instead of their names."""
         return {self.names.index(name): value for name, value in values.items()}
 
     def known(self) -> dict[int, int]:
