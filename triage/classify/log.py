@@ -36,6 +36,11 @@ _LAST_LINES = 500  # kept of a log that is read closely
 _LINES_FOR_WIDTH = 400  # a longer text was not copied from a terminal
 _TERMINAL_WIDTHS = range(60, 401)  # columns
 _LINES_OF_WIDTH = 2  # at least
+_TEST_BEGINS = re.compile(rb"\[ RUN      \] (?P<gtest>\S+)|=== RUN +(?P<go>\S+)")
+_TEST_ENDS = re.compile(
+    rb"(?P<passed>\[       OK \]|--- PASS:)|\[  FAILED  \]|--- FAIL:"
+)
+_TEST_LINES = 400  # printed by a test whose end is looked for
 _LINES_ABOVE = 8  # kept for messages that stand above the line that reveals them
 
 # at the end of a line that a terminal broke
@@ -128,6 +133,31 @@ def _joined(first: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
         yield number, joined
 
 
+def _without_passed_tests(
+    lines: Iterable[tuple[int, bytes]],
+) -> Iterator[tuple[int, bytes]]:
+    """Leave out what a test printed that passed: it may test a failure."""
+    held: list[tuple[int, bytes]] = []
+    name = b""
+    for number, line in lines:
+        begins = _TEST_BEGINS.search(line) if b" RUN " in line else None
+        if begins:
+            yield from held
+            held, name = [(number, line)], begins["gtest"] or begins["go"]
+            continue
+        if not name:
+            yield number, line
+            continue
+        held.append((number, line))
+        ends = name in line and _TEST_ENDS.search(line)
+        if ends and ends["passed"]:
+            held = []
+        if ends or len(held) > _TEST_LINES:
+            yield from held
+            held, name = [], b""
+    yield from held
+
+
 def _continues(before: bytes, line: bytes) -> bool:
     """Return whether a line break is in the middle of a word or of a quoted text."""
     if before.endswith(b" ") or re.match(rb" \S", line):
@@ -165,7 +195,7 @@ class SelectedLines:
         )
         if self._keeps:
             numbered = _unwrapped(numbered)
-        for number, line in numbered:
+        for number, line in _without_passed_tests(numbered):
             self.follow -= 1
             self._closely -= len(line) + 1
             if self._keeps and self._closely < 0:
