@@ -75,10 +75,12 @@ def why(
     pass, and what works around it.
 
     Every step is that of another command: `bisect` over releases, `attribute` and
-    `remedy`. What nobody named, such as the backend, is assumed and said. Of a text
-    without a whole program, such as a CI log, it says why nothing can be run, and what
-    the text alone tells. Exit 1 when a failure is found, also one that a newer release
-    fixed; 0 when no release fails; 3 when nothing could be run.
+    `remedy`. What nobody named, such as the backend, is assumed, and the answer says
+    so. If a text has no whole program, such as a CI log, the answer says why nothing
+    can be run, and what the text alone tells.
+
+    Exit 1 when a failure is found, also one that a newer release fixed; 0 when no
+    release fails; 3 when nothing could be run.
 
     - `triage why model.mlir --backend rocm --chip gfx942`
 
