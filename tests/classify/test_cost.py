@@ -34,6 +34,30 @@ def test_no_rule_is_slow_on_a_line_that_repeats_its_words(rule: Rule) -> None:
             assert time.process_time() - started < 0.5, pattern.regex
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x.cc:12: Assertion `a",
+        "could not turn if " + "if " * 1200,
+        "cannot open " + "a." * 2000,
+        'cannot open "' + 'ab " ' * 800,
+        "cannot open x" + "   y" * 900,
+        "cannot open " + "error " * 600,
+    ],
+    ids=["assertion", "if", "dots", "quotes", "blanks", "words"],
+)
+def test_a_second_look_takes_linear_time(line: str) -> None:
+    def seconds(count: int) -> float:
+        log = "".join(f"{line} {number}\n" for number in range(count)).encode()
+        started = time.process_time()
+        classify_log(io.BytesIO(log), packaged_rules())
+        return time.process_time() - started
+
+    seconds(1)
+    # measured: at most 5 ms for one of these lines
+    assert seconds(300) < 300 * 0.05
+
+
 def test_messages_beyond_the_limit_are_counted_and_hide_no_better_cause() -> None:
     def letters(number: int) -> str:
         return "".join(chr(97 + number // 26**place % 26) for place in range(4))

@@ -172,9 +172,9 @@ PROGRAM = "func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n  return %a : ten
     ("text", "reason", "line"),
     [
         (
-            "See https://gist.github.com/a/b\n`iree-compile a.mlir --iree-hal-target-backends=rocm`\n",
+            "See https://gist.github.com/a/b\n`iree-compile a.mlir --iree-hal-target-backends=rocm --iree-plugin=x.so -o /etc/x @flags`\n",
             "only a link",
-            "triage why -- iree-compile a.mlir --iree-hal-target-backends=rocm",
+            "triage why -- iree-compile PROGRAM --iree-hal-target-backends=rocm",
         ),
         (
             f"```mlir\n{PROGRAM.replace('return', '...') + '  ...'}\n```\n",

@@ -19,13 +19,14 @@ from triage.classify.log_line import LogLine
 from triage.classify.records import NumberedLine
 from triage.classify.rules import RuleSet, log_format
 
+_READ = 1000  # characters of a line; regexes with two gaps take quadratic time
 _MOST_SHOWN = 3  # lines
 _QUOTE_LINES = 3  # a text of so few lines is the quote of a message
 # the exception in a line of prose
 _EXCEPTION = re.compile(r"\b(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): .+")
 _NAMED = re.compile(r"'[^']+'|`[^`]+`|%\w|\b(?:tensor|memref|vector)<")
 _NAMED_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+'")
-_END = 15  # lines in which a log says how it ended
+_LAST_LINES = 15  # in which a log says that all went well
 _MOST_PARTS = 5  # of a line, between colons
 _IGNORED = ("warning", "debug", "notice", "command", "group", "endgroup")
 
@@ -51,23 +52,25 @@ class CloserLook:
 def look_closely(
     lines: Sequence[NumberedLine], rules: RuleSet, *, is_silent: bool
 ) -> CloserLook:
-    """Read the lines that sound like a failure as messages. lines: those that are part
-    of nothing larger. is_silent: whether no rule found even a consequence.
+    """Read the lines that sound like a failure as messages.
+
+    lines: those that are not part of a traceback, a stack or a script, of which the
+    first 1,000 characters are read. is_silent: whether no rule found a failure.
     """
-    told = [line for line in lines if line.text]
-    if any(_is_success(line.text) for line in told[-_END:]):
+    read = [line for line in lines if line.text]
+    if any(_is_success(line.text[:_READ]) for line in read[-_LAST_LINES:]):
         return CloserLook()
-    is_quote = len(told) <= _QUOTE_LINES and is_silent
-    suspicious = [line for line in told if sounds_like_failure(line.line)]
+    is_quote = len(read) <= _QUOTE_LINES and is_silent
+    suspicious = [line for line in read if sounds_like_failure(line.line)]
     if is_quote and not suspicious:
         words = log_format("quoted_failures", "{}", re.IGNORECASE)
         suspicious = [
             line
-            for line in told
-            if words.search(line.text) and not _is_harmless(line.text)
+            for line in read
+            if words.search(line.text[:_READ]) and not _is_harmless(line.text[:_READ])
         ]
-    for line in told if is_quote else suspicious:
-        for message in _messages(line.text):
+    for line in read if is_quote else suspicious:
+        for message in _messages(line.text[:_READ]):
             if is_quote and _is_harmless(message):
                 continue
             finding = _match(message, rules, is_quote=is_quote)
@@ -78,8 +81,8 @@ def look_closely(
         return CloserLook()
     suspicious.sort(key=lambda line: (not _is_strong(line.text), line.number))
     for line in suspicious:
-        told_as_error = log_format("errors_of_anything").match(line.text)
-        if is_quote or told_as_error:
+        says_error = log_format("errors_of_anything").match(line.text)
+        if is_quote or says_error:
             text = line.text[:HEADLINE]
             captures = {"message": text}
             unknown = rules.by_name["unknown"]
@@ -92,8 +95,8 @@ def look_closely(
 
 
 def sounds_like_failure(line: LogLine) -> bool:
-    """Whether a line has a failure's word in the place of a message, a CI system's mark
-    of an error, the name of a signal or an exit status other than 0.
+    """Return whether a message in a line begins with a word for a failure, or the line
+    has a CI system's mark of an error, a signal's name, or an exit status other than 0.
 
     >>> sounds_like_failure(LogLine("fatal: the frobnicator is gone"))
     True
@@ -104,8 +107,9 @@ def sounds_like_failure(line: LogLine) -> bool:
         return True
     if line.annotation in _IGNORED:
         return False
-    has_sign = log_format("failure_signs").search(line.text) or _is_strong(line.text)
-    return bool(has_sign) and not _is_harmless(line.text)
+    text = line.text[:_READ]
+    has_sign = log_format("failure_signs").search(text) or _is_strong(text)
+    return bool(has_sign) and not _is_harmless(text)
 
 
 def _is_harmless(text: str) -> bool:

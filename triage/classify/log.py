@@ -177,9 +177,10 @@ class SelectedLines:
     def __init__(
         self, pieces: Iterable[bytes], rules: RuleSet, closely: int = 0
     ) -> None:
-        """closely: bytes of the log's begin of which each line is read."""
+        """closely: bytes at the start of the log of which each line is read."""
         self._needle, self._message = _selectors(rules)
-        self._closely, self._keeps = closely, closely > 0
+        self._closely = closely
+        self.is_read_closely = closely > 0
         self.numbered = self._numbered(pieces)
         self.above: deque[bytes] = deque(maxlen=_LINES_ABOVE)
         """The lines before the one that was yielded last."""
@@ -193,12 +194,12 @@ class SelectedLines:
         numbered: Iterator[tuple[int, bytes]] = enumerate(
             chain(lines, cutter.finish()), 1
         )
-        if self._keeps:
+        if self.is_read_closely:
             numbered = _unwrapped(numbered)
         for number, line in _without_passed_tests(numbered):
             self.follow -= 1
             self._closely -= len(line) + 1
-            if self._keeps and self._closely < 0:
+            if self.is_read_closely and self._closely < 0:
                 self.last.append((number, line))
             if max(self.follow, self._closely) >= 0 or self._is_selected(line):
                 yield number, line

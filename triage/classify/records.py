@@ -2,8 +2,8 @@
 
 The key insight: most mistakes in reading a log are mistakes about where something ends.
 So one module decides that, and only that. A record is one message, one Python
-traceback, one piece of a stack dump, or the report of a pass that failed. What a CI
-system prints of its scripts is no record, because a script may quote any message.
+traceback, one piece of a stack dump, or the report of a pass that failed. The scripts
+that a CI system prints are left out, because a script may quote any message.
 
 A log may be cut anywhere, and two jobs may write into one another. So a traceback
 without an end is abandoned, and a line between its lines is a record of its own.
@@ -38,7 +38,8 @@ _SOURCE_FILE = re.compile(
 )
 _LIBRARY = re.compile(r"/lib/python3[.\d]*/(?!(?:site|dist)-packages/)|^<|/importlib/")
 _CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
-_WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
+WRAPPED = re.compile(r"raised:\Z")
+"""The end of an exception that announces the one on the next line."""
 
 _SCRIPT_LINES = 300  # of a CI step's script, skipped when its end is missing
 _TRACEBACK_LINES = 400  # read before a traceback without an end is abandoned
@@ -107,7 +108,7 @@ class Traceback(NumberedLine):
     @property
     def is_wrapped(self) -> bool:
         """Whether the exception that was raised follows."""
-        return _WRAPPED.search(self.text) is not None
+        return WRAPPED.search(self.text) is not None
 
 
 Record = Message | PassFailed | StackLine | Chained | TracebackBegins | Traceback
@@ -142,7 +143,7 @@ class LogReader:
     def message(self, line: NumberedLine) -> Message:
         """Return a line as a message of its own."""
         message = Message(line.number, line.line)
-        if len(self._messages) < _MESSAGES:
+        if self._lines.is_read_closely and len(self._messages) < _MESSAGES:
             self._messages.append(message)
         return message
 
@@ -217,9 +218,9 @@ def records(reader: LogReader) -> Iterator[Record]:
     while line := reader.next():
         annotation = line.line.annotation
         is_output = line.text and annotation not in ("warning", "debug", "command")
-        if log_format("expected_failures").search(line.text):
-            continue
         if scripts.skips(line) or not is_output:
+            continue
+        if log_format("expected_failures").search(line.text):
             continue
         single = _single_line(line)
         if single:
@@ -262,6 +263,12 @@ def records(reader: LogReader) -> Iterator[Record]:
         if trace.lines > _TRACEBACK_LINES:
             trace = None
         yield reader.message(line)
+
+
+def begins_exception(text: str) -> bool:
+    """Return whether a line begins another exception, below one without a message."""
+    is_chained = _CHAINED.match(text) is not None
+    return is_chained or text.startswith(("File ", "Traceback "))
 
 
 def _single_line(line: NumberedLine) -> StackLine | PassFailed | None:

@@ -26,6 +26,7 @@ from triage.classify.line_matcher import match_exception, match_line
 from triage.classify.log import SelectedLines, text_pieces
 from triage.classify.log_line import LogLine
 from triage.classify.records import (
+    WRAPPED,
     Chained,
     LogReader,
     Message,
@@ -35,6 +36,7 @@ from triage.classify.records import (
     StackLine,
     Traceback,
     TracebackBegins,
+    begins_exception,
     records,
 )
 from triage.classify.rules import MatchScope, Rule, RuleSet, captures_of, compiled
@@ -50,7 +52,6 @@ _ANNOUNCES = re.compile(
     r":\Z|\bpipeline \(step: [^()]*\)\Z|\bException encountered when calling .*\Z"
     r"|\broot error\(s\) found\.\Z|\A[\w.]+\Z"
 )
-_WRAPPED = re.compile(r"raised:\Z")  # the exception that was raised is on the next line
 _PASSED_ON = re.compile(
     r"(?:\w+\.)*\w*RuntimeError: UNKNOWN: (?P<diagnostic>(?:-:\d+:\d+|<unknown>:\d+): "
     r"error: .+)"
@@ -71,13 +72,6 @@ _CUT_ASSERTION = re.compile(
 _READ_CLOSELY = 1 << 16  # bytes of a log of which each line is read
 # read after an error: source line, caret, `called from`, head of the printed operation
 _CONTEXT_LINES = 8
-# what begins another exception below one without a message
-_OTHER_EXCEPTION = (
-    "The above exception was the direct cause of",
-    "During handling of the above exception",
-    "File ",
-    "Traceback ",
-)
 _SENTENCE_ENDS = (".", "!", "?")
 _MESSAGE_MARKS = ("'", '"', "(", "<")
 _ASSERTION_LINES = 40  # that a terminal makes of one assertion
@@ -171,6 +165,8 @@ class _Scanner:
         self._findings = Findings(rules)
         self._open: Finding | None = None
         self._crash: Finding | None = None
+        # the last line that was read for the end of an assertion, in vain
+        self._searched_until = 0
         # the exception that the next traceback was caused by
         self._cause: Finding | None = None
 
@@ -249,6 +245,8 @@ class _Scanner:
         """Return a line with those below it, up to the end of the assertion that a
         terminal broke; else the line itself.
         """
+        if line.number <= self._searched_until:
+            return line
         whole, read = line, list[NumberedLine]()
         while _CUT_ASSERTION.search(whole.text) and len(read) < _ASSERTION_LINES:
             following = self._reader.next(1)
@@ -259,12 +257,14 @@ class _Scanner:
             whole = Message(following.number, joined)
             if match_line(self._rules, joined, None):
                 return whole
-        self._reader.put_back(*read)
+        if read:
+            self._searched_until = read[-1].number
+            self._reader.put_back(*read)
         return line
 
     def _found(self, finding: Finding) -> None:
         self._read_above(finding)
-        if self._open and _WRAPPED.search(self._open.headline):
+        if self._open and WRAPPED.search(self._open.headline):
             self._open = None
         if finding.scope is not MatchScope.CRASH:
             self._begin(finding)
@@ -332,7 +332,7 @@ class _Scanner:
             text = line.text
             is_other = (
                 _AT_SOURCE.match(text) is not None
-                or text.startswith(_OTHER_EXCEPTION)
+                or begins_exception(text)
                 or bool(finding.rule.context_of(text, finding.captures))
                 or (not excerpt and self._is_failure(line.line))
             )
@@ -434,7 +434,7 @@ class _Scanner:
         if finding is None:
             return
         finding.line = trace.number
-        if self._open and _WRAPPED.search(self._open.headline):
+        if self._open and WRAPPED.search(self._open.headline):
             self._open = None
         is_bare = finding.captures.get("type") == finding.headline
         if is_bare and trace.source and trace.function and not trace.is_wrapped:

@@ -180,8 +180,8 @@ def _not_run(app: AppContext, chosen: OneCase, error: BadInput, output: str) -> 
         words = [str(path), "--run-code"]
     elif not isinstance(error, NoProgramError):
         words = [str(path), "-t", "path:DIR"]
-    elif error.call is not None:
-        words = ["--", error.call.tool, *error.call.words]
+    elif error.command:
+        words = ["--", *error.command]
     line = shlex.join(["triage", "why", *words])
     found = Explanation(str(path), log=log, reason=str(error), next=(line,))
     write_report(output, found, why_document)

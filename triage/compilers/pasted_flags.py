@@ -8,7 +8,7 @@ none of this, and its value can name no file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources.abc import Traversable
 
@@ -69,6 +69,25 @@ def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
     ]
     refused += [flag for flag in start.flags if flag not in flags]
     return replace(start, flags=flags, env=env, refused=refused)
+
+
+def harmless_flags(words: Sequence[str], names: frozenset[str]) -> list[str]:
+    """Return the flags of a pasted command line that can do no harm, for a command that
+    is printed for a user to run. A value in a word of its own is left out with its
+    flag.
+
+    >>> known = frozenset({"backend", "fuse"})
+    >>> harmless_flags(["a.mlir", "--backend=rocm", "--load=x.so", "--fuse"], known)
+    ['--backend=rocm', '--fuse']
+    """
+    following = [*words[1:], "--"]
+    return [
+        word
+        for word, after in zip(words, following, strict=True)
+        if word.startswith("-")
+        and ("=" in word or after.startswith("-"))
+        and _is_harmless(word, names)
+    ]
 
 
 def _is_harmless(flag: str, names: frozenset[str]) -> bool:

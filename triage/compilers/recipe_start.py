@@ -19,7 +19,7 @@ from triage.compilers.parts import (
     ShellCommand,
     TextExcerpt,
 )
-from triage.compilers.pasted_flags import keep_harmless
+from triage.compilers.pasted_flags import harmless_flags, keep_harmless
 from triage.compilers.registry import (
     DEFAULT_FAMILY,
     family_named,
@@ -50,11 +50,13 @@ E = TypeVar("E", TextExcerpt, ShellCommand)
 
 
 class NoProgramError(BadInput):
-    """A text contains no whole program. call: the command line that it holds."""
+    """A text contains no whole program. command: a command line to compile it with, if
+    the text has one: its tool, `PROGRAM`, and the flags that can do no harm.
+    """
 
-    def __init__(self, message: str, call: ShellCommand | None = None) -> None:
+    def __init__(self, message: str, command: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.call = call
+        self.command = command
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +121,13 @@ class NewRecipe:
             if program is None:
                 raise NoProgramError(
                     f"{name} contains no program{_instead(text)}",
-                    next(iter(pasted.commands), None),
+                    _command_in(pasted),
                 )
             if program.lacks:
                 raise NoProgramError(
                     f"the program in line {program.line} of {name} was cut: "
                     f"{program.lacks}",
-                    next(iter(pasted.commands), None),
+                    _command_in(pasted),
                 )
         call = _chosen("command line", pasted.commands, line, "--line")
         if call:
@@ -158,12 +160,11 @@ class NewRecipe:
     def _from_pasted_call(
         self, family: str, call: ShellCommand, program: TextExcerpt | None
     ) -> RecipeStart:
-        starters = recipe_starters()
+        starter = recipe_starters()[family]
         place = self.path.with_suffix(".mlir")
-        start = starters[family].from_call(call, self.backend, self.source or place)
+        start = starter.from_call(call, self.backend, self.source or place)
         responses = [word for word in call.words if word.startswith("@")]
-        harmless = (starter.flags_of_texts for starter in starters.values())
-        start = keep_harmless(start, frozenset().union(*harmless))
+        start = keep_harmless(start, _flags_of_texts())
         start = replace(start, refused=(*responses, *start.refused))
         if program is None:
             return start
@@ -186,7 +187,8 @@ class NewRecipe:
                 recipe_families()[family].check_chip(target)
             except BadInput:  # a chip that no release knows
                 target = replace(target, chip=None)
-            assumed = [name for name in (target.backend, target.chip) if name]
+            if len(recipe_families()[family].backends) > 1:
+                assumed = [name for name in (target.backend, target.chip) if name]
         if family == DEFAULT_FAMILY:
             place = self.path.with_suffix(".mlir")
             return RecipeStart(
@@ -201,6 +203,18 @@ class NewRecipe:
                 "--input FILE.py:KERNEL"
             )
         return replace(start, assumed=(*assumed, *start.assumed))
+
+
+def _flags_of_texts() -> frozenset[str]:
+    names = (starter.flags_of_texts for starter in recipe_starters().values())
+    return frozenset().union(*names)
+
+
+def _command_in(pasted: PastedText) -> list[str]:
+    if not pasted.commands:
+        return []
+    call = pasted.commands[0]
+    return [call.tool, "PROGRAM", *harmless_flags(call.words, _flags_of_texts())]
 
 
 def _family_of(text: str) -> tuple[str, PastedText]:

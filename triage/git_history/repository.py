@@ -36,8 +36,8 @@ class Repository:
     """Read-only git commands in one repository, found from any folder inside it."""
 
     def __init__(self, path: Path) -> None:
-        """BadInput when `path` is not a git repository, EnvironmentFailure when there
-        is no git program.
+        """Find the repository. Raises BadInput when `path` is not in one, and
+        EnvironmentFailure when git is not installed.
         """
         try:
             from git import Repo
