@@ -232,7 +232,7 @@ def test_the_last_release_that_reads_a_program_is_named(
         (known["outcome"], known["first"]["name"], known["last"]["name"])
         for known in found["releases"]
     ][-1] == ("untestable", "1.4.0", "1.5.0")
-    assert "1.5.0 no longer reads this program; 1.3.0 is the last" in " ".join(
+    assert "1.5.0 cannot read this program; 1.3.0 is the newest" in " ".join(
         triage("why", path).stdout.split()
     )
     broken = explained(triage, recipe(tmp_path, "both", "breaks-2 unreadable-4"))

@@ -84,7 +84,7 @@ class Explanation:
     """Why the toolchain cannot test the case, or why there is nothing to explain."""
     cause: Cause | None = field(default=None, metadata=UNPRINTED)
     reads: Revision | None = None
-    """The last release that can read a program that the newest one cannot."""
+    """The newest release known to read a program that the newest one of all cannot."""
     log: ClassifiedLog | None = None
     """The failures in a text without a program."""
 
@@ -272,19 +272,25 @@ class Explainer:
             )
         return replace(known, releases=self._known_releases(refs))
 
-    def _newest_that_reads(self, refs: Sequence[ToolchainRef]) -> Probe | None:
-        """Halve the releases: one that reads the program is not followed by others that
-        do not, unless the syntax changed twice.
+    def _newest_that_reads(
+        self, refs: Sequence[ToolchainRef]
+    ) -> Probe | NoAnswer | None:
+        """Return the probe of a release that reads the program, where the next one does
+        not; None if no release reads it. The releases are halved, so that others may
+        lie behind it if the syntax changed twice.
         """
         newest: Probe | None = None
         low, high = 0, len(refs)
         while low < high:
             middle = (low + high) // 2
             probe = self.engine.probe(self.case, refs[middle])
-            if probe.outcome.cause is Cause.INPUT:
+            outcome = probe.outcome
+            if not isinstance(outcome, NoAnswer):
+                newest, low = probe, middle + 1
+            elif outcome.cause is Cause.INPUT:
                 high = middle
             else:
-                newest, low = probe, middle + 1
+                return outcome
         return newest
 
     def _reported_that_fails(self) -> str | None:

@@ -251,8 +251,8 @@ def headline(found: Explanation) -> str:
         return f"passes on {name}{before}"
     if found.reads:
         verb = "passes" if found.failure is None else "fails"
-        last = f"{found.reads.name} is the last release that does, and it {verb} there"
-        return f"{name} no longer reads this program; {last}"
+        known = f"{found.reads.name} is the newest release known to read it"
+        return f"{name} cannot read this program; {known}, and it {verb} there"
     if found.failure and found.toolchain == found.fails_on:
         return f"fails on {name}"
     return f"cannot be tested on {name}"
