@@ -68,17 +68,7 @@ def attribute(
         BadInput: The family's passes cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
-    family = engine.compilers[case.compiler]
-    printer = family.passes
-    if printer is None:
-        advice = (
-            "`triage bisect` finds the release or commit, and `triage suspects` ranks "
-            "the commits in between"
-        )
-        raise BadInput(
-            f"{family.title or family.name} does not print its passes, so "
-            f"none can be named; {advice}"
-        )
+    printer = _printer_of(engine, case)
     jobs = [ProbeJob(case, good), ProbeJob(case, bad)]
     probes = {
         probe.revision.name: probe for probe in engine.probe_all(jobs, "attribute")
@@ -120,6 +110,17 @@ def attribute(
     finally:
         task.finish()
     return replace(found, seconds=round(time.monotonic() - started, 2))
+
+
+def _printer_of(engine: Engine, case: Case) -> PassTrace:
+    family = engine.compilers[case.compiler]
+    if family.passes is None:
+        raise BadInput(
+            f"{family.title or family.name} does not print its passes, so none can be "
+            "named; `triage bisect` finds the release or commit, and `triage suspects` "
+            "ranks the commits in between"
+        )
+    return family.passes
 
 
 def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
@@ -177,12 +178,6 @@ class _Comparison:
             traces, found = self._followed(
                 replace(self.printer.words, detailed=True, bookkeeping=None)
             )
-        if found.persistent:
-            status = ComparisonResult.DIVERGES
-        else:
-            status = ComparisonResult.SAME
-        if status is ComparisonResult.SAME and self.failure:
-            status = ComparisonResult.FAILING
         persistent, other = (
             self._diverging(aligned) if aligned else None
             for aligned in (found.persistent, found.other)
@@ -192,15 +187,16 @@ class _Comparison:
                 persistent, excerpt=self._excerpt(found.persistent, traces)
             )
         failing = _failing_pass(traces.bad, self.failure)
+        files: tuple[str, ...] = ()
         if persistent:
-            files = tuple(
-                dict.fromkeys((*persistent.files, *(other.files if other else ())))
-            )
+            status = ComparisonResult.DIVERGES
+            found_files = [*persistent.files, *(other.files if other else ())]
+            files = tuple(dict.fromkeys(found_files))
+        elif self.failure:
+            status = ComparisonResult.FAILING
+            files = self._files(failing) if failing else ()
         else:
-            if failing:
-                files = self._files(failing)
-            else:
-                files = ()
+            status = ComparisonResult.SAME
         shared = _reported_bytes(self.failure) or _shared_bytes(traces.bad, found.bad)
         answer = Attribution(
             self.case.name,
