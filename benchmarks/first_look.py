@@ -1,6 +1,6 @@
 """Classify logs that were drawn and labelled before any of them was read by a rule.
 
-Run: `python -m benchmarks.first_look open|practice|third|aside [--wrong]`.
+Run: `python -m benchmarks.first_look open|practice|third|aside|fresh [--wrong]`.
 
 Threads were drawn by neutral queries (names of projects, versions and months) in the
 order in which they came, and retold: the form and the words of tools are theirs, names
@@ -84,7 +84,7 @@ def is_specific(entry: dict[str, Any], found: ClassifiedLog) -> bool:
 def main() -> None:
     """Print the table of one half."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("half", choices=("open", "practice", "third", "aside"))
+    parser.add_argument("half", choices=("open", "practice", "third", "aside", "fresh"))
     parser.add_argument("--wrong", action="store_true", help="print what is wrong")
     arguments = parser.parse_args()
     logs = yaml.safe_load((FOLDER / f"logs_{arguments.half}.yaml").read_text())
