@@ -44,6 +44,81 @@ def test_the_quote_of_a_message_is_classified_without_its_mark(
     assert [failure.failure_class for failure in classified(text).failures] == [name]
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "headline"),
+    [
+        (
+            "Two of mine stop with `error: One or more operations with large vector"
+            " sizes (8192 bytes) were found`; the rest compiles.\n",
+            "large-vector",
+            "One or more operations with large vector sizes (8192 bytes) were found",
+        ),
+        (
+            "With a GPU I get\n\n```\n'linalg.generic' op inferred input/output operand"
+            " #2 has shape's dimension #1 to be 32, but found 16\n```\nand no more.\n",
+            "verifier",
+            "'linalg.generic' op inferred input/output operand #2",
+        ),
+        (
+            "HLO runs, the translated program stops with Check failed: shape().IsTuple()",
+            "assertion",
+            "Check failed: shape().IsTuple()",
+        ),
+        (
+            "$ CUDA_VISIBLE_DEVICES=0,1 python run_aot.py --device cuda:0\n"
+            "tensor([[0.1172]], device='cuda:0')\n"
+            "$ CUDA_VISIBLE_DEVICES=0,1 python run_aot.py --device cuda:1\n"
+            "Segmentation fault (core dumped)\n",
+            "segfault",
+            "Segmentation fault (core dumped)",
+        ),
+        (
+            'It ends here:\nFile "/w/tools/fuse.py", line 897, in fix_outputs\n'
+            "    assert len(outputs.meta) == 0\n```\n",
+            "python-exception",
+            "AssertionError: assert len(outputs.meta) == 0",
+        ),
+        (
+            'Traceback (most recent call last):\n  File "a.py", line 48, in <module>\n'
+            "    run()\njax.errors.XlaRuntimeError: INTERNAL: Error calling inspect:"
+            " Traceback (most recent call last):\n"
+            '  File "a.py", line 48, in <module>\n',
+            "run-failure",
+            "INTERNAL: Error calling inspect",
+        ),
+        (
+            'Traceback (most recent call last):\n  File "<stdin>", line 1, in <module>\n'
+            '  File "a.py", line 3, in <module>\n    import jax\n'
+            '  File "/v/site-packages/jax/__init__.py", line 35, in <module>\n'
+            "    check_features()\nRuntimeError: your CPU does not support AVX\n",
+            "import-error",
+            "RuntimeError: your CPU does not support AVX",
+        ),
+        (
+            "Testing Time: 4.09s\nFailing Tests (2):\n    MLIR :: runner/simple.mlir\n",
+            "test-expectation",
+            "Failing Tests (2): MLIR :: runner/simple.mlir",
+        ),
+        (
+            "clang-19: error: cannot find CUDA installation; provide its path\n",
+            "build-error",
+            "cannot find CUDA installation",
+        ),
+    ],
+)
+def test_forms_that_strangers_paste(text: str, name: str, headline: str) -> None:
+    first = classified(text).failures[0]
+    assert first.failure_class == name
+    assert headline in first.headline
+
+
+def test_an_error_of_a_logger_counts_if_it_is_the_last_line() -> None:
+    line = "[/bin/sh]: ERROR 01-22 11:54:36.819 [a.py:32] Failed to import kernels\n"
+    assert classified(line).status is not LogStatus.NO_FAILURES
+    went_on = classified(f"{line}INFO 01-22 11:54:37.819 [a.py:40] Server is ready\n")
+    assert went_on.status is LogStatus.NO_FAILURES
+
+
 def test_a_failure_without_a_rule_shows_its_likeliest_lines() -> None:
     steps = "".join(f"step {number} of the pipeline\n" for number in range(10))
     log = classified(f"{steps}compute returned non-zero exit status 7\n{steps}")

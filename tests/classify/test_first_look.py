@@ -12,17 +12,25 @@ import yaml
 from benchmarks.first_look import FOLDER, classified, is_right, is_specific
 from triage.classify import LogStatus
 
+# what must be right, specific and called green at most; labels of the last two sets
+# are of other people, who named other lines
+LEAST = {
+    "open": (0.85, 0.88, 0),
+    "practice": (0.85, 0.86, 2),
+    "third": (0.67, 0.55, 1),
+    "fresh": (0.60, 0.72, 1),
+}
 
-def entries(kind: str) -> list[dict[str, Any]]:
-    return [
-        entry
-        for half in ("open", "practice")
-        for entry in yaml.safe_load((FOLDER / f"{kind}_{half}.yaml").read_text())
-    ]
+
+def entries(kind: str, half: str) -> list[dict[str, Any]]:
+    found = yaml.safe_load((FOLDER / f"{kind}_{half}.yaml").read_text())
+    assert isinstance(found, list)
+    return found
 
 
-def test_failing_logs_of_strangers_are_read_and_never_called_green() -> None:
-    results = [(entry, classified(entry["log"])) for entry in entries("logs")]
+@pytest.mark.parametrize("half", LEAST)
+def test_failing_logs_of_strangers_are_read_and_never_called_green(half: str) -> None:
+    results = [(entry, classified(entry["log"])) for entry in entries("logs", half)]
     right = [is_right(entry, found) for entry, found in results]
     specific = [is_specific(entry, found) for entry, found in results]
     green = [
@@ -30,10 +38,10 @@ def test_failing_logs_of_strangers_are_read_and_never_called_green() -> None:
         for entry, found in results
         if found.status is LogStatus.NO_FAILURES
     ]
-    assert sum(right) >= 0.85 * len(right)
-    assert sum(specific) >= 0.88 * len(specific)
-    # a progress bar right before the message, and a parameter that is not correct
-    assert len(green) <= 2, green
+    least_right, least_specific, most_green = LEAST[half]
+    assert sum(right) >= least_right * len(right)
+    assert sum(specific) >= least_specific * len(specific)
+    assert len(green) <= most_green, green
 
 
 # they quote messages of failures
@@ -41,7 +49,12 @@ ALARMING = ("release notes that quote", "FAQ that")
 
 
 @pytest.mark.parametrize(
-    "entry", [pytest.param(entry, id=entry["name"]) for entry in entries("green")]
+    "entry",
+    [
+        pytest.param(entry, id=entry["name"])
+        for half in LEAST
+        for entry in entries("green", half)
+    ],
 )
 def test_green_logs_of_strangers_raise_no_alarm(entry: dict[str, Any]) -> None:
     if entry["name"].startswith(ALARMING):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from triage.classify.diagnostic import HEADLINE, Diagnostic
 from triage.classify.findings import Finding
@@ -28,6 +29,7 @@ _NAMED = re.compile(r"'[^']+'|`[^`]+`|%\w|\b(?:tensor|memref|vector)<")
 _NAMED_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+'")
 _LAST_LINES = 15  # in which a log says that all went well
 _MOST_PARTS = 5  # of a line, between colons
+_MOST_WORDS = 12  # of a sentence before the message that it quotes
 _IGNORED = ("warning", "debug", "notice", "command", "group", "endgroup")
 
 
@@ -57,11 +59,13 @@ def look_closely(
     lines: those that are not part of a traceback, a stack or a script, of which the
     first 1,000 characters are read. is_silent: whether no rule found a failure.
     """
-    read = [line for line in lines if line.text]
+    read = [line for line in lines if line.text.strip("`~")]  # without fences
     if any(_is_success(line.text[:_READ]) for line in read[-_LAST_LINES:]):
         return CloserLook()
     is_quote = len(read) <= _QUOTE_LINES and is_silent
     suspicious = [line for line in read if sounds_like_failure(line.line)]
+    if not suspicious and read and read[-1].line.annotation == "logged error":
+        suspicious = read[-1:]  # harmless only if the program went on
     if is_quote and not suspicious:
         words = log_format("quoted_failures", "{}", re.IGNORECASE)
         suspicious = [
@@ -70,7 +74,8 @@ def look_closely(
             if words.search(line.text[:_READ]) and not _is_harmless(line.text[:_READ])
         ]
     for line in read if is_quote else suspicious:
-        for message in _messages(line.text[:_READ]):
+        text = line.text[:_READ]
+        for message in chain(_messages(text), _endings(text) if is_quote else ()):
             if is_quote and _is_harmless(message):
                 continue
             finding = _match(message, rules, is_quote=is_quote)
@@ -108,7 +113,11 @@ def sounds_like_failure(line: LogLine) -> bool:
     if line.annotation in _IGNORED:
         return False
     text = line.text[:_READ]
-    has_sign = log_format("failure_signs").search(text) or _is_strong(text)
+    has_sign = (
+        line.annotation == "logged error"
+        or log_format("failure_signs").search(text)
+        or _is_strong(text)
+    )
     return bool(has_sign) and not _is_harmless(text)
 
 
@@ -147,6 +156,14 @@ def _messages(text: str) -> Iterator[str]:
         quoted = "".join(groups).removeprefix("error: ")
         yield quoted
         yield quoted[0].lower() + quoted[1:]
+
+
+def _endings(text: str) -> Iterator[str]:
+    """Yield what follows each word of a sentence, which may end with a message: `It
+    stops with Check failed: x`.
+    """
+    for blank in islice(re.finditer(r" (?=\w)", text), _MOST_WORDS):
+        yield text[blank.end() :]
 
 
 def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:

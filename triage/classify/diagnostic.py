@@ -26,6 +26,8 @@ _LOGGER = re.compile(
     r"(?:(?P<severity>[IWEF])\d{4,8} [\d:.]{8,30} +\d+ |(?:: )?(?P<letter>[IWEF]) "
     r")[\w./+-]+:\d+\] (?P<message>.*)"
 )
+# as people quote MLIR's verifier, without `error: ` before it
+_OF_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+' op \w")
 _SOURCE_CODE = re.compile(
     r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|[fF]9\d|ii?|mm?|swift|cs"
     r"|ts|java|zig):\d+|\A\{standard input\}"
@@ -35,7 +37,7 @@ _COMPILER_SOURCE = re.compile(r"\A\S*[/\\]\w+\.cpp:\d+: ")
 # also how Metal's compiler names the source that it is given
 _BUILD_TOOLS = ("configure", "program_source")
 _HOST_COMPILER = re.compile(
-    r"(?:\S*[/\\])?(?:clang(?:\+\+)?|gcc|g\+\+|cc1plus|cc|c\+\+)\Z"
+    r"(?:\S*[/\\])?(?:clang(?:\+\+)?|gcc|g\+\+|cc1plus|cc|c\+\+)(?:-\d+)?\Z"
 )
 _SHOUTED_ERROR = re.compile(
     r"(?:\[(?:ERROR|FATAL|Error)\]|(?:Fatal |FATAL |Internal "
@@ -85,6 +87,8 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     if match:
         return _logged(match)
     match = _SEVERITY.search(text)
+    if match is None and _OF_OPERATION.match(text):
+        return Diagnostic("error", text[:HEADLINE])
     if match is None:
         return _shouted_error(line)
     severity: Severity = "error"

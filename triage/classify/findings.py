@@ -199,11 +199,10 @@ class Finding:
             name = self.captures.get("name")
         else:
             name = None
-        if name:
-            text = self.headline.replace(_WRAPPER, name)
-            if name in text:
-                return text
-            return f"{text} ({name})"
+        if name and name not in self.headline:
+            return f"{self.headline} ({name})"
+        if self.headline.endswith(":"):
+            reason = reason or self.captures.get("listed", "")
         if reason and reason not in self.headline:
             return f"{self.headline} {reason}"[:HEADLINE]
         return self.headline

@@ -162,7 +162,7 @@ def _continues(before: bytes, line: bytes) -> bool:
     """Return whether a line break is in the middle of a word or of a quoted text."""
     if before.endswith(b" ") or re.match(rb" \S", line):
         return True
-    if re.search(rb"[\w.]\Z", before) and re.match(rb"[\w.]", line):
+    if re.search(rb"[\w.]\Z", before) and re.match(rb"[a-z\d_.]", line):
         return True
     return before.count(b'"') % 2 == 1 and not line[:1].isspace()
 

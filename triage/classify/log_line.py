@@ -18,12 +18,15 @@ _STAMP = re.compile(
 _HEAD, _TAIL = 3072, 1024  # characters read of a longer line
 _NESTED = 10  # prefixes at most
 _QUOTED = re.compile(r"(`+)(?P<code>.+?)\1?\Z")  # in Markdown
+_CODE_IN_PROSE = re.compile(r"(?<= )(`+)(?P<code>[^`]{12,})\1(?!`)")
+_ERROR = re.compile(r"\b(?:\w*[Ee]rror|ERROR|fatal|FATAL) ?:")
+_LOGGED_ERROR = re.compile(r"\A(?:ERROR|CRITICAL|FATAL)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
     """A line without prefixes. annotation: the CI command in its prefix, such as
-    `error` or `group`, or `pytest`.
+    `error` or `group`, `logged error`, or `pytest`.
     """
 
     text: str
@@ -53,20 +56,34 @@ def clean(raw: bytes) -> LogLine:
         match = log_format("prefixes", r"\s*(?:{})").match(text)
         if not match or match.end() == len(text):
             break
-        if match["level"] in ("ERROR", "CRITICAL"):
-            level = "error"
-        else:
-            level = None
-        annotation = (
-            match["command"]
-            or match["workflow"]
-            or level
-            or (match["pytest"] and "pytest")
-            or annotation
-        )
+        annotation = _annotation(match) or annotation
         text = text[match.end() :]
-    quoted = _QUOTED.match(text)
+    quoted = _QUOTED.match(text) or _message_in_prose(text)
     if quoted:
         text = quoted["code"]
     stripped = text.lstrip()
     return LogLine(stripped, annotation, len(text) - len(stripped))
+
+
+def _annotation(prefix: re.Match[str]) -> str | None:
+    if prefix["command"] or prefix["workflow"]:
+        return prefix["command"] or prefix["workflow"]
+    if prefix["level"] in ("ERROR", "CRITICAL"):
+        return "error"
+    if prefix["pytest"]:
+        return "pytest"
+    if _LOGGED_ERROR.search(prefix[0]):
+        return "logged error"
+    return None
+
+
+def _message_in_prose(text: str) -> re.Match[str] | None:
+    """Return the message of an error that a sentence quotes: `It says "error: x".`"""
+    code = _CODE_IN_PROSE.search(text)
+    if (
+        code
+        and _ERROR.search(code["code"])
+        and not _ERROR.search(text, 0, code.start())
+    ):
+        return code
+    return None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from triage.classify import stack_dump
 from triage.classify.line_matcher import EXCEPTION, LOOSE_EXCEPTION
@@ -37,7 +37,13 @@ _SOURCE_FILE = re.compile(
     r'File "(?P<file>[^"]+)", line \d+(?:,? in (?P<function>[\w.<>]+))?'
 )
 _LIBRARY = re.compile(r"/lib/python3[.\d]*/(?!(?:site|dist)-packages/)|^<|/importlib/")
+_RAISES = re.compile(
+    r"assert (?P<condition>.+)"
+    r"|raise (?P<type>[\w.]+)(?:\(f?[\"']?(?P<message>.*?)[\"']?\)?)?\Z"
+)
 _CALL = re.compile(r'File "[^"]+", line \d+, in [\w.<>]+')
+IMPORT = "<import>"
+"""Stands between the files of a traceback where a package is imported."""
 WRAPPED = re.compile(r"raised:\Z")
 """The end of an exception that announces the one on the next line."""
 
@@ -167,6 +173,8 @@ class _OpenTraceback:
     indent: int
     files: list[str] = field(default_factory=list)
     lines: int = 0
+    last: int = 0
+    """The number of the last line of source."""
     function: str = ""
     source: str = ""
     own: str = ""
@@ -176,12 +184,28 @@ class _OpenTraceback:
         frame = _SOURCE_FILE.match(text)
         if frame is None:
             return False
+        is_import = self.source.startswith(("import ", "from "))
+        if is_import and frame["file"].endswith("__init__.py"):
+            self.files.append(IMPORT)
         self.files.append(frame["file"])
         self.function, self.source = frame["function"] or "", ""
         if self.function and not _LIBRARY.search(frame["file"]):
             path = re.split(r"[/.\\]", frame["file"].removesuffix(".py"))
             self.own = f"{path[-1]}.{self.function}"
         return True
+
+    def raised(self) -> NumberedLine | None:
+        """Return the exception that the last line of source raises, for a traceback
+        that was cut before its end.
+        """
+        raises = _RAISES.match(self.source)
+        if raises is None:
+            return None
+        if raises["condition"]:
+            text = f"AssertionError: {self.source}"
+        else:
+            text = f"{raises['type']}: {raises['message'] or ''}".rstrip(": ")
+        return NumberedLine(self.last, LogLine(text))
 
     def ended_by(self, line: NumberedLine) -> Traceback:
         return Traceback(
@@ -231,6 +255,7 @@ def records(reader: LogReader) -> Iterator[Record]:
         begins = _begins_traceback(line)
         if begins:
             reader.follow(_FRAMES_APART + 1)
+            yield from _around(line, trace)
             trace = _OpenTraceback(line.line.indent)
             yield begins
             continue
@@ -250,6 +275,7 @@ def records(reader: LogReader) -> Iterator[Record]:
             continue
         if line.line.indent > trace.indent and annotation != "pytest":
             trace.source = trace.source or line.text
+            trace.last = line.number
             continue
         is_exception = EXCEPTION.match(line.text) or (
             trace.files and LOOSE_EXCEPTION.match(line.text)
@@ -263,6 +289,7 @@ def records(reader: LogReader) -> Iterator[Record]:
         if trace.lines > _TRACEBACK_LINES:
             trace = None
         yield reader.message(line)
+    yield from _cut_off(trace)
 
 
 def begins_exception(text: str) -> bool:
@@ -279,6 +306,21 @@ def _single_line(line: NumberedLine) -> StackLine | PassFailed | None:
     if failed:
         return PassFailed(line.number, line.line, failed)
     return None
+
+
+def _around(line: NumberedLine, trace: _OpenTraceback | None) -> Iterator[Traceback]:
+    """Yield the traceback of an exception in whose message another one begins."""
+    text = _TRACEBACK.sub("", line.text).rstrip(": ")
+    exception = EXCEPTION.match(text)
+    if trace and exception and exception["message"]:
+        yield trace.ended_by(replace(line, line=replace(line.line, text=text)))
+
+
+def _cut_off(trace: _OpenTraceback | None) -> Iterator[Traceback]:
+    """Yield a traceback that was cut before its end, if its source says the end."""
+    raised = trace and trace.raised()
+    if trace and raised:
+        yield trace.ended_by(raised)
 
 
 def _begins_traceback(line: NumberedLine) -> TracebackBegins | None:
