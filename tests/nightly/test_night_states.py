@@ -13,9 +13,11 @@ import pytest
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from triage.cli.exit_codes import Exit
 from triage.cli.nightly import exit_of
-from triage.model.case import Expectation
+from triage.investigate.result import CaseChangeKind, StepResult
+from triage.model.case import Expectation, Target
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
+from triage.nightly.verdict import Action
 from triage.report.formats import rendered
 from triage.report.github_actions import night_summary
 from triage.report.night import night_junit, night_screen
@@ -144,3 +146,40 @@ def test_an_issue_stays_within_the_limit() -> None:
     assert len(text.encode()) <= LONGEST_ISSUE
     assert "`case-0`" in text
     assert "more, which are left out" in text
+
+
+def test_each_backend_begins_with_what_broke_and_what_to_do() -> None:
+    record = night(unsteady=[("unsteady", 1)])
+    other = [
+        replace(case, target=Target("cpu")) if case.case == "fine" else case
+        for case in record.cases
+    ]
+    record = replace(record, cases=other)
+    first, second = record.verdict
+    assert (first.broken, first.failures, first.not_investigated) == (2, 2, 2)
+    assert first.actions == {
+        Action.INVESTIGATE: 2,
+        Action.CLOSE: 1,
+        Action.LOOK: 1,
+    }
+    assert (second.backend, second.cases, second.broken) == ("cpu", 1, 0)
+    reports = [rendered(name, record, night_screen) for name in ("text", "markdown")]
+    reports.append(night_junit(record))
+    for report in reports:
+        assert "breaks 2 of 5 cases with 2 failures, 2 not investigated" in report
+        assert "cpu: nothing new fails in 1 case." in report
+
+
+def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -> None:
+    record = night(worse="PF")
+    step = StepResult("reduce", "done")
+    left = StepResult("bisect", "left", reason="the budget is spent")
+    (cluster,) = record.clusters
+    done = replace(record, clusters=[replace(cluster, steps=[step])])
+    assert done.verdict[0].actions == {Action.FILE: 1}
+    stopped = replace(record, clusters=[replace(cluster, steps=[left])])
+    assert stopped.verdict[0].reason == "the budget is spent"
+    assert "(the budget is spent). Do: investigate 1 failure" in night_junit(stopped)
+    known = replace(record.cases[0], change=CaseChangeKind.KNOWN, issue="o/r#1")
+    waiting = replace(record, cases=[known, known], clusters=[])
+    assert waiting.verdict[0].actions == {Action.WAIT: 1}

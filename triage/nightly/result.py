@@ -31,6 +31,7 @@ from triage.model.execution import Stage
 from triage.model.json_form import Json, in_json, inline
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
+from triage.nightly.verdict import BackendVerdict, verdicts_of
 
 SCHEMA: Final = 5  # of the JSON
 
@@ -205,6 +206,11 @@ class Night:
             else:
                 row["untestable"] += 1
         return counts
+
+    @in_json
+    def verdict(self) -> list[BackendVerdict]:
+        """What broke on each backend and what to do, the most broken first."""
+        return verdicts_of(self.cases, self.clusters)
 
     @property
     def left_steps(self) -> list[tuple[FailureCluster, StepResult]]:

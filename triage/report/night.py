@@ -47,6 +47,7 @@ from triage.report.night_issue import (
     reason_text,
     time_name,
     times_text,
+    verdict_text,
 )
 from triage.report.runs import time_text
 from triage.toolchains.home import disk_errors, write_whole
@@ -178,8 +179,8 @@ def night_document(night: Night) -> Document:
         for name in (night.toolchain, night.baseline)
     ]
     blocks = [
-        Paragraph(night_verdict(night)),
         *_head(night)[1:],
+        Paragraph(night_verdict(night)),
         Table(("", "commit", "date"), commits),
     ]
     for change, (title, _) in _CHANGED.items():
@@ -235,6 +236,9 @@ def _head(night: Night) -> list[Block]:
     blocks: list[Block] = [
         Paragraph(f"{night_title(night)}: {plural(len(night.cases), 'case')}")
     ]
+    for verdict in night.verdict:
+        style: Style = "bad" if verdict.broken else "good"
+        blocks.append(Paragraph(Span(verdict_text(verdict, night), style)))
     if night.stopped:
         blocks.append(Paragraph(Span(f"Partial report. {partial_text(night)}", "bad")))
     if night.scope:
@@ -376,7 +380,13 @@ def night_junit(night: Night) -> str:
         for name in night.not_compared
     ]
     title = f"triage {night.toolchain.name} against {night.baseline.name}"
-    return junit_text(title, cases, {"partial": night.stopped} if night.stopped else {})
+    properties = {
+        f"verdict {verdict.backend}".rstrip(): verdict_text(verdict, night)
+        for verdict in night.verdict
+    }
+    if night.stopped:
+        properties["partial"] = night.stopped
+    return junit_text(title, cases, properties)
 
 
 def _suite_case(

@@ -14,6 +14,7 @@ from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
 from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import Night, TimeChange
+from triage.nightly.verdict import Action, BackendVerdict
 from triage.reduce.result import IssueDraft
 from triage.report.document import (
     Block,
@@ -47,6 +48,19 @@ TITLE = 200  # characters; GitHub takes 256
 _CASES = 100  # that a draft names
 _NAMES = 20  # that a comment names
 _UNFOLDED = 100  # lines of a program
+_TO_DO = {
+    Action.FILE: ("file", ("issue",)),
+    Action.WAIT: ("wait for", ("known issue",)),
+    Action.INVESTIGATE: (
+        "investigate",
+        ("failure with --investigate", "failures with --investigate"),
+    ),
+    Action.CLOSE: (
+        "remove",
+        ("expected failure that passes", "expected failures that pass"),
+    ),
+    Action.LOOK: ("look at", ("flaky case",)),
+}
 _REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
 
 
@@ -346,6 +360,34 @@ def night_verdict(night: Night) -> str:
         f"{plural(night.cached, 'cache hit')}{others}, {seconds}"
     )
     return f"{counts}{rate}; {effort}"
+
+
+def verdict_text(verdict: BackendVerdict, night: Night) -> str:
+    """Return what a night says of one backend: `rocm: 3.3.0 breaks 3 of 41 cases with
+    2 failures, 1 with a culprit. Do: file 1 issue, investigate 1 failure.`
+    """
+    where = f"{verdict.backend}: " if verdict.backend else ""
+    if verdict.broken:
+        failures = plural(verdict.failures, "failure")
+        text = (
+            f"{where}{night.toolchain.name} breaks {verdict.broken} of "
+            f"{plural(verdict.cases, 'case')} with {failures}"
+        )
+        if verdict.with_culprit:
+            text += f", {verdict.with_culprit} with a culprit"
+        if verdict.not_investigated:
+            text += f", {verdict.not_investigated} not investigated"
+        if verdict.reason:
+            text += f" ({verdict.reason})"
+    else:
+        text = f"{where}nothing new fails in {plural(verdict.cases, 'case')}"
+    if verdict.fixed:
+        text += f"; {verdict.fixed} fixed"
+    actions = ", ".join(
+        f"{_TO_DO[action][0]} {plural(count, *_TO_DO[action][1])}"
+        for action, count in verdict.actions.items()
+    )
+    return f"{text}. Do: {actions}." if actions else f"{text}."
 
 
 def rate_text(passed: int, failed: int) -> str:
