@@ -102,3 +102,33 @@ def test_releases_between_commits_are_installed_as_the_recipe_wants_them(
     )
     reasons = json.dumps(found["suspects"])
     assert "fusion" not in reasons
+
+
+COPIED = """name: tinyc
+compiler: command
+build: {copy: [tinyc.py]}
+paths: [tinyc.py]
+"""
+
+
+def test_a_checkout_that_needs_no_build_is_the_toolchain(
+    clone: History, triage: Triage, workplace: Path, home: Path
+) -> None:
+    (workplace / "triage.yaml").write_text(COPIED)
+    (workplace / "p.c").write_text("int x;\n")
+    (workplace / "r.yaml").write_text(
+        "name: p\nsummary: s\ncompiler: command\ninput: p.c\n"
+        'command: [python3, "{toolchain}/tinyc.py", "{input}"]\n'
+    )
+    shas = clone.git("rev-list", "--reverse", "HEAD").split()
+    ends = ["--good", f"commit:{shas[-COUNT]}", "--bad", f"commit:{shas[-1]}"]
+    done = triage("bisect", "r.yaml", "--repo", clone.path, *ends, "--format", "json")
+    found = answered(done)
+    assert found["after"]["subject"] == f"change {CULPRIT}"
+    assert found["confirmed"]
+    assert found["obtained"] == {"builds": found["obtained"]["builds"]}
+    made = (home / "toolchains").glob("build-tinyc-*/")
+    files = {file.name for folder in made for file in folder.iterdir()}
+    assert "tinyc.py" in files
+    assert "n.txt" not in files
+    assert "about 1 min" in done.stderr  # not hours, as of a build
