@@ -48,7 +48,9 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
     history = History.begin(tmp_path / "clone")
     for number in range(COUNT):
         history.commit(
-            f"change {number}", {"tinyc.py": module(number), "n.txt": str(number)}
+            f"change {number}",
+            {"tinyc.py": module(number), "n.txt": str(number)},
+            f"2025-06-{1 + number // 2:02}T{12 * (number % 2):02}:00:00+00:00",
         )
         if number in RELEASES:
             history.git("tag", f"v{RELEASES[number]}")
@@ -132,3 +134,9 @@ def test_a_checkout_that_needs_no_build_is_the_toolchain(
     assert "tinyc.py" in files
     assert "n.txt" not in files
     assert "about 1 min" in done.stderr  # not hours, as of a build
+    # the last commits of two days: 5 is good, and 15 is bad
+    days = ["--good", "2025-06-03", "--bad", "2025-06-08", "--repo", clone.path]
+    dated = answered(triage("bisect", "r.yaml", *days, "--format", "json"))
+    assert dated["after"]["subject"] == f"change {CULPRIT}"
+    good = triage("bisect", "r.yaml", *days[:2], "--bad", "2025-06-03", *days[4:])
+    assert good.returncode == 2
