@@ -48,7 +48,9 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> History:
     history = History.begin(tmp_path / "clone")
     for number in range(COUNT):
         history.commit(
-            f"change {number}", {"tinyc.py": module(number), "n.txt": str(number)}
+            f"change {number}",
+            {"tinyc.py": module(number), "n.txt": str(number)},
+            f"2025-06-{1 + number // 2:02}T{12 * (number % 2):02}:00:00+00:00",
         )
         if number in RELEASES:
             history.git("tag", f"v{RELEASES[number]}")
@@ -102,3 +104,39 @@ def test_releases_between_commits_are_installed_as_the_recipe_wants_them(
     )
     reasons = json.dumps(found["suspects"])
     assert "fusion" not in reasons
+
+
+COPIED = """name: tinyc
+compiler: command
+build: {copy: [tinyc.py]}
+paths: [tinyc.py]
+"""
+
+
+def test_a_checkout_that_needs_no_build_is_the_toolchain(
+    clone: History, triage: Triage, workplace: Path, home: Path
+) -> None:
+    (workplace / "triage.yaml").write_text(COPIED)
+    (workplace / "p.c").write_text("int x;\n")
+    (workplace / "r.yaml").write_text(
+        "name: p\nsummary: s\ncompiler: command\ninput: p.c\n"
+        'command: [python3, "{toolchain}/tinyc.py", "{input}"]\n'
+    )
+    shas = clone.git("rev-list", "--reverse", "HEAD").split()
+    ends = ["--good", f"commit:{shas[-COUNT]}", "--bad", f"commit:{shas[-1]}"]
+    done = triage("bisect", "r.yaml", "--repo", clone.path, *ends, "--format", "json")
+    found = answered(done)
+    assert found["after"]["subject"] == f"change {CULPRIT}"
+    assert found["confirmed"]
+    assert found["obtained"] == {"builds": found["obtained"]["builds"]}
+    made = (home / "toolchains").glob("build-tinyc-*/")
+    files = {file.name for folder in made for file in folder.iterdir()}
+    assert "tinyc.py" in files
+    assert "n.txt" not in files
+    assert "about 1 min" in done.stderr  # not hours, as of a build
+    # the last commits of two days: 5 is good, and 15 is bad
+    days = ["--good", "2025-06-03", "--bad", "2025-06-08", "--repo", clone.path]
+    dated = answered(triage("bisect", "r.yaml", *days, "--format", "json"))
+    assert dated["after"]["subject"] == f"change {CULPRIT}"
+    good = triage("bisect", "r.yaml", *days[:2], "--bad", "2025-06-03", *days[4:])
+    assert good.returncode == 2

@@ -41,6 +41,24 @@ def test_names_of_revisions(registry: ToolchainRegistry) -> None:
     ] == ["1.1.0", "1.10.0"]
 
 
+def test_a_day_names_the_newest_release_of_that_time(
+    loopback: LoopbackIndex, registry: ToolchainRegistry
+) -> None:
+    name = Iree.distribution
+    loopback.publish_dated(name, {"1.1.0": "2025-03-27", "1.10.0": "2025-04-27"})
+    for day, version in (
+        ("2025-03-27", "1.1.0"),
+        ("2025-04-26", "1.1.0"),
+        ("2025-04-27", "1.10.0"),
+        ("2026-01-01", "1.10.0"),
+    ):
+        assert registry.resolve(day, "iree").revision.name == version
+    with pytest.raises(EnvironmentFailure, match=r"oldest is of 2025-03-27"):
+        registry.resolve("2025-03-26", "iree")
+    with pytest.raises(BadInput, match="not a revision"):
+        registry.resolve("2025-02-30", "iree")
+
+
 def test_an_unknown_version_names_its_neighbours(registry: ToolchainRegistry) -> None:
     with pytest.raises(EnvironmentFailure, match=r"1\.9\.0 .*1\.10\.0"):
         registry.resolve("1.9.0", "iree")

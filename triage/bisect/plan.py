@@ -29,7 +29,7 @@ from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.recipes.values import parse_version
-from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+from triage.toolchains.registry import ToolchainRef, ToolchainRegistry, is_day
 from triage.toolchains.sources.project import sources_of, tagged_commit
 
 _MOST_OTHERS = 4  # releases with another failure, of a bisect without bounds
@@ -377,6 +377,9 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
         return RangeEnd(request.repository.resolve(rest))
     if colon and word == "nightly":
         return RangeEnd(_nightly(request, text, rest))
+    if is_day(text):
+        timeline = Timeline(request.repository)
+        return RangeEnd(timeline.commits[timeline.newest_at(text)].sha)
     try:
         ref = request.engine.registry.resolve(text, request.case.compiler)
     except BadInput as wrong:

@@ -217,7 +217,10 @@ class _Scanner:
             finding.line = line.number
             self._found(finding)
         elif parsed and parsed.severity == "error" and parsed.certain:
-            name = "build-error" if parsed.of_source else "unknown"
+            name = "unknown"
+            # a compile has no such class: the program itself may be C
+            if parsed.of_source and "build-error" in self._rules.by_name:
+                name = "build-error"
             captures = {"message": parsed.message}
             self._begin(
                 Finding(

@@ -166,8 +166,8 @@ _REMOVED = {
 }
 _MANY = 8  # options of a command from which on panels help to find one
 _PANELS = {
-    "What": "--case --suite-config --find --match --metric --vary --model --backend "
-    "--chip --input --all --interactive --dispatch --bisect --reduce "
+    "What": "--case --suite-config --script --find --match --metric --vary --model "
+    "--backend --chip --input --all --interactive --dispatch --bisect --reduce "
     "--investigate --bench --save --run-code --from-text --block --line",
     "Where to search": (
         "--toolchain --baseline --good --bad --since --until --repo --project --every "

@@ -42,8 +42,8 @@ from triage.cli.options import (
     ForecastOption,
     FormatOption,
     FreshOption,
-    OneCase,
     OneCaseOption,
+    OneCaseOrScript,
     ProgramOptions,
     ProjectOption,
     RepoOption,
@@ -57,6 +57,7 @@ from triage.cli.options import (
 )
 from triage.cli.program import RECIPES, TEXTS
 from triage.cli.screen import AppContext
+from triage.compilers.family_ref import FamilyRef
 from triage.compilers.registry import DEFAULT_FAMILY, Families, recipe_families
 from triage.execution.engine import Engine
 from triage.execution.own_program import case_with_own_program
@@ -76,13 +77,14 @@ from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import default_home
 from triage.toolchains.registry import ToolchainRef
+from triage.toolchains.sources.project import FILE, load_project
 
 T = TypeVar("T")
 
 
 @command
 def bisect(
-    named: OneCase,
+    named: OneCaseOrScript,
     compiling: Compiling,
     find: Annotated[
         BisectKind,
@@ -199,14 +201,16 @@ def bisect(
     if metric is None and threshold is not None:
         raise BadInput("--threshold needs --metric")
     before, after = _in_order(find, good, bad)
-    if model:
+    if model and (named.script or named.recipe is None):
+        raise BadInput("--model needs a recipe, and does not work with --script")
+    if model and named.recipe:
         models = _model_history(named.recipe, named.case, model, find)
     else:
         models = None
     if models:
         chosen = models.at(models.ends[1])
     else:
-        chosen = named.load()
+        chosen = named.load_for(lambda: _tested_family(project, good, bad))
     with compiling.open(chosen, trust=trust) as engine:
         request = BisectRequest(
             engine,
@@ -256,7 +260,8 @@ def bisect(
         words = [
             "triage",
             "bisect",
-            str(named.recipe),
+            *map(str, filter(None, [named.recipe])),
+            *(["--script", str(named.script)] if named.script else []),
             *(["--case", chosen.name] if chosen.matrix else []),
         ]
         found = replace(found, command=shlex.join(words))
@@ -272,6 +277,30 @@ def _always_fails(
     """
     oldest = engine.registry.releases(case.compiler)[0].revision.name
     return "it fails at both ends" in (found.reason or "") and before in (None, oldest)
+
+
+def _tested_family(project: Path | None, *revs: str | None) -> str:
+    """Return the family of the compilers that a script tests: that of the project file,
+    or of a revision such as `triton:3.1.0`.
+    """
+    own = Path(FILE)
+    if project is None and not own.is_file():
+        return _named_family(*revs)
+    family = load_project(project or own).compiler
+    if family in Families():
+        return family
+    return str(FamilyRef(family, recipe="script"))  # a compiler in a folder
+
+
+def _named_family(*revs: str | None) -> str:
+    return next(
+        (
+            name
+            for name in Families()
+            if any(rev and rev.startswith(f"{name}:") for rev in revs)
+        ),
+        DEFAULT_FAMILY,
+    )
 
 
 def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
@@ -482,12 +511,7 @@ def suspects(
         failures = classify_log(source, packaged_rules()).failures
     has_program = chosen is not None
     if chosen is None:
-        named = (
-            name
-            for name in Families()
-            if f"{name}:" in (good[: len(name) + 1], bad[: len(name) + 1])
-        )
-        chosen = _log_case(source, program.backend, next(named, DEFAULT_FAMILY))
+        chosen = _log_case(source, program.backend, _named_family(good, bad))
     with open_runner(app, [chosen]) as engine:
         if has_program:
             failures = (*_last_failures(engine, chosen), *failures)

@@ -6,10 +6,11 @@ shows its fields as options.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +33,7 @@ from triage.execution.judge import (
     same_family,
     same_signature,
 )
-from triage.model.case import Case
+from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failure
 from triage.recipes.values import parse_duration
@@ -356,6 +357,70 @@ class OneCase:
             return self.load_all(), None
         started = self.program.start(self.recipe)
         return cases_in([started.path], None), started
+
+
+@dataclass(kw_only=True)
+class OneCaseOrScript:
+    """One case of a recipe, which a script of the user's own may test."""
+
+    recipe: Annotated[
+        Path | None,
+        argument(
+            "[RECIPE]",
+            (
+                "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
+                "command line after --; not needed with --script."
+            ),
+        ),
+    ] = None
+    script: Annotated[
+        Path | None,
+        option(
+            "Test each compiler with this program instead: exit code 0 is good, 125 "
+            "skips, any other fails. It gets the input, and the compiler in PATH and "
+            "TRIAGE_TOOLCHAIN.",
+            metavar="FILE",
+        ),
+    ] = None
+    case: OneCaseOption = None
+    suite_config: SuiteOption = None
+    program: ProgramOptions
+
+    def load_for(self, family: Callable[[], str]) -> Case:
+        """Load the case that --case selects, to be tested by the script if there is
+        one. family: of a script without a recipe.
+        """
+        chosen = self._loaded()
+        if self.script is None:
+            if chosen is None:
+                raise BadInput("name a recipe or a program, or a test with --script")
+            return chosen
+        script = self.script.absolute()
+        if not os.access(script, os.X_OK) or not script.is_file():
+            raise BadInput(f"{self.script} is not a program: chmod +x {self.script}")
+        if chosen is not None:
+            return replace(chosen, script=script, run=None, benchmarks=())
+        return Case(
+            script.stem,
+            script.stem,
+            f"The test {script.name}",
+            family(),
+            script,
+            Input(script, InputKind.OTHER),
+            Target("host"),
+            script=script,
+        )
+
+    def _loaded(self) -> Case | None:
+        if self.recipe is None:
+            return None
+        named = OneCase(
+            recipe=self.recipe,
+            case=self.case,
+            suite_config=self.suite_config,
+            program=self.program,
+        )
+        return named.load()
 
 
 @dataclass(kw_only=True)

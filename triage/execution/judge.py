@@ -52,6 +52,7 @@ _NEARLY_FULL = 1 << 30
 _WAITED = 0.1
 # exit codes of the loader and of shells for a program that they cannot run
 _NOT_RUN = (126, 127)
+_SKIPS = 125  # of a test script
 _NOT_LOADED = re.compile(
     r"(?P<program>[^:]+): (?:error while loading shared libraries: [^:]+: "
     r"|[^:]+: version `(?P<symbol>[^']+)' not found \(required by |.*(?:not "
@@ -370,6 +371,22 @@ def _is_not_loaded(execution: Execution) -> bool:
     return is_program and (
         match["symbol"] is not None or execution.exit_code in _NOT_RUN
     )
+
+
+def skipped_by_script(execution: Execution) -> NoAnswer | None:
+    """Return why a user's test says nothing about the compiler, if so: it skips, as for
+    `git bisect run`, or something that it needs cannot be run.
+    """
+    if execution.ending is not Ending.EXITED:
+        return None
+    code = execution.exit_code
+    if code == _SKIPS:
+        return NoAnswer(Cause.INPUT, f"the script skips it (exit code {code})")
+    if code in _NOT_RUN:
+        last = execution.stderr.last_line or "it printed nothing"
+        why = f"the script could not run a program (exit code {code}): {last}"
+        return NoAnswer(Cause.TOOLCHAIN, why)
+    return None
 
 
 def needs_pass(execution: Execution, rules: RuleSet) -> bool:

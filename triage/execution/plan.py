@@ -4,6 +4,7 @@ compute what its reference expects.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from triage.compilers.base import Compiler
+from triage.compilers.invocation import Invocation
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.inputs import Inputs, NoInput, no_recipe, package_version
 from triage.execution.mlir_tools import WORKER
@@ -66,6 +68,8 @@ class Planner:
                 resolved = case
         except ValueError as error:
             return unmade(case, toolchain, no_recipe(str(error)))
+        if case.script is not None:
+            return _test_by_script(case, case.script, toolchain, compiler, prepared)
         invocation = compiler.invocation(case, toolchain)
         if isinstance(invocation, NoAnswer):
             return unmade(case, toolchain, invocation)
@@ -256,6 +260,34 @@ class Planner:
         else:
             reason = "there is nothing to run"
         return no_recipe(f"the reference cannot be run: {reason}")
+
+
+def _test_by_script(
+    case: Case,
+    script: Path,
+    toolchain: Toolchain,
+    compiler: Compiler,
+    prepared: Prepared,
+) -> Task | Probe:
+    """Return the task that runs the user's test of a toolchain."""
+    words = ["{script}"]
+    if case.input.path != script:
+        words += ["{input}", "{output}"]
+    folders = (toolchain.root / "bin", toolchain.program.parent)
+    path = [*map(str, folders), os.environ.get("PATH", os.defpath)]
+    invocation = Invocation(
+        tuple(words),
+        env={
+            "PATH": os.pathsep.join(dict.fromkeys(path)),
+            "TRIAGE_TOOLCHAIN": str(toolchain.root),
+        },
+        places={"script": str(script)},
+    )
+    try:
+        variant = f"script {file_sha256(script)}"
+    except OSError as error:
+        return unmade(case, toolchain, no_recipe(f"cannot read {script}: {error}"))
+    return Task(case, toolchain, compiler, prepared, invocation, variant=variant)
 
 
 def without_task(outcome: object) -> NoAnswer:

@@ -33,6 +33,7 @@ from triage.execution.judge import (
     judge_thresholds,
     needs_pass,
     rules_of,
+    skipped_by_script,
     with_operator,
 )
 from triage.execution.record import Record
@@ -160,14 +161,14 @@ class Task:
     def with_pass_reporting(self) -> Task:
         """Return the same task, printing which pass failed."""
         passes = self.compiler.passes
-        if passes:
+        if passes and self.case.script is None:
             return replace(self, invocation=passes.naming_pass(self.invocation))
         return self
 
     def on_one_thread(self) -> Task:
         """Return the same task, compiling on one thread."""
         passes = self.compiler.passes
-        if passes:
+        if passes and self.case.script is None:
             return replace(self, invocation=passes.on_one_thread(self.invocation))
         return self
 
@@ -215,6 +216,8 @@ class Task:
         outcome: Outcome = judge(
             execution, rules, compiled.failing_pass, flaky=compiled.disagreements > 0
         )
+        if self.case.script is not None:
+            outcome = skipped_by_script(execution) or outcome
         if isinstance(outcome, Passed):
             outcome = judge_thresholds(self.case, metrics, Stage.COMPILE) or outcome
         if isinstance(outcome, Passed) and isinstance(self.run, NoAnswer | Failed):

@@ -202,6 +202,7 @@ class Case:
     benchmarks: tuple[RunSpec, ...] = ()  # functions whose run time is measured
     artifacts: tuple[Artifact, ...] = ()  # files to obtain before the compile
     thresholds: tuple[tuple[str, float], ...] = ()  # largest accepted value by metric
+    script: Path | None = None  # the user's test, which runs instead of a compile
 
     @property
     def stages(self) -> tuple[Stage, ...]:

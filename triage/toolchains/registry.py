@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import date
 from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -40,18 +41,28 @@ if TYPE_CHECKING:
     from triage.toolchains.sources.wheels import Wheels
 
 _FORMS = (
-    "`3.13.0`, `latest`, `previous`, `installed`, `nightly:2025-06-04`, or "
-    "`path:DIR-OR-BINARY`"
+    "`3.13.0`, `latest`, `previous`, `installed`, `2025-06-04`, "
+    "`nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
 )
 _DAY = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)")
 
 
+def is_day(text: str) -> bool:
+    """Return whether a text is a day such as 2025-06-04, which names the last revision
+    of that day.
+    """
+    with suppress(ValueError):
+        return date.fromisoformat(text).isoformat() == text
+    return False
+
+
 def parse_rev(text: str) -> tuple[str, str]:
     """Return the kind of a REV without its family (`version`, `latest`, `previous`,
-    `installed`, `path` or `nightly`), and its
-    value: the version, the path, or the day of a nightly. BadInput when the text is not
-    a REV.
+    `installed`, `path`, `nightly` or `date`), and its value: the version, the path, or
+    the day. BadInput when the text is not a REV.
     """
+    if is_day(text):
+        return "date", text
     kind, _, value = text.partition(":")
     if kind in ("path", "nightly") and value:
         return kind, value
@@ -222,8 +233,26 @@ class ToolchainRegistry:
                 return releases[-1 - back]
             case "nightly", day:
                 return self._nightly_of_day(family, day)
+            case "date", day:
+                return self._release_of_day(family, day)
             case _, version:
                 return self._at_version(family, version)
+
+    def _release_of_day(self, family: str, day: str) -> ToolchainRef:
+        """Return the newest release that was published on a day or before it."""
+        compiler = self._compiler(family)
+        stable = [one for one in self._listed(compiler) if one.is_stable]
+        published = [one for one in stable if one.date and one.date <= day]
+        if published:
+            return _ref(family, published[-1])
+        dated = min((one.date for one in stable if one.date), default=None)
+        if dated is None:
+            why = "the package index has no dates"
+        else:
+            why = f"the oldest is of {dated}"
+        raise EnvironmentFailure(
+            f"no release of {compiler.distribution} is as old as {day}: {why}"
+        )
 
     def _at_version(self, family: str, version: str) -> ToolchainRef:
         compiler, wanted = self._compiler(family), Version(version)

@@ -43,7 +43,7 @@ def timeline(compiled: History) -> Timeline:
 
 def steps_of(*commands: str, **settings: object) -> BuildSection:
     return BuildSection.model_construct(
-        commands=commands, **({"submodules": False} | settings)
+        commands=commands, copy_=(), **({"submodules": False} | settings)
     )  # type: ignore[arg-type]
 
 

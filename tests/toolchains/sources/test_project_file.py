@@ -86,6 +86,9 @@ def test_the_users_file_has_precedence(tmp_path: Path) -> None:
         "name: mine\ncompiler: iree\ncommand: {run: ./fetch.sh}\n"
     )
     assert find_project("iree", tmp_path / "no", tmp_path).name == "mine"
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "triage.yaml").write_text("name: own\ncompiler: command\n")
+    assert find_project("command@my-recipe", tmp_path / "own").name == "own"
     assert find_project("triton", tmp_path).name == "triton"
     with pytest.raises(BadInput, match=r"odd compilers .*: write .*triage\.yaml"):
         find_project("odd", tmp_path)
@@ -113,3 +116,17 @@ def test_paths_name_the_files_that_can_change_the_compiler(
         for path in ("a.cpp", "docs/a.md", "lib/test/a.mlir")
         if project.can_change(path)
     } == changing
+
+
+@pytest.mark.parametrize(
+    ("build", "wrong"),
+    [
+        ("{timeout: 1m}", "`copy` with files of the checkout"),
+        ("{copy: ../other}", "not a file below the checkout"),
+        ("{copy: [a, /etc/passwd]}", "not a file below the checkout"),
+        ("{copy: .}", "not a file below the checkout"),
+    ],
+)
+def test_a_build_runs_commands_or_copies_files(build: str, wrong: str) -> None:
+    [problem] = problems(f"{SMALL}build: {build}\n")
+    assert wrong in problem

@@ -8,15 +8,17 @@ import fcntl
 import json
 import os
 import shlex
+import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import count
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from triage.git_history.checkout import Checkout
 from triage.git_history.repository import Repository
@@ -25,7 +27,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending, Execution
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, run, unlimited
-from triage.recipes.mapping import Duration, Text, Texts, Variables
+from triage.recipes.mapping import AtKey, Duration, Text, Texts, Variables
 from triage.toolchains.home import (
     KeptKind,
     Workspace,
@@ -45,6 +47,7 @@ from triage.toolchains.sources.base import (
 # Estimates until there are timings.
 _FIRST_SECONDS = 3600.0  # of a build in an empty folder
 _NEXT_SECONDS = 600.0
+_COPY_SECONDS = 5.0
 _SCRIPT_SECONDS = 120.0
 # Texts in a log that show that the machine, not the commit, made the build fail.
 _MACHINE_ERRORS = (
@@ -62,11 +65,21 @@ _AGAIN = b"""
 
 
 class BuildSection(SourceSection):
-    """Builds from source: shell commands."""
+    """Builds from source: shell commands, files of the checkout, or both."""
 
     configure: Texts = Field(default=(), description="Run before each build.")
     commands: Texts = Field(
-        min_length=1, description="Build and put the toolchain into $TRIAGE_OUT."
+        default=(),
+        min_length=1,
+        description="Build and put the toolchain into $TRIAGE_OUT.",
+    )
+    copy_: Texts = Field(
+        default=(),
+        min_length=1,
+        alias="copy",
+        description="Files and folders of the checkout that belong to the toolchain; "
+        "enough alone for a compiler that needs no build.",
+        examples=[["my_compiler", "main.py"]],
     )
     submodules: bool = Field(
         default=True, description="Whether submodules are updated."
@@ -78,6 +91,18 @@ class BuildSection(SourceSection):
         default={},
         description="Further variables: names to pass on, or names with values.",
     )
+
+    @model_validator(mode="after")
+    def _makes_something(self) -> Self:
+        if not self.commands and not self.copy_:
+            raise ValueError(
+                "a build needs `commands`, or `copy` with files of the checkout."
+            )
+        for name in self.copy_:
+            path = PurePosixPath(name)
+            if path.is_absolute() or ".." in path.parts or not path.parts:
+                raise AtKey("copy", f'"{name}" is not a file below the checkout.')
+        return self
 
     def open(self, context: SourceContext) -> SourceBuilds:
         return SourceBuilds(
@@ -113,9 +138,13 @@ class SourceBuilds:
         untestable.
         """
         is_used = any(self._builders.glob("*/build/*"))
-        seconds = self.workspace.seconds(
-            self._kind(is_used), _NEXT_SECONDS if is_used else _FIRST_SECONDS
-        )
+        if not self.steps.commands:
+            estimate = _COPY_SECONDS
+        elif is_used:
+            estimate = _NEXT_SECONDS
+        else:
+            estimate = _FIRST_SECONDS
+        seconds = self.workspace.seconds(self._kind(is_used), estimate)
         builds = []
         for index in indices:
             sha = timeline.commits[index].sha
@@ -174,6 +203,7 @@ class SourceBuilds:
                 steps.commands,
                 steps.submodules,
                 sorted(steps.env.items()),
+                *([steps.copy_] if steps.copy_ else []),
             ]
         )
         return f"build-{self.project}-{sha[:16]}-{_digest(way, size=4)}"
@@ -246,6 +276,12 @@ class SourceBuilds:
                     f"the exit code of `{command.strip().splitlines()[0][:80]}` is "
                     f"{execution.exit_code}"
                 )
+        for name in self.steps.copy_:
+            source = folder / "source" / name
+            if not source.exists():
+                return f"the checkout has no {name}"
+            with disk_errors(f"copy {name}"):
+                _copy(source, root / name)
         if not any(root.iterdir()):
             return "the commands put nothing into TRIAGE_OUT"
         _check_library_paths(root, folder)
@@ -284,6 +320,21 @@ class SourceBuilds:
                     remove_tree(temporary)
                     busy.unlink()
             return
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file or a folder, links as they are."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir() and not source.is_symlink():
+        shutil.copytree(
+            source,
+            target,
+            symlinks=True,
+            ignore=shutil.ignore_patterns(".git"),
+            dirs_exist_ok=True,
+        )
+    else:
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _check_library_paths(root: Path, builder: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from triage.compilers.base import Packaging
+from triage.compilers.family_ref import FamilyRef
 from triage.git_history.refs import read_tags, tags_for
 from triage.git_history.repository import Repository
 from triage.model.errors import BadInput
@@ -171,6 +172,9 @@ def find_project(family: str, *folders: Path) -> Project:
         BadInput: there is none.
         BadFiles: the file has mistakes.
     """
+    ref = FamilyRef.of(family)
+    if ref.recipe:  # a compiler in a folder has no name of its own
+        family = ref.kind
     for path in (*(folder / FILE for folder in folders), *shipped_projects().values()):
         if path.is_file():
             project = load_project(path)

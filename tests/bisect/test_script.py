@@ -1,0 +1,115 @@
+"""A bisect whose test is a script of the user's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bisect.driving import answered
+from tests.bisect.test_python_compiler import COPIED, COUNT, CULPRIT, clone, index
+from tests.conftest import Triage
+from tests.git_history.history import History
+
+__all__ = ["clone", "index"]  # fixtures
+SCRIPT = """#!/bin/sh
+echo "test" >> "$CALLS"
+grep -q "sound 7" "$TRIAGE_TOOLCHAIN/tinyc.py" && exit 125
+python3 "$TRIAGE_TOOLCHAIN/tinyc.py" "${1:-$0}" >/dev/null
+"""
+
+
+@pytest.fixture
+def script(workplace: Path) -> Path:
+    path = workplace / "check.sh"
+    path.write_text(SCRIPT.replace("$CALLS", str(workplace / "calls")))
+    path.chmod(0o755)
+    return path
+
+
+def test_commits_are_tested_by_a_script(
+    clone: History, script: Path, triage: Triage, workplace: Path, home: Path
+) -> None:
+    (workplace / "triage.yaml").write_text(COPIED)
+    ends = ["--good", f"HEAD~{COUNT - 1}", "--bad", "HEAD", "--repo", clone.path]
+    words = ["bisect", "--script", "check.sh", *ends, "--format", "json"]
+    found = answered(triage(*words))
+    assert found["after"]["subject"] == f"change {CULPRIT}"
+    assert found["confirmed"]
+    assert "lost a symbol" in found["failure"]["headline"]
+    skips = found["untestable"]
+    assert all("skips it (exit code 125)" in one["reason"] for one in skips)
+    # the same test is not repeated, except to confirm; another test is
+    calls = workplace / "calls"
+    first = len(calls.read_text().splitlines())
+    answered(triage(*words))
+    second = len(calls.read_text().splitlines()) - first
+    assert second < first
+    script.write_text(script.read_text() + "# changed\n")
+    calls.unlink()
+    answered(triage(*words))
+    assert len(calls.read_text().splitlines()) == first
+
+
+@pytest.mark.usefixtures("home", "index")
+def test_releases_are_tested_by_a_script_that_gets_the_input(
+    script: Path, triage: Triage, workplace: Path
+) -> None:
+    (workplace / "p.c").write_text("int x;\n")
+    (workplace / "r.yaml").write_text(
+        "name: p\nsummary: s\ncompiler: command\npackage: tinyc\n"
+        'command: [never, "{input}"]\ninput: p.c\n'
+    )
+    script.write_text('#!/bin/sh\npython -m tinyc "$1" | grep "int x"\n')
+    words = ["bisect", "r.yaml", "--script", "check.sh", "--format", "json"]
+    found = answered(triage(*words))
+    assert found["after"]["name"] == "1.3"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "status", "message"),
+    [
+        ("exit 0", [], 3, "compiles at both ends"),
+        ("exit 125", [], 3, "skips it"),
+        ("no-such-program", [], 4, "no-such-program: "),
+        ("exit 0", ["--model", ".@a..b"], 2, "--script"),
+    ],
+)
+def test_scripts_that_give_no_answer(
+    clone: History,
+    script: Path,
+    triage: Triage,
+    workplace: Path,
+    home: Path,
+    text: str,
+    words: list[str],
+    status: int,
+    message: str,
+) -> None:
+    (workplace / "triage.yaml").write_text(COPIED)
+    script.write_text(f"#!/bin/sh\n{text}\n")
+    ends = ["--good", f"HEAD~{COUNT - 1}", "--bad", "HEAD", "--repo", clone.path]
+    done = triage("bisect", "--script", "check.sh", *ends, *words)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert message in done.stdout + done.stderr
+
+
+def test_a_script_must_be_a_program(triage: Triage, workplace: Path) -> None:
+    (workplace / "check.sh").write_text("exit 0\n")
+    done = triage("bisect", "--script", "check.sh", "--good", "1", "--bad", "2")
+    assert done.returncode == 2
+    assert "chmod +x" in done.stderr
+    assert triage("bisect", "--good", "1", "--bad", "2").returncode == 2
+
+
+def test_an_error_in_a_c_program_is_the_compilers(
+    clone: History, script: Path, triage: Triage, workplace: Path, home: Path
+) -> None:
+    (workplace / "triage.yaml").write_text(COPIED)
+    failing = '|| { echo "t.c:21: error: empty array" >&2; exit 1; }'
+    script.write_text(script.read_text().rstrip() + f" 2>/dev/null {failing}\n")
+    ends = ["--good", f"HEAD~{COUNT - 1}", "--bad", "HEAD", "--repo", clone.path]
+    done = triage("bisect", "--script", "check.sh", *ends, "--format", "json")
+    found = answered(done)
+    assert found["after"]["subject"] == f"change {CULPRIT}"
+    assert "empty array" in found["failure"]["headline"]
