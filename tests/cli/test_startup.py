@@ -66,3 +66,12 @@ def test_a_cached_run_imports_only_what_it_needs(
     modules = modules_of("run", path)
     assert "triage.execution.cache" in modules
     assert not modules & (HEAVY | ONLY_FOR_OTHER_COMMANDS)
+
+
+def test_a_log_is_classified_without_what_compiles(tmp_path: Path) -> None:
+    log = tmp_path / "build.log"
+    log.write_text("all is well\n")
+    modules = modules_of("classify", log)
+    assert "triage.classify" in modules
+    compiles = {"sqlite3", "triage.compilers.registry", "triage.execution.engine"}
+    assert not modules & (HEAVY | ONLY_FOR_OTHER_COMMANDS | compiles)

@@ -4,6 +4,8 @@ of it.
 
 from __future__ import annotations
 
+import pytest
+
 from triage.compilers.iree.passes import resource_metrics
 
 KERNELS = """
@@ -28,3 +30,11 @@ def test_dispatches_and_the_largest_kernel_s_shared_memory() -> None:
         "shared_bytes": 64 * 130 * 4 + 100,
     }
     assert resource_metrics(KERNELS, DISPATCHING, gpu=False) == {"dispatches": 2}
+
+
+@pytest.mark.parametrize("at", [4, 5, 6])
+def test_a_type_of_unknown_size_leaves_out_shared_memory(at: int) -> None:
+    """Also where types of known size come before or after it."""
+    opaque = '"llvm.mlir.global"() <{addr_space = 3 : i32, global_type = !llvm.ptr, sym_name = "p"}> ({'
+    lines = [*KERNELS[:at], opaque, *KERNELS[at:]]
+    assert resource_metrics(lines, DISPATCHING, gpu=True) == {"dispatches": 2}

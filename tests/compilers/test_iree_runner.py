@@ -4,7 +4,10 @@ prints.
 
 from __future__ import annotations
 
-from triage.compilers.iree.runner import IreeKernels
+import pytest
+
+from triage.compilers.iree.runner import IreeKernels, IreeRunner
+from triage.model.outcome import Cause
 
 KERNELS = IreeKernels()
 
@@ -23,3 +26,23 @@ def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() ->
         ("k-2", "--benchmark_filter=^BM_k_elf_b/"),
     ]
     assert KERNELS.extracted("module {}") == []
+
+
+@pytest.mark.parametrize(
+    ("stderr", "cause", "reason"),
+    [
+        (
+            "UNAVAILABLE; no devices; creating driver for device 'hip'",
+            Cause.TARGET,
+            "hip",
+        ),
+        ("ERROR: flag 'device_allocator' not recognized", Cause.FLAG, "allocator"),
+        ("FAILED_PRECONDITION; the result differs", None, ""),
+    ],
+)
+def test_what_the_runtime_cannot_do_says_nothing_about_the_compiler(
+    stderr: str, cause: Cause | None, reason: str
+) -> None:
+    answer = IreeRunner().unusable(stderr)
+    assert (answer and answer.cause) == cause
+    assert answer is None or reason in answer.reason

@@ -13,8 +13,16 @@ import pytest
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from triage.cli.exit_codes import Exit
 from triage.cli.nightly import exit_of
+<<<<<<< HEAD
 from triage.investigate.result import CaseChangeKind, StepResult
 from triage.model.case import Expectation, Target
+=======
+from triage.execution.results import RunResults
+from triage.model.case import Expectation
+from triage.model.outcome import Failure, Status
+from triage.model.probe_result import ProbeResult
+from triage.model.revision import Revision
+>>>>>>> 26daf7b9cd081b4921250731369de90c7549f4b9
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.nightly.verdict import Action
@@ -23,6 +31,7 @@ from triage.report.github_actions import night_summary
 from triage.report.night import night_junit, night_screen
 from triage.report.night_issue import LONGEST as LONGEST_ISSUE
 from triage.report.night_issue import issue_markdown
+from triage.report.runs import run_junit
 
 HISTORIES = {
     "worse": "PF",
@@ -148,6 +157,7 @@ def test_an_issue_stays_within_the_limit() -> None:
     assert "more, which are left out" in text
 
 
+<<<<<<< HEAD
 def test_each_backend_begins_with_what_broke_and_what_to_do() -> None:
     record = night(unsteady=[("unsteady", 1)])
     other = [
@@ -183,3 +193,36 @@ def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -
     known = replace(record.cases[0], change=CaseChangeKind.KNOWN, issue="o/r#1")
     waiting = replace(record, cases=[known, known], clusters=[])
     assert waiting.verdict[0].actions == {Action.WAIT: 1}
+=======
+def test_an_issue_says_which_cases_fail_since_the_same_change() -> None:
+    record = night(worse="PF", later="PF", other="PF")
+    cluster = replace(record.clusters[0], confirmed=["later"], different=["other"])
+    rows = {
+        name: line
+        for line in issue_markdown(cluster, record).splitlines()
+        for name in ("worse", "later", "other")
+        if f"`{name}`" in line and line.startswith("|")
+    }
+    assert "since the same change" in rows["later"]
+    assert "since another change" in rows["other"]
+    assert "since" not in rows["worse"]
+
+
+def test_a_known_failure_of_a_run_is_not_a_failed_test() -> None:
+    failure = Failure("a", "a", "a:x", "it failed")
+    found = [
+        ProbeResult(
+            case=status.value,
+            recipe="r",
+            toolchain=Revision("3.2.0"),
+            status=status,
+            failure=failure,
+        )
+        for status in (Status.FAILED, Status.XFAIL)
+    ]
+    suite = ElementTree.fromstring(run_junit(RunResults(found, {}))).find("testsuite")
+    assert suite is not None
+    children = [[child.tag for child in case] for case in suite.iter("testcase")]
+    assert children == [["failure"], ["skipped"]]
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+>>>>>>> 26daf7b9cd081b4921250731369de90c7549f4b9

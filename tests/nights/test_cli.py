@@ -51,6 +51,16 @@ def test_nights_are_listed_shown_and_removed(imported: None, triage: Triage) -> 
     )["removed"] == [4]
 
 
+def test_the_latest_night_is_the_latest_that_can_be_read(
+    imported: None, home: Path, triage: Triage
+) -> None:
+    [stored] = home.glob("nights-*/5/nightly.json.z")
+    stored.write_bytes(stored.read_bytes()[:50])
+    shown = triage("nights", "show", "--format", "json")
+    assert json.loads(shown.stdout)["started"].startswith("2026-01-04")
+    assert "night 5" in shown.stderr
+
+
 def test_nights_of_an_older_version_are_named_once(
     imported: None, home: Path, triage: Triage
 ) -> None:

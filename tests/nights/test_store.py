@@ -5,6 +5,7 @@ Failures live from night to night.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,12 @@ from triage.cli.nights import flaky_in_nights, open_nights
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
-from triage.nightly.trends import FailureLife, failure_lives, find_steps
+from triage.nightly.trends import (
+    FailureLife,
+    failure_lives,
+    find_steps,
+    segment_bounds,
+)
 from triage.toolchains.home import Home
 
 HISTORIES = {
@@ -189,6 +195,27 @@ def test_a_step_is_found_where_it_is(at: int) -> None:
     [step] = find_steps(values.astype(np.float32), 0.05)
     assert (step.row, step.before, step.at) == (0, at - 1, at)
     assert step.ratio == pytest.approx(1.2, rel=0.03)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_division_into_segments_is_better_than_the_one_that_is_found(
+    seed: int,
+) -> None:
+    noise = np.random.default_rng(seed)
+    values, penalty = noise.normal(0, 1, 20), 6.0
+    values[noise.integers(4, 16) :] += 2.5
+
+    def cost(bounds: list[int]) -> float:
+        parts = [values[begin:end] for begin, end in pairwise(bounds)]
+        return sum(penalty + ((part - part.mean()) ** 2).sum() for part in parts)
+
+    divisions = [
+        [0, *inner, 20]
+        for count in range(4)
+        for inner in combinations(range(5, 16), count)
+        if all(end - begin >= 5 for begin, end in pairwise([0, *inner, 20]))
+    ]
+    assert segment_bounds(values, penalty) == min(divisions, key=cost)
 
 
 def test_outliers_are_no_step() -> None:

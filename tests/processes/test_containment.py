@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from tests.processes.test_process import ECHO, processes_with, wait_until
 from triage.execution.mlir_tools import AnsweringProcess
 from triage.model.execution import Ending, Limits
+from triage.processes import containment
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, run, unlimited
 
@@ -139,10 +141,29 @@ run(["true"], Limits(), Path())
 time.sleep(300)
 """
     parent = subprocess.Popen([sys.executable, "-c", code])
-    wait_until((tmp_path / "ready").exists)
+    while not (tmp_path / "ready").exists():  # however long a busy machine takes
+        assert parent.poll() is None
+        time.sleep(0.02)
+    started = [psutil.Process(pid) for pid in processes_with(mark)]
     parent.kill()
     parent.wait()
-    wait_until(lambda: not processes_with(mark))
+    psutil.wait_procs(started, timeout=600)
+    assert not processes_with(mark)
+
+
+def test_the_watchdog_forgets_a_run_before_its_number_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would kill the process that gets the number next."""
+    told: list[tuple[str, bool]] = []
+
+    def tell(line: str) -> None:
+        told.append((line.strip(), psutil.pid_exists(int(line.split()[0]))))
+
+    monkeypatch.setattr(containment, "_tell_watchdog", tell)
+    run(["true"], Limits(), tmp_path)
+    [(begun, _), (ended, is_taken)] = told
+    assert (ended, is_taken) == (f"{begun} ended", True)
 
 
 def test_kill_9_of_this_program_ends_daemons(tmp_path: Path, mark: str) -> None:

@@ -46,7 +46,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "run:run_cases",
         "Compile every case on every toolchain and report failures.",
     ),
-    "classify": ("why:classify", "Name the failures in compiler output or a CI log."),
+    "classify": (
+        "classify:classify",
+        "Name the failures in compiler output or a CI log.",
+    ),
     "history": (
         "bisect:history",
         "Find every change of each case's status across releases.",

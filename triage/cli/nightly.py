@@ -174,7 +174,8 @@ def nightly(
         reports = _Reports(run, out, output, github)
         with reports.partial():
             run.compare()
-            reports.write()
+            if bench or wanted.is_any:
+                reports.write()
             if bench:
                 run.bench(_THRESHOLD, bench)
             if bisect or investigate:

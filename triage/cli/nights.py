@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -79,16 +78,15 @@ def flaky_in_nights() -> Callable[[str], bool]:
 def list_nights(output: FormatOption = "text") -> Exit:
     """List stored nights, the oldest first."""
     store, listed, rows = open_nights(), [], []
-    for number, night in store.nights():
-        suites = sorted(night.suites)
-        statuses = Counter(case.status for case in night.cases)
+    for number, columns in store.columns():
+        night, suites, statuses = columns.night, columns.suites, columns.statuses
         ends = {"toolchain": night.toolchain, "baseline": night.baseline}
         more = {"cases": statuses, "partial": night.partial}
         listed.append(
             {"night": number, "at": night.started, "suites": suites, **ends, **more}
         )
         counts = [
-            str(sum(statuses[status] for status in group))
+            str(sum(statuses.get(status, 0) for status in group))
             for group in (PASSING, FAILING, (Status.UNTESTABLE,))
         ]
         names = [", ".join(suites), *(end.name for end in ends.values())]
@@ -97,7 +95,7 @@ def list_nights(output: FormatOption = "text") -> Exit:
             [str(number), began, *names, *counts, "partial" if night.partial else ""]
         )
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
-    columns = (
+    titles = (
         "night",
         "began",
         "suites",
@@ -115,7 +113,7 @@ def list_nights(output: FormatOption = "text") -> Exit:
     write_answer(
         output,
         {"nights": listed, "bytes": size},
-        [Table(columns, rows), Paragraph(total)],
+        [Table(titles, rows), Paragraph(total)],
         "Nights",
     )
     return Exit.OK
@@ -145,7 +143,7 @@ def prune_nights(
     if not nights and keep is None:
         raise BadInput("name nights, or pass --keep N")
     store = open_nights()
-    stored = store.nights()
+    stored = [(number, columns.night) for number, columns in store.columns()]
     doomed = {store.named(name)[0] for name in nights or ()}
     if keep is not None:
         doomed |= {number for number, _ in stored[:-keep]}

@@ -12,19 +12,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from triage.cli.context import (
-    cases_in,
-    cases_named,
-    one_case,
-    open_runner,
-)
-from triage.cli.program import RECIPES, StartedRecipe, recipe_for
 from triage.cli.screen import AppContext
+<<<<<<< HEAD
 from triage.execution.engine import Engine
 from triage.execution.judge import (
     Match,
@@ -34,11 +29,20 @@ from triage.execution.judge import (
     same_signature,
 )
 from triage.model.case import Case, Input, InputKind, Target
+=======
+from triage.model.case import Case
+>>>>>>> 26daf7b9cd081b4921250731369de90c7549f4b9
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failure
 from triage.recipes.values import parse_duration
 from triage.report.formats import FORMATS, VERBOSE
 
+if TYPE_CHECKING:  # what compiles is imported when a command loads its cases
+    from triage.cli.program import StartedRecipe
+    from triage.execution.engine import Engine
+    from triage.execution.judge import Match
+
+_RECIPES = (".yaml", ".yml")
 SECONDS = 60.0  # for which each probe of a time is measured at most
 
 
@@ -289,6 +293,8 @@ class ProgramOptions:
 
     def start(self, word: Path) -> StartedRecipe:
         """Write a recipe for a program, a text or a command line."""
+        from triage.cli.program import recipe_for
+
         return recipe_for(
             self.app,
             str(word),
@@ -310,6 +316,8 @@ class SeveralCases:
 
     def load(self) -> tuple[Case, ...]:
         """Load the cases that --case selects."""
+        from triage.cli.context import cases_in, cases_named
+
         if self.suite_config:
             paths = self.paths
         else:
@@ -318,7 +326,7 @@ class SeveralCases:
 
 
 def _is_program(word: Path) -> bool:
-    return not word.is_dir() and word.suffix not in RECIPES
+    return not word.is_dir() and word.suffix not in _RECIPES
 
 
 @dataclass(kw_only=True)
@@ -341,9 +349,13 @@ class OneCase:
 
     def load(self) -> Case:
         """Load the case that --case selects."""
+        from triage.cli.context import one_case
+
         return one_case(self.load_all(), self.case)
 
     def load_all(self) -> tuple[Case, ...]:
+        from triage.cli.context import cases_in
+
         return cases_in(
             [self.recipe] if self.suite_config else self.program.recipes([self.recipe]),
             self.suite_config,
@@ -353,6 +365,8 @@ class OneCase:
         """Load all cases, and return what their recipe was made from: a program, a text
         or a command line.
         """
+        from triage.cli.context import cases_in
+
         if self.suite_config or not _is_program(self.recipe):
             return self.load_all(), None
         started = self.program.start(self.recipe)
@@ -452,6 +466,8 @@ class Compiling:
     def open(
         self, *cases: Case, fresh: bool = False, trust: bool = False
     ) -> AbstractContextManager[Engine]:
+        from triage.cli.context import open_runner
+
         return open_runner(
             self.app, cases, self.jobs, self.executor, fresh=fresh, trust=trust
         )
@@ -466,9 +482,18 @@ class FailureMatch(StrEnum):
     ANY = "any"
 
 
+def _match(kind: FailureMatch, failure: Failure) -> Match:
+    from triage.execution import judge  # slow to import
+
+    known: dict[FailureMatch, Callable[[Failure], Match]] = {
+        FailureMatch.SIGNATURE: judge.same_signature,
+        FailureMatch.CLASS: judge.same_class,
+        FailureMatch.FAMILY: judge.same_family,
+        FailureMatch.ANY: lambda _: judge.any_failure,
+    }
+    return known[kind](failure)
+
+
 MATCHES: dict[FailureMatch, Callable[[Failure], Match]] = {
-    FailureMatch.SIGNATURE: same_signature,
-    FailureMatch.CLASS: same_class,
-    FailureMatch.FAMILY: same_family,
-    FailureMatch.ANY: lambda _: any_failure,
+    kind: partial(_match, kind) for kind in FailureMatch
 }

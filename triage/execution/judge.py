@@ -116,6 +116,8 @@ def judge(
     unusable = machine_problem(execution)
     if unusable is not None:
         return unusable
+    if execution.ok and not execution.stderr.text:
+        return Passed()  # nothing warns
     rules = _without_machine(rules)
     diagnosis = diagnose(execution, rules, failing_pass)
     if execution.ok:

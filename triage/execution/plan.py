@@ -16,7 +16,7 @@ from triage.compilers.invocation import Invocation
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.inputs import Inputs, NoInput, no_recipe, package_version
 from triage.execution.mlir_tools import WORKER
-from triage.execution.run_task import RunTask, differences, plan_run
+from triage.execution.run_task import RunPrograms, RunTask, differences, plan_run
 from triage.execution.task import AnyOf, Maker, Naming, Task, unmade
 from triage.model.case import OWN, Case, Flag, InputKind, Library, Reference
 from triage.model.content import file_sha256
@@ -52,6 +52,9 @@ class Planner:
     maker: Maker
     """Makes the tasks that other tasks need."""
     _kept: KeptFiles = field(default_factory=KeptFiles)
+
+    def __post_init__(self) -> None:
+        self._programs = RunPrograms(self.registry.runtime)
 
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:
         """Return the task of a case, or the probe that says why there is nothing to
@@ -144,7 +147,7 @@ class Planner:
         compiler = self.compilers[case.compiler]
         values = self.registry.home.kept(KeptKind.VALUES)
         return plan_run(
-            case, spec, toolchain, compiler, self.registry.runtime, values, libraries
+            case, spec, toolchain, compiler, self._programs, values, libraries
         )
 
     def _library(

@@ -5,8 +5,7 @@ far its results are off.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -275,20 +274,44 @@ def _other_shape(actual: str, expected: str) -> dict[str, str | int]:
     return {"kind": "metadata", "actual": shape, "expected": expected_shape}
 
 
+@dataclass(frozen=True)
+class RunPrograms:
+    """The programs that run what toolchains compile. Each is found and read once."""
+
+    runtime: Callable[[Toolchain, str], Path]
+    """Returns the folder of a package that belongs to a toolchain."""
+    _found: dict[tuple[str, str, bool], tuple[Path, str]] = field(default_factory=dict)
+
+    def find(
+        self, toolchain: Toolchain, runner: Runner, *, measured: bool
+    ) -> tuple[Path, str] | None:
+        """Return a program and the SHA-256 of its file. Raises EnvironmentFailure when
+        its package cannot be installed.
+        """
+        key = (toolchain.family, toolchain.revision.name, measured)
+        if key not in self._found:
+            root = self.runtime(toolchain, runner.distribution)
+            for place in (root, toolchain.program.parent):
+                program = runner.program(place, measured=measured)
+                if program:
+                    self._found[key] = program, file_sha256(program)
+                    break
+        return self._found.get(key)
+
+
 def plan_run(
     case: Case,
     spec: RunSpec,
     toolchain: Toolchain,
     compiler: Compiler,
-    runtime: Callable[[Toolchain, str], Path],
+    programs: RunPrograms,
     values: Path,
     libraries: Sequence[Path] = (),
 ) -> RunTask | NoAnswer:
     """Return a run of a case on a toolchain, or why there is none.
 
-    `runtime` returns the folder of a package that belongs to a toolchain; `values` is
-    the folder for values in another form;
-    `libraries` are compiled files, named for their content.
+    `values` is the folder for values in another form; `libraries` are compiled files,
+    named for their content.
     """
     runner, measures = compiler.run, compiler.measures
     if runner is None or (spec.measured and measures is None):
@@ -296,24 +319,22 @@ def plan_run(
         problem = f"{case.compiler} has nothing that {does} compiled programs here"
         return NoAnswer(Cause.TOOLCHAIN, problem)
     try:
-        root = runtime(toolchain, runner.distribution)
+        found = programs.find(toolchain, runner, measured=spec.measured)
     except EnvironmentFailure as error:
         if isinstance(error, Unobtainable):
             cause = Cause.TOOLCHAIN
         else:
             cause = Cause.ENVIRONMENT
         return NoAnswer(cause, str(error))
-    program = None
-    for place in (root, toolchain.program.parent):
-        program = program or runner.program(place, measured=spec.measured)
-    if program is None:
+    if found is None:
         return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
+    program, digest = found
     try:
         inputs = readable(spec.inputs, values)
         expected = readable(spec.expected, values)
         overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
         parts = [
-            _digest(program, program.stat().st_mtime_ns),
+            digest,
             *runner.options(case, replace(spec, parameters=())),
             *(path.name for path in libraries),
             *_parts_of(spec),
@@ -391,11 +412,6 @@ def readable(values: Sequence[str], folder: Path) -> tuple[str, ...]:
             )
         readable_values.append(value)
     return tuple(readable_values)
-
-
-@cache
-def _digest(program: Path, _modified: int) -> str:
-    return file_sha256(program)
 
 
 def no_program(toolchain: Toolchain, package: str) -> str:

@@ -129,9 +129,16 @@ class Task:
     @property
     def run_key(self) -> str | None:
         """The content key of the run that follows."""
+        return self.keys[1]
+
+    @property
+    def keys(self) -> tuple[str, str | None]:
+        """The content keys of the compile and of the run that follows."""
+        key = self.key
         if not isinstance(self.run, RunTask):
-            return None
-        return sha256(f"run\0{self.key}\0{self.run.identity}".encode()).hexdigest()
+            return key, None
+        text = f"run\0{key}\0{self.run.identity}"
+        return key, sha256(text.encode()).hexdigest()
 
     @property
     def env(self) -> dict[str, str | None]:
@@ -342,11 +349,10 @@ class Maker:
         """
         if isinstance(task, Probe):
             return task
-        return task.probe(
-            self.cache.find(task.key),
-            self.cache.find(task.run_key) if task.run_key else None,
-            cached=True,
-        )
+        key, run_key = task.keys
+        if run_key is None:
+            return task.probe(self.cache.find(key), cached=True)
+        return task.probe(*self.cache.find_all(key, run_key), cached=True)
 
     def run(
         self,
@@ -444,11 +450,12 @@ class Maker:
             elif needs_pass(execution, rules) and reporting != task:
                 self.compile(reporting, either, on_stderr=scanner.feed)
                 failing_pass = scanner.finish() or NO_PASS
-        compiled = task.record(task.key, execution, failing_pass, disagreements)
+        key, run_key = task.keys
+        compiled = task.record(key, execution, failing_pass, disagreements)
         return [
             compiled,
             *(
-                task.record(task.run_key or "", found, disagreements=others)
+                task.record(run_key or "", found, disagreements=others)
                 for found, others in ran[-1:]
             ),
         ]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from functools import lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path
 
 # bytes; `file_digest` fills a buffer of that size, which costs more than reading a
 # small file
 _SMALL = 1 << 18
+_SETTLED = 2_000_000_000  # nanoseconds; file systems have times of up to 2 s
 
 
 def file_sha256(path: Path | str) -> str:
@@ -18,6 +21,25 @@ def file_sha256(path: Path | str) -> str:
         if os.fstat(source.fileno()).st_size < _SMALL:
             return sha256(source.readall()).hexdigest()
         return file_digest(source, "sha256").hexdigest()
+
+
+def settled_sha256(path: str) -> str:
+    """Return the SHA-256 of a file, which is read once while it stays as it is. OSError
+    when it cannot be read.
+
+    A file that changed a moment ago is always read: a file system may give the next
+    change the same time.
+    """
+    stat = Path(path).stat()
+    changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
+    if abs(time.time_ns() - changed) < _SETTLED:
+        return file_sha256(path)
+    return _known_sha256(path, stat.st_dev, stat.st_ino, stat.st_size, changed)
+
+
+@lru_cache(maxsize=1 << 16)
+def _known_sha256(path: str, *_state: int) -> str:
+    return file_sha256(path)
 
 
 class LineCutter:

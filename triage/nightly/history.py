@@ -58,6 +58,19 @@ class NightColumns:
     from 1, 0 for none; metrics or NaN.
     """
 
+    @property
+    def suites(self) -> tuple[str, ...]:
+        return _suites_in(self.keys)
+
+    @property
+    def statuses(self) -> dict[Status, int]:
+        """How many cases have each status, in the order of the cases."""
+        counts: dict[Status, int] = {}
+        for state, count in Counter(self.entries["state"].tolist()).items():
+            status = status_in(state)[0]
+            counts[status] = counts.get(status, 0) + count
+        return counts
+
     @classmethod
     def of(cls, night: Night) -> NightColumns:
         kind = kind_of(night.toolchain.name)
@@ -107,6 +120,11 @@ class NightColumns:
             (self.night, list(self.kinds)), by_alias=True, exclude_defaults=True
         )
         return zlib.compress(b"\n".join((head, self.keys, self.entries.tobytes())))
+
+
+@cache
+def _suites_in(keys: bytes) -> tuple[str, ...]:
+    return tuple(sorted({suite for _, suite, *_ in json.loads(keys)}))
 
 
 @cache

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -134,58 +134,40 @@ class NightStore:
 
     def history(self) -> NightsHistory:
         """Read all nights, the oldest first."""
-        read = ((number, self._columns(number)) for number in self.numbers())
-        return history_of(
-            [(number, columns) for number, columns in read if columns is not None]
-        )
+        return history_of(self.columns())
 
     def numbers(self) -> list[int]:
         """Return the numbers of all nights, the oldest first."""
         names = (path.parent.name for path in self.path.glob(f"*/{_STORED}"))
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def nights(self) -> list[tuple[int, Night]]:
-        """Return all nights with their numbers, the oldest first."""
+    def columns(self) -> list[tuple[int, NightColumns]]:
+        """Return the columns of all nights with their numbers, the oldest first."""
         found = []
+        keys: dict[bytes, bytes] = {}  # most nights have the cases of the one before
         for number in self.numbers():
-            night = self.night(number)
-            if night is not None:
-                found.append((number, night))
-        return sorted(found, key=lambda entry: (entry[1].started, entry[0]))
+            columns = self._columns(number)
+            if columns is not None:
+                shared = keys.setdefault(columns.keys, columns.keys)
+                found.append((number, replace(columns, keys=shared)))
+        return sorted(found, key=lambda entry: (entry[1].night.started, entry[0]))
 
     def named(self, name: str) -> tuple[int, Night]:
         """Return the night with a number or a date, or `latest` or `previous`. Raises
         BadInput if there is none.
         """
-        stored = self.nights()
-        if name in ("latest", "previous"):
-            suites = [{case.suite for case in night.cases} for _, night in stored]
-            # several suites alternate
-            same = [
-                entry
-                for entry, own in zip(stored, suites, strict=True)
-                if own == suites[-1]
-            ]
-            if name == "latest":
-                chosen = same[-1:]
-            else:
-                chosen = same[-2:-1]
-        else:
-            numbered = [entry for entry in stored if name == str(entry[0])]
-            chosen = (
-                numbered
-                or [
-                    entry
-                    for entry in stored
-                    if name in (entry[1].started[:10], entry[1].started)
-                ][-1:]
-            )
-        if not chosen:
-            raise BadInput(
-                f"there is no night {name!r} in {self.path}; `triage nights list` "
-                "shows those that are stored"
-            )
-        return chosen[0]
+        stored = self.columns()
+        while True:
+            number = _number_of(name, stored)
+            if number is None:
+                raise BadInput(
+                    f"there is no night {name!r} in {self.path}; `triage nights list` "
+                    "shows those that are stored"
+                )
+            night = self.night(number)
+            if night is not None:
+                return number, night
+            stored = [entry for entry in stored if entry[0] != number]
 
     def night(self, number: int) -> Night | None:
         """Return a night, unless it is missing or damaged."""
@@ -248,6 +230,26 @@ class NightStore:
         if isinstance(values, dict):
             return {str(key): str(value) for key, value in values.items()}
         return {}
+
+
+def _number_of(name: str, stored: Sequence[tuple[int, NightColumns]]) -> int | None:
+    """Return the number of the night with a number or a date, or `latest` or
+    `previous`, if there is one.
+    """
+    if name in ("latest", "previous"):
+        # several suites alternate
+        same = [
+            number
+            for number, columns in stored
+            if columns.suites == stored[-1][1].suites
+        ]
+        back = 1 + (name == "previous")
+        return same[-back] if len(same) >= back else None
+    if any(name == str(number) for number, _ in stored):
+        return int(name)
+    begun = [(number, columns.night.started) for number, columns in stored]
+    dated = [number for number, started in begun if name in (started[:10], started)]
+    return dated[-1] if dated else None
 
 
 def _without_numbers(result: ProbeResult) -> ProbeResult:

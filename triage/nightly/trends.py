@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -250,10 +250,49 @@ def _segments(series: Matrix, least: float) -> Iterator[tuple[int, int, int]]:
     means = np.convolve(logs, np.full(_SHORTEST, 1 / _SHORTEST), mode="valid")
     if means.max() - means.min() < np.log1p(least) / 2:
         return  # no two segments can differ by so much
-    import ruptures
-
-    search = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST).fit(
-        (logs / noise)[:, None]
-    )
-    bounds = [0, *search.predict(pen=_PENALTY * float(np.log(len(logs))))]
+    bounds = segment_bounds(logs / noise, _PENALTY * float(np.log(len(logs))))
     yield from zip(bounds, bounds[1:], bounds[2:], strict=False)
+
+
+@lru_cache(maxsize=4)  # most cases ran in as many nights
+def _lengths(count: int) -> Matrix:
+    """Return the lengths of the segments between so many bounds; infinity for those
+    that are too short.
+    """
+    bounds = np.arange(count)
+    lengths = np.abs(np.subtract.outer(bounds, bounds)).astype(np.float64)
+    lengths[lengths < _SHORTEST] = np.inf
+    return lengths
+
+
+def segment_bounds(values: Matrix, penalty: float) -> list[int]:
+    """Return the bounds of the segments, 0 and the number of values included, that have
+    the least squared deviation from their means, plus a penalty for each segment.
+
+    >>> segment_bounds(np.array([0.0] * 6 + [9.0] * 5), 10.0)
+    [0, 6, 11]
+    """
+    values = values - values.mean()  # differences of large squares are not exact
+    sums = np.concatenate(([0.0], np.cumsum(values)))
+    # A division into k segments gains what their means differ from 0, more than k - 1
+    # penalties; then one of them alone gains more than half of one.
+    gains = np.subtract.outer(sums, sums)
+    gains *= gains
+    gains /= _lengths(len(sums))
+    if gains.max() < penalty / 2:
+        return [0, len(values)]
+    squares = np.concatenate(([0.0], np.cumsum(values**2)))
+    # of the values before each index: the least cost, and where the last segment begins
+    best, begins = np.full(len(sums), np.inf), np.zeros(len(sums), int)
+    best[0] = 0.0
+    for end in range(_SHORTEST, len(sums)):
+        start = np.arange(end - _SHORTEST + 1)
+        deviation = squares[end] - squares[start]
+        deviation -= (sums[end] - sums[start]) ** 2 / (end - start)
+        costs = best[start] + deviation
+        begins[end] = np.argmin(costs)
+        best[end] = costs[begins[end]] + penalty
+    bounds = [len(values)]
+    while bounds[-1] > 0:
+        bounds.append(int(begins[bounds[-1]]))
+    return bounds[::-1]

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from triage.model.content import file_sha256
+from triage.model.content import settled_sha256
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,10 +123,10 @@ def located(text: str, folder: Path) -> str:
     value = split_value(text)
     if value.file is None:
         return text
-    file = (folder / value.file).absolute()
+    file = folder.absolute() / value.file
     if not file.is_file():
         raise ValueError(f'there is no file "{value.file}" in {folder}.')
-    return str(replace(value, file=str(file)))
+    return str(ValueText(value.type, str(file), value.literal))
 
 
 def identity_of(text: str) -> str:
@@ -136,7 +136,7 @@ def identity_of(text: str) -> str:
     value = split_value(text)
     if value.file is None:
         return text
-    return f"{value.type}=@{file_sha256(value.file)}"
+    return f"{value.type}=@{settled_sha256(value.file)}"
 
 
 def tensor_proto(text: str) -> Path | None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triage.compilers.family_ref import FamilyRef
-from triage.compilers.registry import Families
 from triage.model.outcome import Failure
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
@@ -24,6 +24,9 @@ from triage.report.document import (
     Style,
 )
 from triage.toolchains.home import KeptKind, default_home
+
+if TYPE_CHECKING:
+    from triage.compilers.base import Compiler
 
 # : How the states of a case, a reproducer, a variant, a failure and a run time are
 # shown.
@@ -286,9 +289,15 @@ def _together(recipe: str, names: Sequence[str]) -> str:
     return f"{recipe}[{','.join(shown)}]"
 
 
+def _family(compiler: str | None) -> Compiler | None:
+    from triage.compilers.registry import Families  # slow to import
+
+    return Families().get(compiler or "")
+
+
 def compiler_title(compiler: str | None) -> str:
     """Return how people write the name of a compiler family."""
-    family = Families().get(compiler or "")
+    family = _family(compiler)
     return (family.title if family else "") or FamilyRef.of(compiler or "").title
 
 
@@ -296,7 +305,7 @@ def compare_url(compiler: str | None, before: Revision, after: Revision) -> str 
     """Return the page with the commits between two revisions of a compiler, if they are
     public.
     """
-    family = Families().get(compiler or "")
+    family = _family(compiler)
     if family:
         form = family.issue_form
     else:

@@ -33,6 +33,7 @@ def junit_text(
     suite = TestSuite(visible(title))
     for name, value in (properties or {}).items():
         suite.add_property(visible(name), visible(value))
+    tests = []
     for case in cases:
         test = TestCase(
             visible(case.name), classname=visible(case.group), time=case.seconds
@@ -46,7 +47,8 @@ def junit_text(
             test.result = [Skipped(visible(case.skipped))]
         if case.output is not None:
             test.system_out = visible(case.output)
-        suite.add_testcase(test)
+        tests.append(test)
+    suite.add_testcases(tests)  # counts all of them once
     document = JUnitXml("triage")
     document.add_testsuite(suite)
     return bytes(document.tostring()).decode("utf-8")  # type: ignore[no-untyped-call]

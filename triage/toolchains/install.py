@@ -113,14 +113,14 @@ def is_intact(folder: Path) -> bool:
     """
     try:
         sizes = json.loads((folder / MANIFEST).read_text())["files"]
-        kept = {
-            name: size
-            for name, size in sizes.items()
-            if _COMPILED not in Path(name).parts
-        }
-        return bool(kept) and all(
-            (folder / name).stat().st_size == size for name, size in kept.items()
-        )
+        kept = [name for name in sizes if _COMPILED not in name.split("/")]
+        place = os.open(folder, os.O_RDONLY)
+        try:
+            return bool(kept) and all(
+                os.stat(name, dir_fd=place).st_size == sizes[name] for name in kept
+            )
+        finally:
+            os.close(place)
     except _DAMAGED:
         return False
 

@@ -4,6 +4,7 @@ with flags and known failures.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -238,11 +239,11 @@ def _tests(folder: Path) -> list[tuple[str, Path]]:
         ),
         folder,
     )
-    tests = {
-        file.parent: file.parent.relative_to(root).as_posix()
-        for file in root.rglob(_VALUES)
-    }
-    tests |= {
-        file.parent: "/".join(file.parts[-3:-1]) for file in root.rglob(_TORCH_VALUES)
-    }
+    tests = {}
+    for place, _, files in os.walk(root):
+        path = Path(place)
+        if _TORCH_VALUES in files:
+            tests[path] = "/".join(path.parts[-2:])
+        elif _VALUES in files:
+            tests[path] = path.relative_to(root).as_posix()
     return [(tests[path], path) for path in sorted(tests)]

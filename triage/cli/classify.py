@@ -1,0 +1,91 @@
+"""`triage classify`: what failed in a log. It compiles nothing and imports little."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from triage.classify import (
+    ClassifiedLog,
+    ClassifiedLogs,
+    LogStatus,
+    RuleSet,
+    classify_log,
+    load_rules,
+)
+from triage.cli.exit_codes import Exit, command
+from triage.cli.options import FormatOption, argument, option
+from triage.cli.screen import AppContext, print_stderr
+from triage.model.progress import Progress
+from triage.report.formats import write_report
+from triage.report.tables import classify_document
+
+_MIB = 1 << 20
+
+
+@command
+def classify(
+    app: AppContext,
+    logs: Annotated[
+        list[Path] | None,
+        argument("[LOG]...", "Log files, also .gz; - is stdin (default: -)."),
+    ] = None,
+    rules: Annotated[
+        list[Path] | None,
+        option(
+            "YAML file with failure classes of your own; repeatable.",
+            "--rules",
+            metavar="FILE",
+        ),
+    ] = None,
+    output: FormatOption = "text",
+) -> Exit:
+    """Name the failures in compiler output or a CI log, the root cause first.
+
+    Exit 1 when there is a failure, 0 when there is none, 3 when something failed that
+    no rule knows: then the likeliest lines are shown. Time stamps, colours and prefixes
+    of CI systems, loggers and containers are ignored.
+
+    - `triage classify build.log`
+
+    - `iree-compile model.mlir -o model.vmfb 2>&1 | triage classify`
+    """
+    known = load_rules(rules or [])
+    with app.progress() as progress:
+        found = classified(progress, logs or [Path("-")], known)
+    write_report(output, ClassifiedLogs(found), classify_document)
+    return _exit_for_logs(found)
+
+
+def _exit_for_logs(logs: Sequence[ClassifiedLog]) -> Exit:
+    statuses = {log.status for log in logs}
+    if LogStatus.FAILED in statuses:
+        return Exit.FOUND
+    if LogStatus.UNRECOGNISED in statuses:
+        return Exit.INCONCLUSIVE
+    return Exit.OK
+
+
+def classified(
+    progress: Progress, logs: Sequence[Path], rules: RuleSet
+) -> list[ClassifiedLog]:
+    """Classify logs, and report how many MiB of them are read."""
+    found: list[ClassifiedLog] = []
+    size = sum(path.stat().st_size for path in logs if path.is_file())
+    done = 0  # bytes read of all logs
+
+    def advance(total: int) -> None:
+        nonlocal done
+        task.advance((begin + total - done) / _MIB)
+        done = begin + total
+
+    with progress.task("classify (MiB)", total=size / _MIB or None) as task:
+        for path in logs:
+            begin, is_stdin = done, str(path) == "-"
+            if is_stdin and sys.stdin.isatty():
+                print_stderr("reading a log from standard input; end it with Ctrl-D")
+            log = sys.stdin.buffer if is_stdin else path
+            found.append(classify_log(log, rules, advance))
+    return found
