@@ -98,34 +98,13 @@ class ConfigDocument:
         with it.
         """
         self.marks[loc] = (key or node).start_mark, node.start_mark
-        if node in outer:
-            raise BadFiles(
-                [
-                    self.problem(
-                        loc,
-                        "this value contains itself through an alias; write it out.",
-                    )
-                ]
-            )
-        if len(self.marks) > MAX_VALUES or len(outer) > MAX_DEPTH:
-            limits = f"more than {MAX_VALUES} values or {MAX_DEPTH} levels"
-            raise BadFiles(
-                [
-                    self.problem(
-                        loc,
-                        f"the file expands to {limits}; use fewer aliases or entries.",
-                    )
-                ]
-            )
+        excess = self._excess(node, outer)
+        if excess:
+            raise BadFiles([self.problem(loc, excess)])
         outer, kind = (*outer, node), node.tag.removeprefix(_PREFIX)
         if kind not in _KINDS:
-            self.report(
-                loc,
-                (
-                    f'the tag "{node.tag.replace(_PREFIX, "!!")}" has no meaning '
-                    "here; remove it."
-                ),
-            )
+            tag = node.tag.replace(_PREFIX, "!!")
+            self.report(loc, f'the tag "{tag}" has no meaning here; remove it.')
         if isinstance(node, yaml.SequenceNode):
             return [
                 self.add(item, (*loc, number), None, outer)
@@ -134,23 +113,41 @@ class ConfigDocument:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node.value, loc, is_null=kind == "null")
         data = {}
-        for key, value in node.value:
-            message = (
+        for name, value in node.value:
+            problem = self._problem_of_key(name, loc)
+            if problem:
+                self.problems.append(_problem(self.path, name.start_mark, problem))
+            else:
+                data[name.value] = self.add(value, (*loc, name.value), name, outer)
+        return data
+
+    def _excess(self, node: yaml.Node, outer: tuple[yaml.Node, ...]) -> str | None:
+        """Return why nothing below a node can be read, if it has no end or too many
+        parts.
+        """
+        if node in outer:
+            return "this value contains itself through an alias; write it out."
+        if len(self.marks) > MAX_VALUES or len(outer) > MAX_DEPTH:
+            return (
+                f"the file expands to more than {MAX_VALUES} values or {MAX_DEPTH} "
+                "levels; use fewer aliases or entries."
+            )
+        return None
+
+    def _problem_of_key(self, key: yaml.Node, loc: Loc) -> str | None:
+        """Return what is wrong with a key of the mapping at `loc`."""
+        if not isinstance(key, yaml.ScalarNode):
+            return (
                 "a key must be one word, not a list or a mapping; put quotes around a "
                 "${key}."
             )
-            if isinstance(key, yaml.ScalarNode):
-                at = (*loc, key.value)
-                if at not in self.marks:
-                    data[key.value] = self.add(value, at, key, outer)
-                    continue
-                first = self.marks[at][0]
-                message = (
-                    f'the key "{key.value}" is repeated, first at '
-                    f"{first.line + 1}:{first.column + 1}; keep one of them."
-                )
-            self.problems.append(_problem(self.path, key.start_mark, message))
-        return data
+        if (*loc, key.value) in self.marks:
+            first = self.marks[*loc, key.value][0]
+            return (
+                f'the key "{key.value}" is repeated, first at '
+                f"{first.line + 1}:{first.column + 1}; keep one of them."
+            )
+        return None
 
     def _scalar(self, text: str, loc: Loc, *, is_null: bool) -> str | None:
         if not loc:

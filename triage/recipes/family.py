@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,81 +130,89 @@ def new_recipe(
     """Return the YAML text of a recipe whose name is made from a title, with comments
     on further keys.
     """
-    family, target = families[start.family], start.target
-    name = name_from(title) or start.family
+    name, target = name_from(title) or start.family, start.target
     if target:
         summary = f"{name} on {target.chip or target.backend}"
     else:
         summary = name
-    lines = [f"# {line}" for note in start.notes for line in note.splitlines()]
-    lines += yaml_lines(
-        {
-            "name": name,
-            "summary": summary,
-            "compiler": start.family,
-            "input": input_path,
-        }
-    )
-    if start.comment:
-        lines += [f"# {start.comment}"]
+    keys = {
+        "name": name,
+        "summary": summary,
+        "compiler": start.family,
+        "input": input_path,
+    }
+    lines = [
+        *(f"# {line}" for note in start.notes for line in note.splitlines()),
+        *yaml_lines(keys),
+        *_lines_of(start),
+        "",
+        "# Further keys. since: the first version; until: the first version without "
+        "it.",
+        *_further_keys(families[start.family], start),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _lines_of(start: RecipeStart) -> list[str]:
+    """Return the lines of what is known of a new recipe: the family's keys, then those
+    of every recipe.
+    """
+    lines = [f"# {start.comment}"] if start.comment else []
     lines += yaml_lines(start.keys, start.guessed)
-    if target:
+    if start.target:
         values = {
-            "backend": target.backend,
-            "chip": target.chip,
-            "devices": target.devices,
+            "backend": start.target.backend,
+            "chip": start.target.chip,
+            "devices": start.target.devices,
         }
         known = {key: value for key, value in values.items() if value is not None}
         lines.append(f"target: {yaml_text(known)}")
-    if start.flags:
-        lines += [
-            "flags:",
-            *(f"  - {json.dumps(flag, ensure_ascii=False)}" for flag in start.flags),
-        ]
-    if start.env:
-        lines += [
-            "env:",
-            *(
-                f"  {variable}: {json.dumps(value, ensure_ascii=False)}"
-                for variable, value in start.env.items()
-            ),
-        ]
-    lines += yaml_lines({"phase": start.phase} if start.phase else {})
-    lines.append("limits: {timeout: 120s, memory: 8GiB}")
-    if start.expect:
-        lines += [
-            "expect:",
-            *(f"  - {{failure: {failure}}}" for failure in start.expect),
-        ]
-    lines += [
-        "",
-        (
-            "# Further keys. since: the first version; until: the first version "
-            "without it."
-        ),
+    flags = [f"- {json.dumps(flag, ensure_ascii=False)}" for flag in start.flags]
+    variables = [
+        f"{variable}: {json.dumps(value, ensure_ascii=False)}"
+        for variable, value in start.env.items()
     ]
+    failures = [f"- {{failure: {failure}}}" for failure in start.expect]
+    return [
+        *lines,
+        *_section("flags", flags),
+        *_section("env", variables),
+        *yaml_lines({"phase": start.phase} if start.phase else {}),
+        "limits: {timeout: 120s, memory: 8GiB}",
+        *_section("expect", failures),
+    ]
+
+
+def _section(key: str, entries: Sequence[str]) -> list[str]:
+    """Return a key with its entries, one a line; nothing if there are none."""
+    if not entries:
+        return []
+    return [f"{key}:", *(f"  {entry}" for entry in entries)]
+
+
+def _further_keys(family: RecipeFamily, start: RecipeStart) -> Iterator[str]:
+    """Yield examples of the keys that a new recipe lacks, as comments."""
     if family.flags and not start.flags:
-        lines.append(
+        yield (
             f'# flags: ["{family.flag}", {{flag: "{family.flag}", since: "3.5.0", '
             f'until: "3.9.0"}}]'
         )
     if family.phases and start.phase is None:
-        lines.append(f"# phase: {family.phases[len(family.phases) // 2]}")
+        yield f"# phase: {family.phases[len(family.phases) // 2]}"
     key, choices = family.axis
     if family.flags:
         places = (*SECTIONS, *family.sections)
     else:
         places = (*family.sections, "target")
-    lines.append(
+    yield (
         f"# matrix: {{{key}: [{choices}]}}  # a case for each value; ${{{key}}} is "
         f"replaced in {', '.join(places)}"
     )
     if not start.expect:
-        lines.append(
+        yield (
             '# expect: [{failure: timeout, since: "3.1.0", until: "3.8.0", issue: '
             '"owner/repo#123"}]'
         )
-    return "\n".join(lines) + "\n"
 
 
 def with_questions(text: str, names: Sequence[str]) -> str:

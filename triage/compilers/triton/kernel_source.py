@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from triage.compilers.base import Constant
 from triage.model.errors import BadInput
@@ -183,41 +184,30 @@ def _guess(
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
     shown = _shown(host, kernel.name, [each.arg for each in parameters])
     uses, defaults = _uses_of(kernel, callees), bindings_in(kernel.args)
-    # products want both factors of one type
+    element = "fp16"
     if "bfloat16" in ast.unparse(kernel):
-        element = "bf16"
-    else:
-        element = "fp16"
+        element = "bf16"  # products want both factors of one type
     signature: dict[str, str] = {}
     constexprs: dict[str, Constant] = {}
     guessed = {"num_warps", "num_stages"} - shown.keys()
     for parameter in parameters:
         name, passed = parameter.arg, shown.get(parameter.arg, HostValue())
+        annotation = ""
         if parameter.annotation:
             annotation = ast.unparse(parameter.annotation)
-        else:
-            annotation = ""
         if "constexpr" not in annotation:
             signature[name] = _type(name, annotation, passed, uses, element)
             if passed.kind != "tensor" and annotation not in _SCALARS:
                 guessed.add(name)
             continue
         default = defaults.get(name, [ast.Name("")])[0]
-        if passed.kind != "tensor":
-            values = [passed.value]
-        else:
-            values = []
-        constexprs[name] = next(
-            (
-                value
-                for value in (*values, _value_of(default, {}).value)
-                if value is not None
-            ),
-            None,
-        )
-        if constexprs[name] is None and not isinstance(default, ast.Constant):
+        value = passed.value
+        if value is None or passed.kind == "tensor":
+            value = _value_of(default, {}).value
+        if value is None and not isinstance(default, ast.Constant):
             guessed.add(name)
-            constexprs[name] = _constant(name, passed.kind, uses)
+            value = _constant(name, passed.kind, uses)
+        constexprs[name] = value
     options: dict[str, Constant] = {}
     for word in ("num_warps", "num_stages"):
         if word in shown and shown[word].value:
@@ -274,67 +264,85 @@ def _shown(
     """Parameter or option -> its value in the first `Config({...}, num_warps=...)`,
     else in the first launch that shows it.
     """
-    shown: dict[str, HostValue] = {}
-    functions, everywhere = _functions(host), bindings_in(host)
+    everywhere = bindings_in(host)
+    shown = _tuned(host, kernel, everywhere)
+    for scope in (*_functions(host), host):
+        launches = _launches(scope, kernel)
+        if not launches:
+            continue
+        near = everywhere | bindings_in(scope)
+        for call in launches:
+            positional = (
+                value for value in call.args if not isinstance(value, ast.Starred)
+            )
+            passed = (*zip(parameters, positional, strict=False), *_keywords(call))
+            for name, node in passed:
+                if name not in shown:
+                    value = _value_of(node, dict(near))
+                    if value.kind:
+                        shown[name] = value
+    return shown
+
+
+def _tuned(
+    host: ast.Module, kernel: str, bound: Mapping[str, list[ast.expr]]
+) -> dict[str, HostValue]:
+    """Return the values of an autotuned kernel's first `Config` that shows any."""
     decorators = [
         decorator
-        for function in functions
+        for function in _functions(host)
         if function.name == kernel
         for decorator in function.decorator_list
     ]
-    is_tuned = any("autotune" in ast.unparse(decorator) for decorator in decorators)
-    for call in (
+    if not any("autotune" in ast.unparse(decorator) for decorator in decorators):
+        return {}
+    nodes = chain.from_iterable(map(ast.walk, (*decorators, host)))
+    for node in nodes:
+        if not isinstance(node, ast.Call) or _callee(node) != "Config":
+            continue
+        values = {
+            name: _value_of(entry, dict(bound)) for name, entry in _config_entries(node)
+        }
+        known = {
+            name: value for name, value in values.items() if value.value is not None
+        }
+        if known:
+            return known
+    return {}
+
+
+def _config_entries(config: ast.Call) -> list[tuple[str, ast.expr]]:
+    """Return what a `Config` sets: its keywords, and the entries of its dictionary."""
+    entries = _keywords(config)
+    match config.args:
+        case [ast.Dict(keys=keys, values=values), *_]:
+            names = [getattr(key, "value", None) for key in keys]
+            entries += [
+                (name, value) for name, value in zip(names, values, strict=True) if name
+            ]
+    return entries
+
+
+def _launches(scope: ast.AST, kernel: str) -> list[ast.Call]:
+    """Return the calls `kernel[grid](...)` among the first launches of a scope."""
+    launches = [
         node
-        for place in (*decorators, host)
-        for node in ast.walk(place)
-        if is_tuned and isinstance(node, ast.Call)
-    ):
-        if not shown and ast.unparse(call.func).rpartition(".")[2] == "Config":
-            entries = [(word.arg, word.value) for word in call.keywords]
-            for node in call.args[:1]:
-                if isinstance(node, ast.Dict):
-                    entries += [
-                        (getattr(key, "value", None), value)
-                        for key, value in zip(node.keys, node.values, strict=True)
-                    ]
-            found = {
-                name: _value_of(value, dict(everywhere))
-                for name, value in entries
-                if name
-            }
-            shown = {
-                name: value for name, value in found.items() if value.value is not None
-            }
-    for scope in (*functions, host):
-        calls = [
-            node
-            for node in ast.walk(scope)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
-        ]
-        if calls:
-            near = everywhere | bindings_in(scope)
-        else:
-            near = {}
-        for call in calls[:_MOST_LAUNCHES]:
-            if ast.unparse(call.func).partition("[")[0].rpartition(".")[2] == kernel:
-                positional = (
-                    argument
-                    for argument in call.args
-                    if not isinstance(argument, ast.Starred)
-                )
-                keywords = [
-                    (word.arg, word.value) for word in call.keywords if word.arg
-                ]
-                for name, node in (
-                    *zip(parameters, positional, strict=False),
-                    *keywords,
-                ):
-                    if (
-                        name not in shown
-                        and (value := _value_of(node, dict(near))).kind
-                    ):
-                        shown[name] = value
-    return shown
+        for node in ast.walk(scope)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Subscript)
+    ]
+    return [
+        call
+        for call in launches[:_MOST_LAUNCHES]
+        if ast.unparse(call.func).partition("[")[0].rpartition(".")[2] == kernel
+    ]
+
+
+def _callee(call: ast.Call) -> str:
+    return ast.unparse(call.func).rpartition(".")[2]
+
+
+def _keywords(call: ast.Call) -> list[tuple[str, ast.expr]]:
+    return [(word.arg, word.value) for word in call.keywords if word.arg]
 
 
 def _value_of(node: ast.expr, names: dict[str, list[ast.expr]]) -> HostValue:
@@ -358,22 +366,17 @@ def _value_of(node: ast.expr, names: dict[str, list[ast.expr]]) -> HostValue:
             return HostValue()
         case ast.Attribute(attr="dtype" | "shape" as name):
             return HostValue("type" if name == "dtype" else "int")
-        case ast.Call(func=function):
-            callee = ast.unparse(function).rpartition(".")[2]
-            types = [word.value for word in node.keywords if word.arg == "dtype"] + (
-                node.args[:1] if callee == "to" else []
-            )
+        case ast.Call():
+            callee = _callee(node)
+            types = [word.value for word in node.keywords if word.arg == "dtype"]
+            if callee == "to":
+                types += node.args[:1]
             if types:
                 element = _value_of(types[0], {})
-            else:
-                element = HostValue()
-            if element.kind == "type" and element.value:
-                return HostValue(
-                    "tensor", _TYPES[str(element.value).removeprefix("tl.")]
-                )
-            if callee in _COUNTS:
-                return HostValue("int")
-            return HostValue()
+                if element.kind == "type" and element.value:
+                    name = str(element.value).removeprefix("tl.")
+                    return HostValue("tensor", _TYPES[name])
+            return HostValue("int" if callee in _COUNTS else "")
         case ast.Name(id=name):
             same = names.pop(name, ())  # so that no name is followed twice
         case ast.IfExp(body=first, orelse=second):
@@ -387,62 +390,7 @@ def _value_of(node: ast.expr, names: dict[str, list[ast.expr]]) -> HostValue:
 
 def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) -> Uses:
     """Return what a kernel, and the kernels that it calls, do with its parameters."""
-    callees = {name: callee for name, callee in callees.items() if callee is not kernel}
-    seen: dict[str, list[ast.expr]] = defaultdict(list)  # use -> expressions
-    for node in ast.walk(kernel):
-        match node:
-            case ast.If(test=test) | ast.IfExp(test=test):
-                seen["tested"] += [
-                    test,
-                    *getattr(test, "values", []),
-                    getattr(test, "operand", test),
-                ]
-            case ast.Compare(
-                left=left, comparators=[ast.Attribute(value=ast.Name(id="tl")), *_]
-            ):
-                seen["types"].append(left)
-            case ast.Call(func=function, args=arguments, keywords=words):
-                callee = ast.unparse(function)
-                named = [(word.arg, word.value) for word in words if word.arg]
-                inner = callees.get(callee)
-                if inner:
-                    passed = [
-                        *zip(
-                            [each.arg for each in inner.args.args],
-                            arguments,
-                            strict=False,
-                        ),
-                        *named,
-                    ]
-                    for use, names in _uses_of(inner, callees).items():
-                        seen[use] += [value for name, value in passed if name in names]
-                callee = callee.rpartition(".")[2]
-                seen["types"] += [
-                    value for name, value in named if name.endswith("dtype")
-                ]
-                if callee in _TYPED:
-                    seen["types"] += arguments[-1:]
-                if callee in _SHAPING:
-                    seen["sizes"] += [
-                        part
-                        for value in arguments
-                        for part in ast.walk(value)
-                        if isinstance(part, ast.Name)
-                    ]
-                if callee in _LOOPS:
-                    seen["numbers"] += arguments
-                if callee in _WIDE:
-                    seen["wide"] += arguments
-                if callee in _MEMORY or callee.startswith("atomic_"):
-                    seen["pointers"] += [
-                        *arguments[:1],
-                        *(
-                            value
-                            for name, value in named
-                            if name in ("base", "pointer")
-                        ),
-                    ]
-    bound = bindings_in(kernel)
+    seen, bound = _expressions_by_use(kernel, callees), bindings_in(kernel)
     uses = {use: _names_of(seen[use]) for use in ("types", "sizes", "tested")}
     for use, computed in (
         ("of_indices", [*seen["pointers"], *seen["numbers"]]),
@@ -462,15 +410,67 @@ def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) ->
     return {**uses, "pointers": _names_of(_below(seen["pointers"], bound, _base_of))}
 
 
+def _expressions_by_use(
+    kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]
+) -> dict[str, list[ast.expr]]:
+    """Return the expressions that a kernel, and the kernels that it calls, use in each
+    way.
+    """
+    callees = {name: callee for name, callee in callees.items() if callee is not kernel}
+    seen: dict[str, list[ast.expr]] = defaultdict(list)
+    for node in ast.walk(kernel):
+        match node:
+            case ast.If(test=test) | ast.IfExp(test=test):
+                seen["tested"] += [
+                    test,
+                    *getattr(test, "values", []),
+                    getattr(test, "operand", test),
+                ]
+            case ast.Compare(
+                left=left, comparators=[ast.Attribute(value=ast.Name(id="tl")), *_]
+            ):
+                seen["types"].append(left)
+            case ast.Call():
+                for use, values in _uses_in_call(node):
+                    seen[use] += values
+                inner = callees.get(ast.unparse(node.func))
+                if inner is None:
+                    continue
+                parameters = [each.arg for each in inner.args.args]
+                passed = [
+                    *zip(parameters, node.args, strict=False),
+                    *_keywords(node),
+                ]
+                for use, names in _uses_of(inner, callees).items():
+                    seen[use] += [value for name, value in passed if name in names]
+    return seen
+
+
+def _uses_in_call(call: ast.Call) -> Iterator[tuple[str, Sequence[ast.expr]]]:
+    """Yield each use that a call makes of expressions, with these."""
+    callee, named = _callee(call), _keywords(call)
+    yield "types", [value for name, value in named if name.endswith("dtype")]
+    if callee in _TYPED:
+        yield "types", call.args[-1:]
+    if callee in _SHAPING:
+        parts = chain.from_iterable(map(ast.walk, call.args))
+        yield "sizes", [part for part in parts if isinstance(part, ast.Name)]
+    if callee in _LOOPS:
+        yield "numbers", call.args
+    if callee in _WIDE:
+        yield "wide", call.args
+    if callee in _MEMORY or callee.startswith("atomic_"):
+        yield "pointers", call.args[:1]
+        yield (
+            "pointers",
+            [value for name, value in named if name in ("base", "pointer")],
+        )
+
+
 def computed_from(names: Sequence[str], kernel: ast.FunctionDef) -> set[str]:
     """Return the names that these are computed from, themselves included."""
-    return _names_of(
-        _below(
-            [ast.Name(name) for name in names],
-            bindings_in(kernel),
-            ast.iter_child_nodes,
-        )
-    )
+    nodes = map(ast.Name, names)
+    return _names_of(_below(nodes, bindings_in(kernel), ast.iter_child_nodes))
 
 
 def bindings_in(tree: ast.AST) -> dict[str, list[ast.expr]]:
@@ -542,9 +542,7 @@ def _names_of(nodes: Iterable[ast.AST]) -> set[str]:
 
 def _is_load(node: ast.AST) -> bool:
     """Return whether this reads memory; an atomic operation returns what was there."""
-    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[
-        2
-    ].startswith(("load", "atomic_"))
+    return isinstance(node, ast.Call) and _callee(node).startswith(("load", "atomic_"))
 
 
 def _base_of(node: ast.AST) -> Sequence[ast.AST]:

@@ -211,22 +211,9 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     os.environ["XLA_FLAGS"] = " ".join(
         [os.environ.get("XLA_FLAGS", ""), *json.loads(header)]
     )
-    import numpy as np
-
-    xla: Any = import_module("jaxlib.xla_client")
-    client = xla.make_cpu_client()
-    put = getattr(client, "buffer_from_pyval", None)
-    if put is None:  # since 0.10 only JAX makes arrays
-        jax: Any = import_module("jax")
-        # values keep the types of the program
-        jax.config.update("jax_enable_x64", val=True)
-        client, put = jax.devices("cpu")[0].client, jax.device_put
+    client, put = client_and_put()
     executable = executable_of(program, client)
-    layout = re.search(
-        r"entry_computation_layout=\{\((.*?)\)->",
-        executable.hlo_modules()[0].to_string(),
-    )
-    types = re.findall(r"(\w+)\[[\d,<=]*\]", layout[1] if layout else "")
+    types = parameter_types(executable)
     if len(types) != len(options.input):
         return refuse(
             f"the number of inputs is {len(options.input)}, and the program takes "
@@ -235,44 +222,88 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     arguments = [
         put(value(text, kind)) for text, kind in zip(options.input, types, strict=True)
     ]
+    import numpy as np
 
     def call() -> list[Any]:
         return [np.asarray(array) for array in executable.execute(arguments)]
 
-    results, seconds, end = call(), list[dict[str, Any]](), time.monotonic() + _SECONDS
-    while options.benchmark_format and (
-        len(seconds) < _SAMPLES or time.monotonic() < end
-    ):
+    results = call()
+    if options.benchmark_format:
+        say(json.dumps({"benchmarks": iterations_of(call)}))
+        return 0
+    for index, result in enumerate(results):
+        say(f"result[{index}]: {result_text(result)}")
+    for file, result in zip(options.output, results, strict=False):
+        write_result(Path(file.removeprefix("@")), result)
+    wrong = first_mismatch(results, options.expected_output, options.tolerances)
+    if wrong:
+        say("triage: " + json.dumps({"mismatch": wrong}))
+        return 1
+    return 0
+
+
+def client_and_put() -> tuple[Any, Callable[[Any], Any]]:
+    """Return a client of the processor, and what makes its arrays of numpy's."""
+    xla: Any = import_module("jaxlib.xla_client")
+    client = xla.make_cpu_client()
+    put = getattr(client, "buffer_from_pyval", None)
+    if put is not None:
+        return client, put
+    jax: Any = import_module("jax")  # since 0.10 only JAX makes arrays
+    jax.config.update("jax_enable_x64", val=True)  # values keep the program's types
+    return jax.devices("cpu")[0].client, jax.device_put
+
+
+def parameter_types(executable: Any) -> list[str]:
+    """Return the element types of a program's parameters, in HLO's words."""
+    layout = re.search(
+        r"entry_computation_layout=\{\((.*?)\)->",
+        executable.hlo_modules()[0].to_string(),
+    )
+    return re.findall(r"(\w+)\[[\d,<=]*\]", layout[1] if layout else "")
+
+
+def iterations_of(call: Callable[[], object]) -> list[dict[str, Any]]:
+    """Measure calls as Google's benchmark library reports iterations."""
+    iterations = list[dict[str, Any]]()
+    end = time.monotonic() + _SECONDS
+    while len(iterations) < _SAMPLES or time.monotonic() < end:
         began = time.perf_counter(), time.process_time()
         call()
         times = {
             "real_time": time.perf_counter() - began[0],
             "cpu_time": time.process_time() - began[1],
         }
-        seconds.append({"run_type": "iteration", "time_unit": "s", **times})
-    if options.benchmark_format:
-        say(json.dumps({"benchmarks": seconds}))
-        return 0
-    for index, result in enumerate(results):
-        kind = "x".join([*map(str, result.shape), element_name(result.dtype)])
-        say(
-            f"result[{index}]: {kind}={' '.join(map(str, result.ravel()[:8]))}"
-            f"{' ...' if result.size > 8 else ''}"
-        )
-    for file, result in zip(options.output, results, strict=False):
-        path = Path(file.removeprefix("@"))
-        if path.suffix == ".npy":
-            np.save(path, result)
-        else:
-            result.tofile(path)
-    for index, (text, result) in enumerate(
-        zip(options.expected_output, results, strict=False)
-    ):
-        wrong = difference(result, value(text, str(result.dtype)), options.tolerances)
+        iterations.append({"run_type": "iteration", "time_unit": "s", **times})
+    return iterations
+
+
+def result_text(result: Any) -> str:
+    """`2x3xf32=1 2 3 4 5 6`, with the first eight numbers."""
+    kind = "x".join([*map(str, result.shape), element_name(result.dtype)])
+    rest = " ..." if result.size > 8 else ""
+    return f"{kind}={' '.join(map(str, result.ravel()[:8]))}{rest}"
+
+
+def write_result(path: Path, result: Any) -> None:
+    """Write an array as `.npy`, or its bytes alone."""
+    import numpy as np
+
+    if path.suffix == ".npy":
+        np.save(path, result)
+    else:
+        result.tofile(path)
+
+
+def first_mismatch(
+    results: list[Any], expected: list[str], tolerances: dict[str, float]
+) -> dict[str, Any]:
+    """Return where the first wrong result differs, if one does."""
+    for index, (text, result) in enumerate(zip(expected, results, strict=False)):
+        wrong = difference(result, value(text, str(result.dtype)), tolerances)
         if wrong:
-            say("triage: " + json.dumps({"mismatch": {"output": index, **wrong}}))
-            return 1
-    return 0
+            return {"output": index, **wrong}
+    return {}
 
 
 def value(text: str, element: str) -> Any:
