@@ -13,16 +13,12 @@ import pytest
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from triage.cli.exit_codes import Exit
 from triage.cli.nightly import exit_of
-<<<<<<< HEAD
+from triage.execution.results import RunResults
 from triage.investigate.result import CaseChangeKind, StepResult
 from triage.model.case import Expectation, Target
-=======
-from triage.execution.results import RunResults
-from triage.model.case import Expectation
 from triage.model.outcome import Failure, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
->>>>>>> 26daf7b9cd081b4921250731369de90c7549f4b9
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.nightly.verdict import Action
@@ -157,7 +153,6 @@ def test_an_issue_stays_within_the_limit() -> None:
     assert "more, which are left out" in text
 
 
-<<<<<<< HEAD
 def test_each_backend_begins_with_what_broke_and_what_to_do() -> None:
     record = night(unsteady=[("unsteady", 1)])
     other = [
@@ -193,7 +188,8 @@ def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -
     known = replace(record.cases[0], change=CaseChangeKind.KNOWN, issue="o/r#1")
     waiting = replace(record, cases=[known, known], clusters=[])
     assert waiting.verdict[0].actions == {Action.WAIT: 1}
-=======
+
+
 def test_an_issue_says_which_cases_fail_since_the_same_change() -> None:
     record = night(worse="PF", later="PF", other="PF")
     cluster = replace(record.clusters[0], confirmed=["later"], different=["other"])
@@ -225,4 +221,3 @@ def test_a_known_failure_of_a_run_is_not_a_failed_test() -> None:
     children = [[child.tag for child in case] for case in suite.iter("testcase")]
     assert children == [["failure"], ["skipped"]]
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
->>>>>>> 26daf7b9cd081b4921250731369de90c7549f4b9

@@ -19,19 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from triage.cli.screen import AppContext
-<<<<<<< HEAD
-from triage.execution.engine import Engine
-from triage.execution.judge import (
-    Match,
-    any_failure,
-    same_class,
-    same_family,
-    same_signature,
-)
 from triage.model.case import Case, Input, InputKind, Target
-=======
-from triage.model.case import Case
->>>>>>> 26daf7b9cd081b4921250731369de90c7549f4b9
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failure
 from triage.recipes.values import parse_duration
