@@ -150,3 +150,23 @@ def test_an_issue_is_linked_on_its_server(
         for link in links
         if ("7" in link and "/o/r/" in link) or "javascript" in link
     ] == ([address] if address else [])
+
+
+def test_the_first_page_begins_with_what_broke_and_what_to_do(tmp_path: Path) -> None:
+    store = NightStore(Home(tmp_path / "home"))
+    for record in nights({"breaks": "PPF", "crashes": "PPG", "fine": "PPP"}):
+        left = StepResult("bisect", "left", reason="the budget is spent")
+        done = StepResult("reduce", "done")
+        clusters = [
+            replace(cluster, steps=[done if cluster.id == LEGALIZE else left])
+            for cluster in record.clusters
+        ]
+        store.add(replace(record, clusters=clusters))
+    Site(store, tmp_path / "site").write()
+    page = (tmp_path / "site" / "index.html").read_text()
+    verdict = re.search(r'<p class="verdict bad">(.*?)</p>', page)
+    assert verdict
+    assert "breaks 2 of 3 cases with 2 failures, 1 not investigated" in verdict[1]
+    assert "Do: file 1 issue, investigate 1 failure" in verdict[1]
+    assert "<td>file the draft on its page</td>" in page
+    assert "<td>investigate: the budget is spent</td>" in page

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from triage.bisect.result import Answer
@@ -38,11 +38,11 @@ class BackendVerdict:
     broken: int
     """Cases that fail in a new way."""
     fixed: int
-    failures: int
-    with_culprit: int
+    failures: int = 0
+    with_culprit: int = 0
     """New failures whose culprit a bisect found."""
-    not_investigated: int
-    reason: str | None
+    not_investigated: int = 0
+    reason: str | None = None
     """Why the first of those was not investigated, if something prevented it."""
     actions: Mapping[Action, int] = field(default_factory=dict)
 
@@ -63,44 +63,59 @@ def verdicts_of(
     return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
 
 
-def action_of(cluster: FailureCluster) -> Action:
-    """Return what to do about a new failure."""
+def action_of(cluster: FailureCluster, tracked: Collection[str] = ()) -> Action:
+    """Return what to do about a new failure. tracked: ids of clusters with an issue."""
+    if cluster.id in tracked:
+        return Action.WAIT
     if cluster.is_investigated:
         return Action.FILE
     return Action.INVESTIGATE
 
 
-def _verdict(
-    backend: str, cases: Sequence[CaseResult], clusters: Sequence[FailureCluster]
+def summed_up(
+    verdict: BackendVerdict,
+    clusters: Sequence[FailureCluster],
+    others: Iterable[Action],
+    tracked: Collection[str] = (),
 ) -> BackendVerdict:
-    broken = [case for case in cases if case.counts]
-    open_clusters = [
-        cluster for cluster in clusters if action_of(cluster) is Action.INVESTIGATE
-    ]
-    left = [
+    """Return a verdict with what is known of its new failures and what to do.
+
+    clusters: the new failures. others: what to do besides. tracked: ids of clusters
+    with an issue.
+    """
+    known = [(cluster, action_of(cluster, tracked)) for cluster in clusters]
+    left = [cluster for cluster, action in known if action is Action.INVESTIGATE]
+    reasons = [
         step.reason
-        for cluster in open_clusters
+        for cluster in left
         for step in cluster.steps
         if step.status != "done" and step.reason
     ]
-    actions = Counter(_actions(cases, clusters))
-    return BackendVerdict(
-        backend=backend,
-        cases=len(cases),
-        broken=len(broken),
-        fixed=sum(case.change is CaseChangeKind.FIXED for case in cases),
+    actions = Counter([action for _, action in known])
+    actions.update(others)
+    return replace(
+        verdict,
         failures=len(clusters),
         with_culprit=sum(_has_culprit(cluster) for cluster in clusters),
-        not_investigated=len(open_clusters),
-        reason=next(iter(left), None),
+        not_investigated=len(left),
+        reason=next(iter(reasons), None),
         actions={action: actions[action] for action in Action if actions[action]},
     )
 
 
-def _actions(
-    cases: Sequence[CaseResult], clusters: Sequence[FailureCluster]
-) -> Iterator[Action]:
-    yield from map(action_of, clusters)
+def _verdict(
+    backend: str, cases: Sequence[CaseResult], clusters: Sequence[FailureCluster]
+) -> BackendVerdict:
+    verdict = BackendVerdict(
+        backend,
+        cases=len(cases),
+        broken=sum(case.counts for case in cases),
+        fixed=sum(case.change is CaseChangeKind.FIXED for case in cases),
+    )
+    return summed_up(verdict, clusters, _other_actions(cases))
+
+
+def _other_actions(cases: Sequence[CaseResult]) -> Iterator[Action]:
     issues = {case.issue for case in cases if case.change is CaseChangeKind.KNOWN}
     yield from (Action.WAIT for issue in issues if issue)
     for case in cases:

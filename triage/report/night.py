@@ -35,6 +35,7 @@ from triage.report.elements import (
 from triage.report.formats import rendered, write_report
 from triage.report.junit import SuiteCase, junit_text
 from triage.report.night_issue import (
+    backend_sentence,
     draft_path,
     issue_markdown,
     night_facts,
@@ -47,7 +48,6 @@ from triage.report.night_issue import (
     reason_text,
     time_name,
     times_text,
-    verdict_text,
 )
 from triage.report.runs import time_text
 from triage.toolchains.home import disk_errors, write_whole
@@ -238,7 +238,7 @@ def _head(night: Night) -> list[Block]:
     ]
     for verdict in night.verdict:
         style: Style = "bad" if verdict.broken else "good"
-        blocks.append(Paragraph(Span(verdict_text(verdict, night), style)))
+        blocks.append(Paragraph(Span(backend_sentence(verdict, night), style)))
     if night.stopped:
         blocks.append(Paragraph(Span(f"Partial report. {partial_text(night)}", "bad")))
     if night.scope:
@@ -381,7 +381,7 @@ def night_junit(night: Night) -> str:
     ]
     title = f"triage {night.toolchain.name} against {night.baseline.name}"
     properties = {
-        f"verdict {verdict.backend}".rstrip(): verdict_text(verdict, night)
+        f"verdict {verdict.backend}".rstrip(): backend_sentence(verdict, night)
         for verdict in night.verdict
     }
     if night.stopped:

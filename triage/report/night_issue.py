@@ -362,7 +362,7 @@ def night_verdict(night: Night) -> str:
     return f"{counts}{rate}; {effort}"
 
 
-def verdict_text(verdict: BackendVerdict, night: Night) -> str:
+def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
     """Return what a night says of one backend: `rocm: 3.3.0 breaks 3 of 41 cases with
     2 failures, 1 with a culprit. Do: file 1 issue, investigate 1 failure.`
     """

@@ -19,6 +19,7 @@ import numpy as np
 from jinja2 import Environment
 
 from triage.execution.cache import ResultCache
+from triage.investigate.result import ClusterKey
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import FAILING, PASSING, Status
@@ -35,6 +36,7 @@ from triage.nightly.trends import (
     find_steps,
     known_failures,
 )
+from triage.nightly.verdict import Action, BackendVerdict, summed_up
 from triage.recipes.values import parse_version
 from triage.report.document import (
     Block,
@@ -48,7 +50,12 @@ from triage.report.document import (
 )
 from triage.report.elements import compare_url, plural
 from triage.report.html import fragment, html_templates, inline_markup
-from triage.report.night_issue import cluster_blocks, issue_markdown, known_facts
+from triage.report.night_issue import (
+    backend_sentence,
+    cluster_blocks,
+    issue_markdown,
+    known_facts,
+)
 from triage.report.printable import visible
 from triage.report.site_data import (
     METRICS,
@@ -216,6 +223,8 @@ class Site:
             "index.html",
             "index.html.j2",
             cards=[self._card(track, new) for track in history.tracks],
+            verdicts=[self._verdict(track, new, known) for track in history.tracks],
+            to_do=lambda life: _to_do(known.get(life.key)),
             new=[(life, new[life.page]) for life in self.lives if new.get(life.page)][
                 :_MOST_ROWS
             ],
@@ -345,6 +354,34 @@ class Site:
             "not_run": int((history.states[rows, last] == 0).sum()),
         }
 
+    def _verdict(
+        self,
+        track: Track,
+        new: Mapping[str, Sequence[FailingRun]],
+        known: Mapping[ClusterKey, KnownFailure],
+    ) -> tuple[str, str]:
+        """Return what the last night of a track says, and its style."""
+        history, last = self.history, self.history.last_night(track)
+        lives = [life for life in self.lives if life.track == track]
+        opened = [life for life in lives if new.get(life.page)]
+        facts = [known.get(life.key) for life in opened]
+        clusters = [
+            fact.cluster if fact else life.key.cluster([])
+            for life, fact in zip(opened, facts, strict=True)
+        ]
+        rows = [row for row, (own, _) in enumerate(history.rows) if own == track]
+        verdict = BackendVerdict(
+            f"{self._day(last)} · {track.name}",
+            cases=int((history.states[rows, last] != 0).sum()),
+            broken=sum(len(new[life.page]) for life in opened),
+            fixed=0,
+        )
+        tracked = {fact.cluster.id for fact in facts if fact and fact.tracker}
+        flaky = [Action.LOOK for row in rows if row in history.flaky]
+        verdict = summed_up(verdict, clusters, flaky, tracked)
+        style = "bad" if verdict.broken else "good"
+        return backend_sentence(verdict, history.nights[last]), style
+
     def _trends(self) -> list[tuple[Any, MetricStep]]:
         titled = {metric.name: metric for metric in METRICS}
         rows = [
@@ -367,6 +404,20 @@ class Site:
                 return plural(days, "day")
             return "new"
         return ""
+
+
+def _to_do(known: KnownFailure | None) -> str:
+    """Return what to do about a new failure."""
+    if known and known.tracker:
+        return "wait for the issue"
+    if known and known.cluster.is_investigated:
+        return "file the draft on its page"
+    reasons = [
+        step.reason
+        for step in (known.cluster.steps if known else ())
+        if step.status != "done" and step.reason
+    ]
+    return f"investigate: {reasons[0] if reasons else 'not investigated yet'}"
 
 
 def _clear(out: Path) -> None:
