@@ -93,6 +93,12 @@ class Subject:
     def _is_test(self, path: str) -> bool:
         return any(fnmatchcase(path, pattern) for pattern in self.tests)
 
+    def lacks_files(self, old: str, new: str) -> bool:
+        """Return whether the clone lacks files that commits of a range brought."""
+        words = ["rev-list", "--objects", "--missing=print", f"{old}..{new}"]
+        listed = self.timeline.repository.text(*words)
+        return any(line.startswith("?") for line in listed.splitlines())
+
     def write_case(self, commit: Commit, path: str, folder: Path) -> Path | None:
         """Write the test of a commit and its recipe into a folder; None if it adds no
         test by name, or removes the file.
@@ -175,7 +181,10 @@ class Checkout:
 
     def passes(self, sha: str) -> bool | None:
         """Return whether the test passes with a commit; None if it does not build."""
-        _git(self.path, "checkout", "--quiet", "--force", "--detach", sha)
+        try:
+            _git(self.path, "checkout", "--quiet", "--force", "--detach", sha)
+        except subprocess.CalledProcessError:  # the clone lacks files of it
+            return None
         done = subprocess.run([str(self.script)], cwd=self.path, check=False)
         return {0: False, 1: True}.get(done.returncode)
 
@@ -305,7 +314,9 @@ def truths(
             for _ in range(_ENDS_TRIED):
                 old = index - where.randint(1, options.commits)
                 new = old + options.commits
-                if not (old >= 0 and new < len(commits)):
+                if old < 0 or new >= len(commits):
+                    continue
+                if subject.lacks_files(commits[old].sha, commits[new].sha):
                     continue
                 kept = (
                     checkout.passes(commits[old].sha) is False
@@ -325,9 +336,16 @@ def truths(
         shutil.rmtree(work, ignore_errors=True)
 
 
-def searches(truth: Truth, jobs: Sequence[int], work: Path) -> Iterator[Row]:
-    """Yield the answers of `git bisect run` and of triage for a truth."""
+def searches(
+    truth: Truth, jobs: Sequence[int], work: Path, known: Sequence[Row]
+) -> Iterator[Row]:
+    """Yield the answers of `git bisect run` and of triage for a truth that are not
+    known yet.
+    """
+    has = {row.by for row in known if row.truth == truth.commit.sha[:10]}
     for by in ("git", *jobs):
+        if ("git bisect run" if by == "git" else f"triage -j {by}") in has:
+            continue
         with TemporaryDirectory(dir=work) as scratch:
             if by == "git":
                 row = truth.with_git(Path(scratch, "git"))
@@ -369,7 +387,9 @@ def main() -> None:
     parser.add_argument("--newest", type=int, default=3000, help="commits to draw from")
     parser.add_argument("--jobs", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rows", type=Path, help="a file that each row is added to")
+    parser.add_argument(
+        "--rows", type=Path, help="a file for the rows; those in it are known"
+    )
     options = parser.parse_args()
     subject = Subject(
         Timeline(Repository(options.clone)),
@@ -379,10 +399,12 @@ def main() -> None:
         options.by_name,
     )
     rows: list[Row] = []
+    if options.rows and options.rows.exists():
+        rows += [Row(**json.loads(line)) for line in options.rows.open()]
     with TemporaryDirectory() as scratch:
         found = truths(subject, options, Path(scratch))
         for _, truth in zip(range(options.truths), found, strict=False):
-            for row in searches(truth, options.jobs, Path(scratch)):
+            for row in searches(truth, options.jobs, Path(scratch), rows):
                 rows.append(row)
                 line = json.dumps(asdict(row))
                 print(line, file=sys.stderr, flush=True)
