@@ -219,11 +219,19 @@ class Truth:
     recipe: Path
     subject: Subject
 
-    def row(self, by: str, named: Sequence[str], **cost: object) -> Row:
+    def is_one_too(self, sha: str, work: Path) -> bool:
+        """Return whether another commit also turns the test from failing to passing."""
+        script = self.subject.write_script(self.recipe, work)
+        checkout = Checkout.new(self.subject.clone, work / "clone", script)
+        return bool(checkout.passes(sha)) and checkout.passes(f"{sha}^") is False
+
+    def row(self, by: str, named: Sequence[str], work: Path, **cost: object) -> Row:
         if list(named) == [self.commit.sha]:
             answer = "exact"
         elif self.commit.sha in named:
             answer = "suspects"
+        elif len(named) == 1 and self.is_one_too(named[0], work / "other"):
+            answer = "other"
         elif named:
             answer = "wrong"
         else:
@@ -247,10 +255,11 @@ class Truth:
         found = json.loads(done.stdout)
         named = [suspect["commit"] for suspect in found["suspects"]]
         if found["status"] == "suspects" and len(named) == 1:
-            named += ["not confirmed"]
+            named += ["not confirmed"]  # so that it is not called exact
         return self.row(
             f"triage -j {jobs}",
             named,
+            work,
             builds=sum(found["obtained"].values()),
             probes=found["probes"],
             rounds=found["rounds"],
@@ -280,7 +289,9 @@ class Truth:
             named = [first[1]]
         builds = len((work / "builds").read_text().splitlines())
         cost = {"builds": builds, "probes": builds, "rounds": builds}
-        return self.row("git bisect run", named, **cost, seconds=round(done.wall, 1))
+        return self.row(
+            "git bisect run", named, work, **cost, seconds=round(done.wall, 1)
+        )
 
 
 def _environment(own: dict[str, str]) -> dict[str, str]:
@@ -356,13 +367,14 @@ def searches(
 
 def summary(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of the table."""
-    yield "| search | truths | exact | suspects | wrong | none | builds | probes | rounds | seconds |"
-    yield "|---|---|---|---|---|---|---|---|---|---|"
+    yield "| search | truths | exact | other | suspects | wrong | none | builds | probes | rounds | seconds |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
     for by in dict.fromkeys(row.by for row in rows):
         own = [row for row in rows if row.by == by]
         answers = [row.answer for row in own]
         counts = [
-            answers.count(word) for word in ("exact", "suspects", "wrong", "none")
+            answers.count(word)
+            for word in ("exact", "other", "suspects", "wrong", "none")
         ]
         costs = [
             f"{mean(values):.1f}"
