@@ -93,6 +93,12 @@ class Subject:
     def _is_test(self, path: str) -> bool:
         return any(fnmatchcase(path, pattern) for pattern in self.tests)
 
+    def lacks_files(self, old: str, new: str) -> bool:
+        """Return whether the clone lacks files that commits of a range brought."""
+        words = ["rev-list", "--objects", "--missing=print", f"{old}..{new}"]
+        listed = self.timeline.repository.text(*words)
+        return any(line.startswith("?") for line in listed.splitlines())
+
     def write_case(self, commit: Commit, path: str, folder: Path) -> Path | None:
         """Write the test of a commit and its recipe into a folder; None if it adds no
         test by name, or removes the file.
@@ -175,7 +181,10 @@ class Checkout:
 
     def passes(self, sha: str) -> bool | None:
         """Return whether the test passes with a commit; None if it does not build."""
-        _git(self.path, "checkout", "--quiet", "--force", "--detach", sha)
+        try:
+            _git(self.path, "checkout", "--quiet", "--force", "--detach", sha)
+        except subprocess.CalledProcessError:  # the clone lacks files of it
+            return None
         done = subprocess.run([str(self.script)], cwd=self.path, check=False)
         return {0: False, 1: True}.get(done.returncode)
 
@@ -210,11 +219,19 @@ class Truth:
     recipe: Path
     subject: Subject
 
-    def row(self, by: str, named: Sequence[str], **cost: object) -> Row:
+    def is_one_too(self, sha: str, work: Path) -> bool:
+        """Return whether another commit also turns the test from failing to passing."""
+        script = self.subject.write_script(self.recipe, work)
+        checkout = Checkout.new(self.subject.clone, work / "clone", script)
+        return bool(checkout.passes(sha)) and checkout.passes(f"{sha}^") is False
+
+    def row(self, by: str, named: Sequence[str], work: Path, **cost: object) -> Row:
         if list(named) == [self.commit.sha]:
             answer = "exact"
         elif self.commit.sha in named:
             answer = "suspects"
+        elif len(named) == 1 and self.is_one_too(named[0], work / "other"):
+            answer = "other"
         elif named:
             answer = "wrong"
         else:
@@ -238,10 +255,11 @@ class Truth:
         found = json.loads(done.stdout)
         named = [suspect["commit"] for suspect in found["suspects"]]
         if found["status"] == "suspects" and len(named) == 1:
-            named += ["not confirmed"]
+            named += ["not confirmed"]  # so that it is not called exact
         return self.row(
             f"triage -j {jobs}",
             named,
+            work,
             builds=sum(found["obtained"].values()),
             probes=found["probes"],
             rounds=found["rounds"],
@@ -271,7 +289,9 @@ class Truth:
             named = [first[1]]
         builds = len((work / "builds").read_text().splitlines())
         cost = {"builds": builds, "probes": builds, "rounds": builds}
-        return self.row("git bisect run", named, **cost, seconds=round(done.wall, 1))
+        return self.row(
+            "git bisect run", named, work, **cost, seconds=round(done.wall, 1)
+        )
 
 
 def _environment(own: dict[str, str]) -> dict[str, str]:
@@ -305,7 +325,9 @@ def truths(
             for _ in range(_ENDS_TRIED):
                 old = index - where.randint(1, options.commits)
                 new = old + options.commits
-                if not (old >= 0 and new < len(commits)):
+                if old < 0 or new >= len(commits):
+                    continue
+                if subject.lacks_files(commits[old].sha, commits[new].sha):
                     continue
                 kept = (
                     checkout.passes(commits[old].sha) is False
@@ -325,9 +347,16 @@ def truths(
         shutil.rmtree(work, ignore_errors=True)
 
 
-def searches(truth: Truth, jobs: Sequence[int], work: Path) -> Iterator[Row]:
-    """Yield the answers of `git bisect run` and of triage for a truth."""
+def searches(
+    truth: Truth, jobs: Sequence[int], work: Path, known: Sequence[Row]
+) -> Iterator[Row]:
+    """Yield the answers of `git bisect run` and of triage for a truth that are not
+    known yet.
+    """
+    has = {row.by for row in known if row.truth == truth.commit.sha[:10]}
     for by in ("git", *jobs):
+        if ("git bisect run" if by == "git" else f"triage -j {by}") in has:
+            continue
         with TemporaryDirectory(dir=work) as scratch:
             if by == "git":
                 row = truth.with_git(Path(scratch, "git"))
@@ -338,13 +367,14 @@ def searches(truth: Truth, jobs: Sequence[int], work: Path) -> Iterator[Row]:
 
 def summary(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of the table."""
-    yield "| search | truths | exact | suspects | wrong | none | builds | probes | rounds | seconds |"
-    yield "|---|---|---|---|---|---|---|---|---|---|"
+    yield "| search | truths | exact | other | suspects | wrong | none | builds | probes | rounds | seconds |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
     for by in dict.fromkeys(row.by for row in rows):
         own = [row for row in rows if row.by == by]
         answers = [row.answer for row in own]
         counts = [
-            answers.count(word) for word in ("exact", "suspects", "wrong", "none")
+            answers.count(word)
+            for word in ("exact", "other", "suspects", "wrong", "none")
         ]
         costs = [
             f"{mean(values):.1f}"
@@ -369,7 +399,9 @@ def main() -> None:
     parser.add_argument("--newest", type=int, default=3000, help="commits to draw from")
     parser.add_argument("--jobs", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rows", type=Path, help="a file that each row is added to")
+    parser.add_argument(
+        "--rows", type=Path, help="a file for the rows; those in it are known"
+    )
     options = parser.parse_args()
     subject = Subject(
         Timeline(Repository(options.clone)),
@@ -379,10 +411,12 @@ def main() -> None:
         options.by_name,
     )
     rows: list[Row] = []
+    if options.rows and options.rows.exists():
+        rows += [Row(**json.loads(line)) for line in options.rows.open()]
     with TemporaryDirectory() as scratch:
         found = truths(subject, options, Path(scratch))
         for _, truth in zip(range(options.truths), found, strict=False):
-            for row in searches(truth, options.jobs, Path(scratch)):
+            for row in searches(truth, options.jobs, Path(scratch), rows):
                 rows.append(row)
                 line = json.dumps(asdict(row))
                 print(line, file=sys.stderr, flush=True)

@@ -39,6 +39,12 @@ def test_commits_are_tested_by_a_script(
     assert "lost a symbol" in found["failure"]["headline"]
     skips = found["untestable"]
     assert all("skips it (exit code 125)" in one["reason"] for one in skips)
+    log = found["log"]
+    assert len(log) == found["probes"]
+    assert {one["verdict"] for one in log} >= {"good", "bad"}
+    assert {one["source"] for one in log} == {"builds"}
+    bad = {one["failure"] for one in log if one["verdict"] == "bad"}
+    assert bad == {found["failure"]["signature"]}
     # the same test is not repeated, except to confirm; another test is
     calls = workplace / "calls"
     first = len(calls.read_text().splitlines())
@@ -113,3 +119,31 @@ def test_an_error_in_a_c_program_is_the_compilers(
     found = answered(done)
     assert found["after"]["subject"] == f"change {CULPRIT}"
     assert "empty array" in found["failure"]["headline"]
+
+
+def test_verify_repeats_the_deciding_pair(
+    clone: History, script: Path, triage: Triage, workplace: Path, home: Path
+) -> None:
+    (workplace / "triage.yaml").write_text(COPIED)
+    ends = ["--good", f"HEAD~{COUNT - 1}", "--bad", "HEAD"]
+    words = ["bisect", "--script", "check.sh", "--repo", clone.path, "--format", "json"]
+    done = triage(*words, *ends)
+    found = answered(done)
+    answer = workplace / "answer.json"
+    answer.write_text(done.stdout)
+    again = answered(triage(*words, "--verify", answer))
+    assert again["status"] == "culprit"
+    assert again["confirmed"]
+    assert again["after"] == found["after"]
+    pair = {found["before"]["commit"], found["after"]["commit"]}
+    assert {one["commit"] for one in again["log"]} == pair
+    # another failure than the recorded one confirms nothing
+    answer.write_text(done.stdout.replace(found["failure"]["signature"], "other"))
+    other = answered(triage(*words, "--verify", answer), status=3)
+    assert "another failure than recorded" in other["reason"]
+    for text in ("{}", "[]", "no JSON", done.stdout.replace('"culprit"', '"suspects"')):
+        answer.write_text(text)
+        assert triage(*words, "--verify", answer).returncode == 2
+    assert triage(*words, "--verify", answer, *ends).returncode == 2
+    folded = triage(*words[:-1], "markdown", *ends).stdout
+    assert "<summary>" in folded

@@ -57,6 +57,19 @@ class Candidate:
     case_of: Callable[[], Case | NoAnswer] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
     probes: list[Probe] = field(default_factory=list)
+    brought: list[str] = field(default_factory=list)
+    """The source of its compiler, once a commit's own was obtained."""
+
+    @property
+    def source(self) -> str | None:
+        """Where its compiler came from."""
+        if self.ref.is_release:
+            return "releases"
+        if self.ref.is_nightly:
+            return "nightlies"
+        if self.ref.path is not None:
+            return "path"
+        return next(iter(self.brought), None)
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -261,7 +274,8 @@ def commit_range(
             untestable = group.untestable
         if end:
             revision = replace(revision, name=end.revision.name)
-        bring = _obtain(group, sources, reported, brought)
+        origin: list[str] = []
+        bring = _obtain(group, sources, reported, (brought, origin))
         candidates.append(
             Candidate(
                 revision,
@@ -271,6 +285,7 @@ def commit_range(
                 commit_change(changed, links),
                 is_undone,
                 tuple(commit.sha for commit in group.commits),
+                brought=origin,
             )
         )
         commits.append(changed)
@@ -438,11 +453,14 @@ def _obtain(
     group: _Group,
     sources: Iterable[Source],
     reported: Callable[[Path], str | None],
-    brought: list[str],
+    notes: tuple[list[str], list[str]],
 ) -> Callable[..., Path]:
     """Return what obtains the compiler of a commit: the cheapest build that works; see
     `ToolchainRef.bring`.
+
+    notes: lists to add the source to: if the compiler was not here before, and always.
     """
+    brought, origin = notes
     by_name = {source.name: source for source in sources}
     used: list[Build] = []
 
@@ -473,6 +491,7 @@ def _obtain(
             if not package:
                 used.append(build)
                 brought.extend([build.source] if build.seconds else [])
+                origin.append(build.source)
             return root
         raise Unobtainable("; ".join(reasons) or group.untestable)
 

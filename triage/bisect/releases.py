@@ -16,7 +16,13 @@ from triage.bisect.result import (
     Side,
     unexpected,
 )
-from triage.bisect.search import BisectSearch, answer, cannot_test, run_search
+from triage.bisect.search import (
+    BisectSearch,
+    answer,
+    cannot_test,
+    logged,
+    run_search,
+)
 from triage.execution.judge import Match, any_failure, result_of
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
@@ -240,7 +246,11 @@ def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
     second = search_change(search.part(hidden[-1], high), broke.failure).transition()
     effort = search.effort
     found = replace(
-        found, probes=effort.probes, rounds=effort.rounds, cached=effort.cached
+        found,
+        probes=effort.probes,
+        rounds=effort.rounds,
+        cached=effort.cached,
+        log=tuple(logged(search)),
     )
     if first is None or second is None:
         return found

@@ -110,6 +110,23 @@ class RankedChanges:
 
 
 @dataclass(frozen=True)
+class LoggedProbe:
+    """A probe of a bisect, as others can check it."""
+
+    revision: str
+    commit: str | None
+    verdict: Verdict
+    failure: str | None
+    """The signature of what failed."""
+    reason: str | None
+    """Why it is skipped."""
+    cached: bool
+    seconds: float
+    source: str | None
+    """Where the compiler came from."""
+
+
+@dataclass(frozen=True)
 class Transition:
     """Two revisions between which a case broke, its failure changed, or was fixed."""
 
@@ -175,6 +192,8 @@ class Bisection:
     """A command line that answers, if the named ends do not fit."""
     branches: tuple[Branch, ...] = ()
     """Those that the ends lie on."""
+    log: tuple[LoggedProbe, ...] = ()
+    """All probes, in order; `probes` is how many."""
     undone: bool = False
     """The new end lacks the suspects, so that `kind` is the opposite of what was
     searched: a fix is missing.

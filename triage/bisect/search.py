@@ -20,7 +20,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,6 +35,7 @@ from triage.bisect.result import (
     Answer,
     Bisection,
     BisectKind,
+    LoggedProbe,
     Side,
     Suspect,
     Transition,
@@ -87,6 +88,8 @@ class Effort:
     probes: int = 0
     rounds: int = 0
     cached: int = 0
+    log: list[tuple[Candidate, Probe]] = field(default_factory=list)
+    """The probes in order."""
     started: float = field(default_factory=time.monotonic)
     compile_seconds: float = _LEAST_SECONDS
     """The longest compile."""
@@ -471,6 +474,7 @@ class BisectSearch:
         candidate = self.range.candidates[index]
         if candidate.revision.commit is None:
             candidate.revision = probe.revision
+        effort.log.append((candidate, probe))
         self._take(index, probe)
         has_failed = isinstance(outcome, NoAnswer) and not probe.measured.seconds
         if has_failed and outcome.cause is Cause.ENVIRONMENT:
@@ -565,7 +569,11 @@ def run_search(search: BisectSearch) -> Bisection:
     if further.status is not Answer.INCONCLUSIVE:
         return further
     return replace(
-        found, probes=further.probes, rounds=further.rounds, cached=further.cached
+        found,
+        probes=further.probes,
+        rounds=further.rounds,
+        cached=further.cached,
+        log=further.log,
     )
 
 
@@ -646,6 +654,7 @@ def _inconclusive(search: BisectSearch) -> Bisection:
         halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
         obtained=Counter(search.range.brought),
         seconds=round(time.monotonic() - effort.started, 1),
+        log=tuple(logged(search)),
         untestable=tuple(untestable),
         other_failures=tuple(others),
         reason=search.stopped.reason if search.stopped else None,
@@ -654,6 +663,25 @@ def _inconclusive(search: BisectSearch) -> Bisection:
         broke=search.broke,
         fixed=search.fixed,
     )
+
+
+def logged(search: BisectSearch) -> Iterator[LoggedProbe]:
+    """Yield the probes so far, in order, with their verdicts about the failure."""
+    match: Match = any_failure
+    if search.failure:
+        match = search.request.match(search.failure)
+    for candidate, probe in search.effort.log:
+        failure = probe.outcome.failure
+        yield LoggedProbe(
+            candidate.revision.name,
+            candidate.revision.commit,
+            search.judge(probe.outcome, match),
+            failure.signature if failure else None,
+            probe.outcome.reason,
+            probe.cached,
+            round(probe.measured.seconds, 3),
+            candidate.source,
+        )
 
 
 def _without_verdict(

@@ -177,7 +177,7 @@ _PANELS = {
         "--build --share"
     ),
     "How sure": "--confidence --trust --fresh --threshold --time --budget "
-    "--strict --try",
+    "--strict --try --verify",
     "Output": "--out --format --github --allow-missing",
     "Advanced": "",
 }

@@ -4,11 +4,12 @@ revisions, and which change it was.
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -177,6 +178,13 @@ def bisect(
             "--resume",
         ),
     ] = False,
+    verify: Annotated[
+        Path | None,
+        option(
+            "Repeat only the deciding pair of an answer that --format json printed.",
+            metavar="FILE",
+        ),
+    ] = None,
     dry_run: ForecastOption = False,
     output: FormatOption = "text",
 ) -> Exit:
@@ -201,6 +209,14 @@ def bisect(
     if metric is None and threshold is not None:
         raise BadInput("--threshold needs --metric")
     before, after = _in_order(find, good, bad)
+    recorded = None
+    if verify:
+        if good or bad or model or metric or interactive:
+            raise BadInput(
+                "--verify takes its revisions from the file, and no --metric"
+            )
+        recorded = RecordedPair.read(verify)
+        find, before, after = recorded.kind, recorded.before, recorded.after
     if model and (named.script or named.recipe is None):
         raise BadInput("--model needs a recipe, and does not work with --script")
     if model and named.recipe:
@@ -249,6 +265,8 @@ def bisect(
                 found = prompt(request, before, after, resume=resume)
             else:
                 found = bisect_between(request, before, after)
+    if recorded:
+        found = recorded.compare(found)
     no_ends = (
         found.status is Answer.INCONCLUSIVE
         and found.cause is Cause.NOT_FOUND
@@ -277,6 +295,61 @@ def _always_fails(
     """
     oldest = engine.registry.releases(case.compiler)[0].revision.name
     return "it fails at both ends" in (found.reason or "") and before in (None, oldest)
+
+
+@dataclass(frozen=True)
+class RecordedPair:
+    """The two revisions that decide an answer, the older one first."""
+
+    kind: BisectKind
+    before: str
+    after: str
+    signature: str
+
+    @classmethod
+    def read(cls, path: Path) -> RecordedPair:
+        """Read them from the JSON of a bisect. Raises BadInput if it names no pair."""
+        try:
+            found = json.loads(path.read_text())
+            kind, failure = BisectKind(found["kind"]), found["failure"]
+            ends = [found["before"], found["after"]]
+            if found["status"] != Answer.CULPRIT:
+                raise BadInput(f"{path} names no culprit, so that no pair decides it")
+            if found["changed"]:
+                broke = found["broke"]
+                ends, failure = [broke["before"], broke["after"]], broke["failure"]
+            if found["undone"]:  # then `kind` and the pair are the other way round
+                kind = next(other for other in BisectKind if other is not kind)
+                ends.reverse()
+            return cls(kind, _rev_of(ends[0]), _rev_of(ends[1]), failure["signature"])
+        except OSError as error:
+            raise BadInput(f"cannot read {path}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{path} is not the JSON of a bisect: {error!r}") from error
+
+    def compare(self, found: Bisection) -> Bisection:
+        """Return the answer about the pair, inconclusive if it fails otherwise than
+        recorded.
+        """
+        failure = found.failure
+        if failure is None or failure.signature == self.signature:
+            return found
+        why = f"the pair has another failure than recorded: {failure.signature}"
+        return replace(
+            found,
+            status=Answer.INCONCLUSIVE,
+            confirmed=False,
+            reason=why,
+            cause=Cause.NOT_FOUND,
+        )
+
+
+def _rev_of(revision: Mapping[str, str | None]) -> str:
+    """Return the REV of a revision in JSON."""
+    name, commit = revision["name"] or "", revision["commit"]
+    if commit and commit.startswith(name):
+        return f"commit:{commit}"
+    return name
 
 
 def _tested_family(project: Path | None, *revs: str | None) -> str:

@@ -13,6 +13,7 @@ from triage.bisect.result import (
     Bisection,
     BisectKind,
     Combination,
+    LoggedProbe,
     RankedChange,
     RankedChanges,
     Suspect,
@@ -90,6 +91,7 @@ def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
         )
         blocks.append(Paragraph(f"Another failure hides the change: {advice}"))
     blocks += _branch_details(result.branches)
+    blocks += _log_details(result.log)
     return Document(f"Bisect of {result.case}", blocks)
 
 
@@ -131,6 +133,24 @@ def _branch_details(branches: Iterable[Branch]) -> list[Block]:
             )
         ]
     return []
+
+
+def _log_details(log: Sequence[LoggedProbe]) -> list[Block]:
+    """Return every probe in order."""
+    if not log:
+        return []
+    rows = [
+        (
+            one.revision,
+            one.verdict.value,
+            one.failure or one.reason or "",
+            "cached" if one.cached else f"{one.seconds:.1f} s",
+            one.source or "",
+        )
+        for one in log
+    ]
+    columns = ("revision", "verdict", "failure", "time", "compiler")
+    return [Details(plural(len(log), "probe"), [Table(columns, rows)])]
 
 
 def verdict_text(bisection: Bisection, title: str) -> str:

@@ -1,0 +1,82 @@
+"""The example projects of `docs/how-to/commits.md`, on clones that stand for real ones."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.bisect.driving import answered
+from tests.conftest import Triage
+from tests.git_history.history import ENV, History
+from triage.compilers.registry import load_cases
+from triage.toolchains.sources.project import load_project
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+COUNT, CULPRIT = 9, 6
+CYTHON = """import sys
+from Cython import version
+assert sys.argv[1:2] == ["-3"]
+if version >= 6:
+    sys.exit("callback.pyx:8:13: Cannot assign type")
+open(sys.argv[4], "w").write("int made;")
+"""
+TENSOR = """version = {number}
+class Tensor:
+    def arange(count): return Tensor()
+    def reshape(self, *shape): return self
+    def sum(self, axis): return self
+    def tolist(self): return [6, 22, 38 + (version >= 6)]
+"""
+
+
+def files(project: str, number: int) -> dict[str, str | bytes]:
+    if project == "cython":
+        version = f"version = {number}\n"
+        return {"cython.py": CYTHON, "Cython/__init__.py": version}
+    return {"tinygrad/__init__.py": TENSOR.format(number=number)}
+
+
+@pytest.mark.parametrize(
+    ("project", "recipe"),
+    [("cython", "callback.yaml"), ("tinygrad", "row-sum.yaml")],
+)
+def test_an_example_project_bisects_commits(
+    project: str,
+    recipe: str,
+    tmp_path: Path,
+    triage: Triage,
+    workplace: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in ENV.items():
+        monkeypatch.setenv(name, value)
+    clone = History.begin(tmp_path / "clone")
+    for number in range(COUNT):
+        day = f"2022-06-{1 + number:02}T12:00:00+00:00"
+        clone.commit(f"change {number}", files(project, number), day)
+        clone.commit(f"notes {number}", {"docs/notes.txt": str(number)}, day)
+    shutil.copytree(EXAMPLES / project, workplace, dirs_exist_ok=True)
+    days = ["--good", "2022-06-01", "--bad", "2022-06-09"]
+    words = ["bisect", recipe, "--repo", clone.path, *days, "--format", "json"]
+    found = answered(triage(*words))
+    assert found["after"]["subject"] == f"change {CULPRIT}"
+    assert found["confirmed"]
+
+
+@pytest.mark.parametrize("folder", ["cython", "tinygrad"])
+def test_an_example_needs_no_shell(folder: str) -> None:
+    project = load_project(EXAMPLES / folder / "triage.yaml")
+    assert project.build is not None
+    assert not project.build.commands
+    assert all(map(project.can_change, project.build.copy_))
+    names = {"cython": "callback.yaml", "tinygrad": "row-sum.yaml"}
+    assert len(load_cases([EXAMPLES / folder / names[folder]])) == 1
+
+
+def test_the_page_shows_the_files() -> None:
+    page = (EXAMPLES.parent / "how-to" / "commits.md").read_text()
+    for name in ("triage.yaml", "callback.yaml"):
+        assert (EXAMPLES / "cython" / name).read_text() in page
