@@ -6,8 +6,8 @@ The modules take arguments for more: `python -m benchmarks.reduce --help`.
 
 from __future__ import annotations
 
-from benchmarks import cluster, culprits, overhead, reduce
+from benchmarks import cluster, culprits, known, overhead, reduce
 
-for module in (overhead, culprits, reduce, cluster):
+for module in (overhead, known, culprits, reduce, cluster):
     for ratio in module.ratios():
         print(ratio, flush=True)

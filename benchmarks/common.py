@@ -94,7 +94,19 @@ class Ratio:
     peer: str
     theirs: float
     unit: str
+    limit: float = float("inf")
+    """The largest ratio that is accepted."""
+
+    @property
+    def ratio(self) -> float:
+        return self.ours / self.theirs if self.theirs else float("inf")
+
+    @property
+    def is_beyond(self) -> bool:
+        return self.ratio > self.limit
 
     def __str__(self) -> str:
-        ratio = self.ours / self.theirs if self.theirs else float("inf")
-        return f"{self.what:52} {self.ours:9.2f} {self.unit:9} {self.peer:22} {self.theirs:9.2f}   ratio {ratio:6.3f}"
+        line = f"{self.what:52} {self.ours:9.2f} {self.unit:9} {self.peer:22} {self.theirs:9.2f}   ratio {self.ratio:6.3f}"
+        if self.limit == float("inf"):
+            return line
+        return f"{line}  limit {self.limit:g}{'  BEYOND' if self.is_beyond else ''}"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -78,6 +78,27 @@ def family_of(case: Case) -> Compiler:
     return family.named(ref, case.spec) or family
 
 
+class FailureNames(Collection[str]):
+    """The packaged classes of failures and their families. Rules take long to read, and
+    most recipes name no failure.
+    """
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(
+            name for rule in packaged_rules() for name in (rule.name, rule.family)
+        )
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._names))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
 def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
     """Load the cases of recipe files and of folders of recipes.
 
@@ -85,8 +106,7 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
         BadFiles: With every mistake in recipes, or in the rules of their own.
         BadInput: A compiler is unknown.
     """
-    failures = {name for rule in packaged_rules() for name in (rule.name, rule.family)}
-    cases = load_recipes(paths, recipe_families(), failures)
+    cases = load_recipes(paths, recipe_families(), FailureNames())
     for case in cases:
         family_of(case)
     for rules in dict.fromkeys(case.rules for case in cases if case.rules):

@@ -100,6 +100,13 @@ def _with_parse_errors(rules: RuleSet) -> RuleSet:
     )
 
 
+def is_silent_pass(execution: Execution) -> bool:
+    """Return whether `judge` calls a run passed, without warnings, by whatever
+    rules.
+    """
+    return execution.ok and not execution.stderr.text
+
+
 def judge(
     execution: Execution,
     rules: RuleSet,
@@ -116,8 +123,6 @@ def judge(
     unusable = machine_problem(execution)
     if unusable is not None:
         return unusable
-    if execution.ok and not execution.stderr.text:
-        return Passed()  # nothing warns
     rules = _without_machine(rules)
     diagnosis = diagnose(execution, rules, failing_pass)
     if execution.ok:

@@ -181,7 +181,7 @@ def _cases(
             ("compiler",), unknown_word(compiler, "compiler", families, nicknames)
         )
     # The recipe's own rules define further classes.
-    setting = Setting(family, folder, () if "rules" in data else sorted(failure_names))
+    setting = Setting(family, folder, () if "rules" in data else failure_names)
     cases = []
     for choice, filled in _choices(document, (*SECTIONS, *family.sections)):
         recipe = checked(document, keys_of(family), filled, setting)
