@@ -108,7 +108,7 @@ def list_ratios(cases: int, nights: int, rounds: int = 3) -> Iterator[Ratio]:
             store.add(night)
         reading = [sys.executable, "-c", READ_NIGHTS, str(store.path)]
         peer = min(cost_of(reading).cpu for _ in range(rounds))
-        for words, limit in ((["list"], 2.0), (["show", "latest"], 2.0)):
+        for words, limit in ((["list"], 3.5), (["show", "latest"], 3.5)):
             costs = [
                 cost_of([*TRIAGE, "nights", *words], env=env) for _ in range(rounds)
             ]
