@@ -51,7 +51,7 @@ def test_no_other_package_names_a_family() -> None:
             FamilyRef("command", ("cython", "numpy<2")),
             "cython numpy<2",
         ),
-        ("command@opt", FamilyRef("command", recipe="opt"), "command@opt"),
+        ("command@opt", FamilyRef("command", recipe="opt"), "opt"),
         ("", FamilyRef(""), ""),
     ],
 )

@@ -42,7 +42,7 @@ class FamilyRef:
     @property
     def title(self) -> str:
         """What people call the compiler."""
-        return " ".join(self.packages) or str(self)
+        return " ".join(self.packages) or self.recipe or self.kind
 
 
 def split_revision(
