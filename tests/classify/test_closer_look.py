@@ -100,6 +100,12 @@ def test_the_quote_of_a_message_is_classified_without_its_mark(
             "Failing Tests (2): MLIR :: runner/simple.mlir",
         ),
         (
+            "Error compiling Cython file:\n-----\n...\nset_callback(&twice)\n"
+            "             ^\n-----\n\nlib/callback.pyx:10:13: Cannot assign type 'a'\n",
+            "build-error",
+            "Cannot assign type 'a'",
+        ),
+        (
             "clang-19: error: cannot find CUDA installation; provide its path\n",
             "build-error",
             "cannot find CUDA installation",

@@ -28,6 +28,10 @@ _LOGGER = re.compile(
 )
 # as people quote MLIR's verifier, without `error: ` before it
 _OF_OPERATION = re.compile(r"'[a-z_]\w*(?:\.\w+)+' op \w")
+_IN_CYTHON = re.compile(  # without a severity
+    r"(?P<location>\S+\.(?:pyx|pxd|pxi):\d+:\d+): "
+    r"(?!Compiler crash|(?:warning|note)\b)(?P<message>\S.*)"
+)
 _SOURCE_CODE = re.compile(
     r"\.(?:c|cc|cpp|cxx|h|hh|hpp|inc|inl|cu|cuh|hip|cl|rs|go|[fF]9\d|ii?|mm?|swift|cs"
     r"|ts|java|zig):\d+|\A\{standard input\}"
@@ -87,6 +91,10 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     if match:
         return _logged(match)
     match = _SEVERITY.search(text)
+    in_cython = _IN_CYTHON.match(text)
+    if match is None and in_cython:
+        message = in_cython["message"][:HEADLINE]
+        return Diagnostic("error", message, in_cython["location"], of_source=True)
     if match is None and _OF_OPERATION.match(text):
         return Diagnostic("error", text[:HEADLINE])
     if match is None:
