@@ -398,26 +398,31 @@ def _list_change(
         replaced.get(index, text[item.start_mark.index : _end_of(item)])
         for index, item in enumerate(items)
     ]
-    entries = [
-        new
-        for *_, new in sorted(
-            [
-                *((index, 1, new) for index, new in enumerate(old) if new),
-                *((index, 0, new) for index, new in added),
-            ]
-        )
-    ]
-    lines = [
-        node.start_mark.line if in_brackets else -1,
-        *(item.start_mark.line for item in items),
-    ]
-    # YAML needs brackets then
-    if len(lines) == 1 or len(set(lines)) < len(lines) or not (entries or in_brackets):
-        return _short_list_change(path, text, node, entries)
+    lines = [item.start_mark.line for item in items]
+    if in_brackets:
+        lines.append(node.start_mark.line)
+    has_own_lines = items and len(set(lines)) == len(lines)
+    # YAML needs brackets around nothing
+    if has_own_lines and (in_brackets or any(old) or added):
+        return _long_list_change(text, node, old, added)
+    entries = [(index, 1, new) for index, new in enumerate(old) if new]
+    entries += [(index, 0, new) for index, new in added]
+    return _short_list_change(path, text, node, [new for *_, new in sorted(entries)])
+
+
+def _long_list_change(
+    text: str,
+    node: yaml.SequenceNode,
+    old: Sequence[str | None],
+    added: Sequence[tuple[int, str]],
+) -> TextChange:
+    """Return the list with an entry a line. old: the texts of its entries, None to
+    remove one.
+    """
+    items, in_brackets = node.value, bool(node.flow_style)
+    newline = "\n"
     if "\r\n" in text:
         newline = "\r\n"
-    else:
-        newline = "\n"
     begin = done = text.rfind("\n", 0, items[0].start_mark.index) + 1
     prefix = text[begin : items[0].start_mark.index]  # the dash of YAML, too
     blocks = [(index, 0, prefix + new, newline) for index, new in added]
@@ -431,11 +436,9 @@ def _list_change(
             blocks.append((index, 1, before, behind.lstrip()[1:] if comma else behind))
         done = after
     blocks.sort()
-    # the last one may have none
-    if comma:
-        last = len(blocks)
-    else:
-        last = len(blocks) - 1
+    last = len(blocks) - 1
+    if comma:  # behind the last one, too
+        last += 1
     written = [
         before + "," * (in_brackets and place < last) + behind
         for place, (*_, before, behind) in enumerate(blocks)

@@ -16,7 +16,7 @@ from triage.compilers.base import Environment, Packaging, kernel_of
 from triage.compilers.parts import MODULE_PLACE, PythonFunction, StandaloneCompile
 from triage.compilers.registry import family_of
 from triage.execution.engine import Engine
-from triage.execution.files import Prepared
+from triage.execution.task import Task
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
@@ -91,70 +91,75 @@ def reproducer_of(
     """Collect the contents of a reproducer. bad: the toolchain that the reduced program
     fails on.
     """
-    toolchain = engine.registry.obtain(bad)
     probe = next(
         probe for probe in reduction.probes if probe.revision.name == bad.revision.name
     )
-    recorded = engine.last_execution(probe.case, toolchain)
-    prepared = engine.planner.input_of(probe.case, toolchain)
+    recorded = engine.last_execution(probe.case, engine.registry.obtain(bad))
     assert recorded  # it was probed
-    assert isinstance(prepared, Prepared)
     task, execution = recorded
-    path = probe.case.input.path
-    names = {prepared.path: f"input{prepared.path.suffix}", path: f"input{path.suffix}"}
-    clean = without_paths(names, names[prepared.path])
+    compiled, path = task.prepared.path, probe.case.input.path
+    names = {compiled: f"input{compiled.suffix}", path: f"input{path.suffix}"}
+    clean = without_paths(names, names[compiled])
 
     small = reduction.small
     values = dict[str, bytes]()
-    command = tuple[str, ...]()
-    runtime = None
-    family = engine.compilers[probe.case.compiler]
-    if probe.case.run and family.run:
+    output = [execution.stderr.text]
+    if probe.case.run and task.compiler.run:
         run = _with_portable_values(probe.case.run, values)
         small = replace(small, run=run)
-        command = task.run_command(run, MODULE_PLACE)
-        if bad.is_release and probe.version and family.run.distribution:
-            runtime = f"{family.run.distribution}=={probe.version}"
+        output.insert(0, execution.stdout.text)
 
     ordered = in_order(reduction.probes)
     probes = tuple(_clean_probe(other, clean) for other in ordered)
     failing = probes[ordered.index(probe)]
     assert isinstance(failing.outcome, Failed)
-    failure, output = failing.outcome.failure, [execution.stderr.text]
-    if command:
-        output.insert(0, execution.stdout.text)
     return Reproducer(
         reduction=replace(
             reduction,
             small=small,
             probes=probes,
-            failure=failure,
+            failure=failing.outcome.failure,
             bad=failing.revision,
             good=_good(reduction, probes, failing),
-            program=prepared.path.read_text("utf-8", "replace"),
+            program=compiled.read_text("utf-8", "replace"),
         ),
         bad=failing,
-        compile=StandaloneCompile(
-            case=small,
-            source=names[prepared.path],
-            program=family_of(probe.case).script.program_name(probe.case, toolchain),
-            # With the printing options: without them an error prints thousands of lines
-            # of IR.
-            options=(*task.invocation.options, *task.invocation.printing),
-            release=failing.revision.name,
-            version=failing.version,
-            requirement=_requirement(bad, family.packaging),
-            failure_class=failure.failure_class,
-            function=_function(probe.case),
-            run=command,
-            runtime=runtime,
-        ),
+        compile=_standalone(task, small, failing, bad, names[compiled]),
         file=names[path],
         content=path.read_bytes(),
         ending=execution.ending_text(probe.case.limits),
         output=clean("\n".join(filter(None, output))),
         rules=probe.case.rules.read_bytes() if probe.case.rules else None,
         values=values,
+    )
+
+
+def _standalone(
+    task: Task, small: Case, failing: Probe, bad: ToolchainRef, source: str
+) -> StandaloneCompile:
+    """Return how to make the failing compile, and the run of `small` if it is run,
+    without triage.
+    """
+    family, command, runtime = task.compiler, tuple[str, ...](), None
+    if small.run and family.run:
+        command = task.run_command(small.run, MODULE_PLACE)
+        if bad.is_release and failing.version and family.run.distribution:
+            runtime = f"{family.run.distribution}=={failing.version}"
+    assert isinstance(failing.outcome, Failed)
+    return StandaloneCompile(
+        case=small,
+        source=source,
+        program=family.script.program_name(task.case, task.toolchain),
+        # With the printing options: without them an error prints thousands of lines
+        # of IR.
+        options=(*task.invocation.options, *task.invocation.printing),
+        release=failing.revision.name,
+        version=failing.version,
+        requirement=_requirement(bad, family.packaging),
+        failure_class=failing.outcome.failure.failure_class,
+        function=_function(task.case),
+        run=command,
+        runtime=runtime,
     )
 
 

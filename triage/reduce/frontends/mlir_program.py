@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from triage.execution.mlir_tools import Reader
@@ -296,8 +296,34 @@ def cut(
     if block is None:
         return None
     kept = set(kept)
-    # With the constants that these need, and the operations whose values no argument
-    # can carry.
+    chosen = _with_makers(block, kept)
+    operations = [
+        operation for operation in block.operations[:-1] if operation in chosen
+    ]
+    if returned is None:
+        returned = _results_of(block, kept, chosen)
+    if not operations or (
+        not returned and all(operation.results for operation in operations)
+    ):
+        return None
+    smaller = _function(function, block, operations, returned)
+    body = Block(
+        list(module.body.arguments), [*_referenced(module, function, smaller), smaller]
+    )
+    root = Operation(
+        module.root.name,
+        properties=dict(module.root.properties),
+        attributes=dict(module.root.attributes),
+        regions=[Region([body])],
+        position=module.root.position,
+    )
+    return with_module(candidate, replace(module, root=root))
+
+
+def _with_makers(block: Block, kept: Collection[Operation]) -> set[Operation]:
+    """Return these operations, the constants that they need, and the operations whose
+    values no argument can carry.
+    """
     maker = {
         value: operation
         for operation in block.operations
@@ -314,49 +340,27 @@ def cut(
             ):
                 chosen.add(operation)
                 waiting.append(operation)
-    operations = [
-        operation for operation in block.operations[:-1] if operation in chosen
-    ]
-    if returned is None:
-        reads = [
-            (operation in chosen, free_values(operation))
-            for operation in block.operations
-        ]
-        used = {value for _, values in reads for value in values}
-        used_outside = {
-            value for is_chosen, values in reads if not is_chosen for value in values
-        }
-        results = [
-            value
-            for operation in block.operations
-            if operation in kept
-            for value in operation.results
-        ]
-        results = [value for value in results if _CROSSABLE.match(value.type)]
-        outside = [value for value in results if value in used_outside]
-        returned = (
-            outside or [value for value in results if value not in used] or results[-1:]
-        )
-    if not operations or (
-        not returned and all(operation.results for operation in operations)
-    ):
-        return None
-    smaller = _function(function, block, operations, returned)
-    root = module.root
-    body = Block(
-        list(module.body.arguments), [*_referenced(module, function, smaller), smaller]
-    )
-    copy = Operation(
-        root.name,
-        [],
-        [],
-        dict(root.properties),
-        dict(root.attributes),
-        [Region([body])],
-        [],
-        root.position,
-    )
-    return with_module(candidate, Module(copy, module.aliases, module.trailer))
+    return chosen
+
+
+def _results_of(
+    block: Block, kept: Collection[Operation], chosen: Collection[Operation]
+) -> list[Value]:
+    """Return the results of `kept` that the operations outside `chosen` use; without
+    any, those that nothing uses, or the last one.
+    """
+    used, used_outside = set[Value](), set[Value]()
+    results = list[Value]()
+    for operation in block.operations:
+        read = free_values(operation)
+        used.update(read)
+        if operation not in chosen:
+            used_outside.update(read)
+        if operation in kept:
+            results += operation.results
+    results = [value for value in results if _CROSSABLE.match(value.type)]
+    outside = [value for value in results if value in used_outside]
+    return outside or [value for value in results if value not in used] or results[-1:]
 
 
 def _function(
@@ -365,16 +369,10 @@ def _function(
     operations: list[Operation],
     returned: Sequence[Value],
 ) -> Operation:
-    inside = {value for operation in operations for value in operation.results}
-    needed = dict.fromkeys(
-        value
-        for operation in operations
-        for value in free_values(operation)
-        if value not in inside
-    )
-    needed |= dict.fromkeys(value for value in returned if value not in inside)
-    old = [value for value in block.arguments if value in needed]
-    arguments = [*old, *(value for value in needed if value not in set(old))]
+    """Return the function with only these operations. What they need from others
+    becomes an argument.
+    """
+    arguments = _arguments_for(block, operations, returned)
     values: Values = {}
     body = Block([_copied(value, values) for value in arguments])
     body.operations = [copy_operation(operation, values) for operation in operations]
@@ -398,32 +396,38 @@ def _function(
         known = dict(
             zip(before, array_elements(function.attribute(name)), strict=False)
         )
-        if any(known.get(value, "{}") != "{}" for value in after):
-            properties[name] = (
-                f"[{', '.join(known.get(value, '{}') for value in after)}]"
-            )
-    properties |= {
-        name: text
-        for name, text in function.properties.items()
-        if name not in _PER_FUNCTION
-    }
-    attributes = {
-        name: text
-        for name, text in function.attributes.items()
-        if name not in _PER_FUNCTION
-    }
+        texts = [known.get(value, "{}") for value in after]
+        if any(text != "{}" for text in texts):
+            properties[name] = f"[{', '.join(texts)}]"
     smaller = Operation(
         function.name,
-        [],
-        [],
-        properties,
-        attributes,
-        [Region([body])],
-        [],
-        function.position,
+        properties=properties | _of_all(function.properties),
+        attributes=_of_all(function.attributes),
+        regions=[Region([body])],
+        position=function.position,
     )
     update_function_type(smaller)
     return smaller
+
+
+def _arguments_for(
+    block: Block, operations: Sequence[Operation], returned: Sequence[Value]
+) -> list[Value]:
+    """Return what operations and results need from elsewhere, the old arguments
+    first.
+    """
+    inside = {value for operation in operations for value in operation.results}
+    read = [value for operation in operations for value in free_values(operation)]
+    needed = dict.fromkeys(value for value in (*read, *returned) if value not in inside)
+    old = [value for value in block.arguments if value in needed]
+    return list(dict.fromkeys([*old, *needed]))
+
+
+def _of_all(attributes: Mapping[str, str]) -> dict[str, str]:
+    """Return those attributes of a function that do not follow from its values."""
+    return {
+        name: text for name, text in attributes.items() if name not in _PER_FUNCTION
+    }
 
 
 def _referenced(
