@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ import pytest
 from tests.git_history.history import History
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Interrupted, Unobtainable
+from triage.model.progress import Progress, ProgressTask
 from triage.toolchains.home import KeptKind, Workspace
 from triage.toolchains.install import is_intact
 from triage.toolchains.pruning import stored_toolchains
@@ -78,6 +80,30 @@ def sleeping(seconds: str) -> list[int]:
         for process in processes
         if process.info["cmdline"][-2:] == ["sleep", seconds]
     ]
+
+
+class Heard(Progress):
+    """Keeps the texts of tasks."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def task(self, text: str, total: float | None = None) -> ProgressTask:
+        self.texts.append(text)
+        return super().task(text, total)
+
+
+def test_a_build_says_how_long_the_builds_before_took(
+    timeline: Timeline, workspace: Workspace
+) -> None:
+    heard = Heard()
+    mine = source(replace(workspace, progress=heard), timeline)
+    shas = []
+    for index in (9, 8):
+        one = build(mine, timeline, index)
+        shas.append(one.item[:10])
+        mine.obtain(one)
+    assert heard.texts == [f"build {shas[0]}", f"build {shas[1]}, about 1 s"]
 
 
 def test_commits_are_built_in_one_folder(

@@ -177,7 +177,7 @@ class SourceBuilds:
         if failure:
             raise failure
         name = self._folder_name(sha)
-        with self.workspace.progress.task(f"build {sha[:10]}"):
+        with self.workspace.progress.task(self._label(sha)):
             try:
                 return fill_folder(
                     self.workspace,
@@ -190,6 +190,14 @@ class SourceBuilds:
                     name, {"reason": error.reason}
                 )
                 raise
+
+    def _label(self, sha: str) -> str:
+        """Return `build 1a2b3c4d5e, about 12 s`, with the time of the builds before."""
+        first = self.workspace.seconds(self._kind(is_used=False), 0.0)
+        seconds = self.workspace.seconds(self._kind(is_used=True), first)
+        if seconds:
+            return f"build {sha[:10]}, about {max(1, round(seconds))} s"
+        return f"build {sha[:10]}"
 
     def _kind(self, is_used: bool) -> str:
         return f"builds:{self.project}:{'next' if is_used else 'first'}"
