@@ -4,6 +4,8 @@ string of letters.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.bisect.branched import Compilers, EverySource
@@ -14,9 +16,11 @@ from triage.bisect.prior import PassEvidence
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.git_history.timeline import Timeline
+from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.revision import Revision
 from triage.report.bisection import bisect_document, verdict_text
 from triage.report.formats import rendered
+from triage.toolchains.sources.base import Build
 from triage.toolchains.sources.project import Project
 
 COUNT = 40
@@ -106,6 +110,48 @@ def test_commits_that_cannot_change_the_compiler_are_no_candidates(
         timeline.commits[17].sha,
         timeline.commits[18].sha,
     )
+
+
+class ServerThatIsDown(EverySource):
+    name = "server"
+
+    def builds(self, timeline: Timeline, indices: range) -> list[Build]:
+        raise EnvironmentFailure("the server does not answer")
+
+
+class ExpiredSource(EverySource):
+    name = "expired"
+
+    def obtain(self, build: Build, package: str | None = None) -> Path:
+        raise Unobtainable("it was removed")
+
+
+class WorkingSource(EverySource):
+    name = "working"
+
+    def obtain(self, build: Build, package: str | None = None) -> Path:
+        return Path(f"/compilers/{build.item or build.position.index}")
+
+
+def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
+    timeline: Timeline,
+) -> None:
+    project = Project(name="letters", compiler="iree")
+    ends = ((timeline.commits[0].sha, None), (timeline.commits[9].sha, None))
+    down, expired, working = ServerThatIsDown(), ExpiredSource(), WorkingSource()
+    expired.seconds = 0.5  # the cheapest is tried first
+    found = commit_range("iree", timeline, ends, [down, expired, working], project)
+    bring = found.candidates[4].ref.bring
+    assert bring is not None
+    assert bring() == Path("/compilers/4")
+    assert (found.candidates[4].brought, found.brought) == (["working"], ["working"])
+    with pytest.raises(EnvironmentFailure, match="does not answer"):
+        commit_range("iree", timeline, ends, [down], project)
+    only = commit_range("iree", timeline, ends, [down, expired], project)
+    bring = only.candidates[4].ref.bring
+    assert bring is not None
+    with pytest.raises(Unobtainable, match="expired: it was removed"):
+        bring()
 
 
 def test_passes_that_point_elsewhere_lead_to_the_same_culprit_and_are_in_the_answer(
