@@ -51,15 +51,14 @@ def verdicts_of(
     cases: Sequence[CaseResult], clusters: Sequence[FailureCluster]
 ) -> list[BackendVerdict]:
     """Return the verdicts, those with the most broken cases first."""
-    backends = dict.fromkeys(case.backend for case in cases)
-    verdicts = [
-        _verdict(
-            backend,
-            [case for case in cases if case.backend == backend],
-            [cluster for cluster in clusters if cluster.backend == backend],
-        )
-        for backend in backends
-    ]
+    by_backend: dict[str, list[CaseResult]] = {}
+    for case in cases:
+        by_backend.setdefault(case.backend, []).append(case)
+    verdicts = []
+    for backend, own in by_backend.items():
+        names = {case.case for case in own}
+        failures = [each for each in clusters if not names.isdisjoint(each.cases)]
+        verdicts.append(_verdict(backend, own, failures))
     return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
 
 
