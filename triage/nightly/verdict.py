@@ -42,6 +42,7 @@ class BackendVerdict:
     with_culprit: int = 0
     """New failures whose culprit a bisect found."""
     not_investigated: int = 0
+    """New failures without a culprit that nobody investigated."""
     reason: str | None = None
     """Why the first of those was not investigated, if something prevented it."""
     actions: Mapping[Action, int] = field(default_factory=dict)
@@ -83,12 +84,16 @@ def summed_up(
     with an issue.
     """
     known = [(cluster, action_of(cluster, tracked)) for cluster in clusters]
-    left = [cluster for cluster, action in known if action is Action.INVESTIGATE]
+    left = [
+        cluster
+        for cluster, action in known
+        if action is Action.INVESTIGATE and not _has_culprit(cluster)
+    ]
     reasons = [
         step.reason
         for cluster in left
         for step in cluster.steps
-        if step.status != "done" and step.reason
+        if step.status in ("left", "failed") and step.reason
     ]
     actions = Counter([action for _, action in known])
     actions.update(others)

@@ -415,7 +415,7 @@ def _to_do(known: KnownFailure | None) -> str:
     reasons = [
         step.reason
         for step in (known.cluster.steps if known else ())
-        if step.status != "done" and step.reason
+        if step.status in ("left", "failed") and step.reason
     ]
     return f"investigate: {reasons[0] if reasons else 'not investigated yet'}"
 
