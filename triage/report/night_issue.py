@@ -375,7 +375,9 @@ def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
         )
         if verdict.with_culprit:
             text += f", {verdict.with_culprit} with a culprit"
-        if verdict.not_investigated:
+        if verdict.not_investigated == verdict.failures:
+            text += ", not investigated"
+        elif verdict.not_investigated:
             text += f", {verdict.not_investigated} not investigated"
         if verdict.reason:
             text += f" ({verdict.reason})"

@@ -223,7 +223,10 @@ class Site:
             "index.html",
             "index.html.j2",
             cards=[self._card(track, new) for track in history.tracks],
-            verdicts=[self._verdict(track, new, known) for track in history.tracks],
+            verdicts=sorted(
+                (self._verdict(track, new, known) for track in history.tracks),
+                key=lambda verdict: verdict[1] != "bad",
+            ),
             to_do=lambda life: _to_do(known.get(life.key)),
             new=[(life, new[life.page]) for life in self.lives if new.get(life.page)][
                 :_MOST_ROWS
@@ -362,6 +365,7 @@ class Site:
     ) -> tuple[str, str]:
         """Return what the last night of a track says, and its style."""
         history, last = self.history, self.history.last_night(track)
+        day, name = self._day(last), history.nights[last].toolchain.name
         lives = [life for life in self.lives if life.track == track]
         opened = [life for life in lives if new.get(life.page)]
         facts = [known.get(life.key) for life in opened]
@@ -371,7 +375,7 @@ class Site:
         ]
         rows = [row for row, (own, _) in enumerate(history.rows) if own == track]
         verdict = BackendVerdict(
-            f"{self._day(last)} · {track.name}",
+            track.name if day in name else f"{day} · {track.name}",
             cases=int((history.states[rows, last] != 0).sum()),
             broken=sum(len(new[life.page]) for life in opened),
             fixed=0,
