@@ -31,12 +31,20 @@ def documented_commands() -> Iterator[object]:
     """
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         for block in _BLOCK.finditer(path.read_text()):
-            slow = () if path.name == "README.md" else (pytest.mark.slow,)
+            marks = [] if path.name == "README.md" else [pytest.mark.slow]
             name = f"{path.stem}: {block['words'][:60]}"
+            words = shlex.split(block["words"])
+            clone = clone_of(words)
+            if clone and not clone.is_dir():
+                marks.append(pytest.mark.skip(f"there is no clone at {clone}"))
             if lines := block["output"].splitlines():
-                yield pytest.param(
-                    shlex.split(block["words"]), lines, id=name, marks=slow
-                )
+                yield pytest.param(words, lines, id=name, marks=marks)
+
+
+def clone_of(words: list[str]) -> Path | None:
+    """Return the clone of a whole history that a command needs, such as `~/cython`."""
+    named = [word for word in words if word.startswith("~/")]
+    return Path(named[0]).expanduser() if named else None
 
 
 def normalised_line(line: str) -> str:
@@ -45,7 +53,11 @@ def normalised_line(line: str) -> str:
 
 
 def without_machine_options(words: list[str]) -> list[str]:
-    """Remove the options that name a folder of the author's machine."""
+    """Remove the options that name a folder of the author's machine, but for a clone
+    that a command is about.
+    """
+    if clone := clone_of(words):
+        return [str(clone) if word.startswith("~/") else word for word in words]
     remaining = list(words)
     for option in _ELSEWHERE:
         if option in remaining:
