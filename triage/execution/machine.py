@@ -112,63 +112,51 @@ def _checks_of_machine() -> Iterator[MachineCheck]:
     folder = default_home().path
     while not folder.exists():
         folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    if free > _ROOM:
-        advice = ""
-    else:
+    free, advice = shutil.disk_usage(folder).free, ""
+    if free <= _ROOM:
         advice = "a toolchain takes about 450 MiB; `triage toolchains prune` frees some"
     yield _checked("disk", f"{free / _GIB:.1f} GiB free", advice)
     total, available = memory()
-    if available > _MEMORY:
-        advice = ""
-    else:
+    advice = ""
+    if available <= _MEMORY:
         advice = "large models will be untestable; give a recipe a lower memory limit"
     yield _checked(
         "machine",
-        (
-            f"{os.cpu_count()} cores, {available / _GIB:.1f} of {total / _GIB:.1f} "
-            "GiB available"
-        ),
+        f"{os.cpu_count()} cores, {available / _GIB:.1f} of {total / _GIB:.1f} GiB "
+        "available",
         advice,
     )
+    yield _check_of_uv()
+    with temporary_folder() as scratch:
+        randomised = run(["true"], Limits(timeout=10), scratch).randomised
+    found, advice = "fixed for every compile", ""
+    if randomised:
+        found = "random: a few verdicts may differ from run to run"
+        advice = "a container's seccomp profile often forbids fixed addresses"
+    yield _checked("address layout", found, advice)
+    missing = ", ".join(missing_containment())
+    found, advice = "subreaper and marked processes", ""
+    if missing:
+        found = f"missing: {missing}"
+        advice = (
+            "a process that leaves its parent may survive its compile; another "
+            "container runtime or kernel may allow this"
+        )
+    yield _checked("containment", found, advice)
+
+
+def _check_of_uv() -> MachineCheck:
+    problem: object
     try:
         answer = capture(
             [find_uv_bin(), "--version"], timeout=30, purpose=Purpose.INSTALL
         )
-        if answer.ok:
-            problem = None
-        else:
-            problem = answer.stderr.last_line
-        yield (
-            _broken("uv", problem, "install this program again")
-            if problem
-            else _checked("uv", answer.stdout.text.strip())
-        )
+        if answer.ok or not answer.stderr.last_line:
+            return _checked("uv", answer.stdout.text.strip())
+        problem = answer.stderr.last_line
     except FileNotFoundError as error:
-        yield _broken("uv", error, "install this program again")
-    with temporary_folder() as scratch:
-        randomised = run(["true"], Limits(timeout=10), scratch).randomised
-    if randomised:
-        found = "random: a few verdicts may differ from run to run"
-    else:
-        found = "fixed for every compile"
-    yield _checked(
-        "address layout",
-        found,
-        "a container's seccomp profile often forbids fixed addresses"
-        if randomised
-        else "",
-    )
-    missing = ", ".join(missing_containment())
-    advice = (
-        "a process that leaves its parent may survive its compile; another container "
-        "runtime or kernel may allow this"
-    )
-    yield _checked(
-        "containment",
-        f"missing: {missing}" if missing else "subreaper and marked processes",
-        missing and advice,
-    )
+        problem = error
+    return _broken("uv", problem, "install this program again")
 
 
 def _checks_of_releases(
