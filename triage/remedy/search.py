@@ -367,39 +367,36 @@ def _checked(
         for probe in engine.probe_all(jobs, "cost and other compilers")
     }
     plain = [probes[id(request.case), ref.revision.name] for ref in others]
-    wrong: set[int] = set()
-    # a time counts only of a program that computes what it must, and when measured
-    # twice
-    if request.untimed is not None:
-        again = request.untimed.probe_all(
-            [ProbeJob(case, request.bad) for case in cases], "results"
-        )
-        both = (
-            *again,
-            *(probes[id(case), request.bad.revision.name] for case in cases),
-        )
-        wrong = {
-            id(probe.case) for probe in both if not isinstance(probe.outcome, Passed)
-        }
+    on_bad = [probes[id(case), request.bad.revision.name] for case in cases]
+    wrong = _wrong_cases(request, on_bad)
     remedies = []
-    for (change, probe, smallest), case in zip(found, cases, strict=False):
-        if id(case) not in wrong:
+    for (change, probe, smallest), again in zip(found, on_bad, strict=False):
+        if id(again.case) not in wrong:
             checks = tuple(
                 RemedyCheck(
                     result_of(without),
-                    result_of(probes[id(case), without.revision.name]),
+                    result_of(probes[id(again.case), without.revision.name]),
                 )
                 for without in plain
             )
-            measured = replace(
-                probe, measured=probes[id(case), request.bad.revision.name].measured
-            )
+            measured = replace(probe, measured=again.measured)
             remedies.append(_remedy(change, measured, smallest, checks))
     if request.untimed is None:
         remedies += [_remedy(*one) for one in found[_MAX_CHECKED:]]
     return remedies, [
         probe.revision for probe in plain if isinstance(probe.outcome, Passed)
     ]
+
+
+def _wrong_cases(request: RemedyRequest, timed: Sequence[Probe]) -> set[int]:
+    """Return the cases, by identity, whose times do not count: the second measurement
+    fails, or the program does not compute what it must.
+    """
+    if request.untimed is None:
+        return set()
+    jobs = [ProbeJob(probe.case, request.bad) for probe in timed]
+    both = (*request.untimed.probe_all(jobs, "results"), *timed)
+    return {id(probe.case) for probe in both if not isinstance(probe.outcome, Passed)}
 
 
 def _is_newer(revision: Revision, than: Revision) -> bool:
