@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -141,7 +142,10 @@ def test_verify_repeats_the_deciding_pair(
     answer.write_text(done.stdout.replace(found["failure"]["signature"], "other"))
     other = answered(triage(*words, "--verify", answer), status=3)
     assert "another failure than recorded" in other["reason"]
-    for text in ("{}", "[]", "no JSON", done.stdout.replace('"culprit"', '"suspects"')):
+    # whoever wrote the file may not choose a program of this machine
+    folder = json.dumps(found | {"before": {"name": f"path:{home}", "commit": None}})
+    suspects = done.stdout.replace('"culprit"', '"suspects"')
+    for text in ("{}", "[]", "no JSON", suspects, folder):
         answer.write_text(text)
         assert triage(*words, "--verify", answer).returncode == 2
     assert triage(*words, "--verify", answer, *ends).returncode == 2

@@ -4,12 +4,11 @@ revisions, and which change it was.
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -21,6 +20,7 @@ from triage.bisect.candidates import CommitCandidates
 from triage.bisect.history import Histories, History, histories
 from triage.bisect.metric import measuring
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
+from triage.bisect.recorded_pair import RecordedPair
 from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
 from triage.bisect.search import BisectRequest
 from triage.bisect.suspects import rank_changes
@@ -36,7 +36,7 @@ from triage.cli.context import (
 from triage.cli.exit_codes import Exit, command, exit_for_results, exit_without_answer
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
-    MATCHES,
+    RECIPES,
     SECONDS,
     Compiling,
     FailureMatch,
@@ -53,10 +53,11 @@ from triage.cli.options import (
     argument,
     clone_option,
     flag,
+    match_by,
     option,
     rev_option,
 )
-from triage.cli.program import RECIPES, TEXTS
+from triage.cli.program import TEXTS
 from triage.cli.screen import AppContext
 from triage.compilers.family_ref import FamilyRef
 from triage.compilers.registry import DEFAULT_FAMILY, Families, recipe_families
@@ -234,7 +235,7 @@ def bisect(
             repo,
             project,
             find,
-            MATCHES[match],
+            match_by(match),
             confidence,
             metric is None,
             build,
@@ -295,61 +296,6 @@ def _always_fails(
     """
     oldest = engine.registry.releases(case.compiler)[0].revision.name
     return "it fails at both ends" in (found.reason or "") and before in (None, oldest)
-
-
-@dataclass(frozen=True)
-class RecordedPair:
-    """The two revisions that decide an answer, the older one first."""
-
-    kind: BisectKind
-    before: str
-    after: str
-    signature: str
-
-    @classmethod
-    def read(cls, path: Path) -> RecordedPair:
-        """Read them from the JSON of a bisect. Raises BadInput if it names no pair."""
-        try:
-            found = json.loads(path.read_text())
-            kind, failure = BisectKind(found["kind"]), found["failure"]
-            ends = [found["before"], found["after"]]
-            if found["status"] != Answer.CULPRIT:
-                raise BadInput(f"{path} names no culprit, so that no pair decides it")
-            if found["changed"]:
-                broke = found["broke"]
-                ends, failure = [broke["before"], broke["after"]], broke["failure"]
-            if found["undone"]:  # then `kind` and the pair are the other way round
-                kind = next(other for other in BisectKind if other is not kind)
-                ends.reverse()
-            return cls(kind, _rev_of(ends[0]), _rev_of(ends[1]), failure["signature"])
-        except OSError as error:
-            raise BadInput(f"cannot read {path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"{path} is not the JSON of a bisect: {error!r}") from error
-
-    def compare(self, found: Bisection) -> Bisection:
-        """Return the answer about the pair, inconclusive if it fails otherwise than
-        recorded.
-        """
-        failure = found.failure
-        if failure is None or failure.signature == self.signature:
-            return found
-        why = f"the pair has another failure than recorded: {failure.signature}"
-        return replace(
-            found,
-            status=Answer.INCONCLUSIVE,
-            confirmed=False,
-            reason=why,
-            cause=Cause.NOT_FOUND,
-        )
-
-
-def _rev_of(revision: Mapping[str, str | None]) -> str:
-    """Return the REV of a revision in JSON."""
-    name, commit = revision["name"] or "", revision["commit"]
-    if commit and commit.startswith(name):
-        return f"commit:{commit}"
-    return name
 
 
 def _tested_family(project: Path | None, *revs: str | None) -> str:

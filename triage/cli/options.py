@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:  # what compiles is imported when a command loads its cases
     from triage.execution.engine import Engine
     from triage.execution.judge import Match
 
-_RECIPES = (".yaml", ".yml")
+RECIPES = (".yaml", ".yml")
 SECONDS = 60.0  # for which each probe of a time is measured at most
 
 
@@ -314,7 +313,7 @@ class SeveralCases:
 
 
 def _is_program(word: Path) -> bool:
-    return not word.is_dir() and word.suffix not in _RECIPES
+    return not word.is_dir() and word.suffix not in RECIPES
 
 
 @dataclass(kw_only=True)
@@ -470,7 +469,8 @@ class FailureMatch(StrEnum):
     ANY = "any"
 
 
-def _match(kind: FailureMatch, failure: Failure) -> Match:
+def match_by(kind: FailureMatch) -> Callable[[Failure], Match]:
+    """Return what makes the test of whether another failure is the same."""
     from triage.execution import judge  # slow to import
 
     known: dict[FailureMatch, Callable[[Failure], Match]] = {
@@ -479,9 +479,4 @@ def _match(kind: FailureMatch, failure: Failure) -> Match:
         FailureMatch.FAMILY: judge.same_family,
         FailureMatch.ANY: lambda _: judge.any_failure,
     }
-    return known[kind](failure)
-
-
-MATCHES: dict[FailureMatch, Callable[[Failure], Match]] = {
-    kind: partial(_match, kind) for kind in FailureMatch
-}
+    return known[kind]

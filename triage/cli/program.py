@@ -28,7 +28,6 @@ from triage.recipes.loader import check_recipe
 from triage.recipes.values import name_from
 from triage.toolchains.home import KeptKind, default_home, disk_errors, save_file
 
-RECIPES = (".yaml", ".yml")
 TEXTS = (".md", ".txt", ".log", ".html")
 
 

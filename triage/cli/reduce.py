@@ -11,7 +11,6 @@ from typing import Annotated
 from triage.cli.context import select_families, show_forecast
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
-    MATCHES,
     Compiling,
     FailureMatch,
     ForecastOption,
@@ -20,6 +19,7 @@ from triage.cli.options import (
     OneCase,
     argument,
     flag,
+    match_by,
     option,
     rev_option,
 )
@@ -84,7 +84,7 @@ def reduce_recipe(
             planned = [ProbeJob(case, ref) for ref in (bad, better) if ref]
             remark = "then the candidates; their number depends on the program"
             return show_forecast(output, engine, planned, remark)
-        request = ReductionRequest(case, bad, better, MATCHES[match], resume=resume)
+        request = ReductionRequest(case, bad, better, match_by(match), resume=resume)
         reduction, found = reduce_case(engine, request), None
         if reduction.unanswered is None:
             found = reproducer_of(engine, reduction, bad)

@@ -72,6 +72,12 @@ def action_of(cluster: FailureCluster, tracked: Collection[str] = ()) -> Action:
     return Action.INVESTIGATE
 
 
+def reason_of(cluster: FailureCluster) -> str | None:
+    """Return why the investigation of a failure stopped, if something stopped it."""
+    steps = (step for step in cluster.steps if step.status in ("left", "failed"))
+    return next((step.reason for step in steps if step.reason), None)
+
+
 def summed_up(
     verdict: BackendVerdict,
     clusters: Sequence[FailureCluster],
@@ -89,12 +95,7 @@ def summed_up(
         for cluster, action in known
         if action is Action.INVESTIGATE and not _has_culprit(cluster)
     ]
-    reasons = [
-        step.reason
-        for cluster in left
-        for step in cluster.steps
-        if step.status in ("left", "failed") and step.reason
-    ]
+    reasons = filter(None, map(reason_of, left))
     actions = Counter([action for _, action in known])
     actions.update(others)
     return replace(
@@ -102,7 +103,7 @@ def summed_up(
         failures=len(clusters),
         with_culprit=sum(_has_culprit(cluster) for cluster in clusters),
         not_investigated=len(left),
-        reason=next(iter(reasons), None),
+        reason=next(reasons, None),
         actions={action: actions[action] for action in Action if actions[action]},
     )
 

@@ -15,7 +15,6 @@ from triage.report.document import Block, Document
 from triage.report.printable import visible
 
 R = TypeVar("R")
-_encoded = json.JSONEncoder().encode
 
 # : Each function returns a text of a result and its document; it is imported when it is
 # first used.
@@ -34,29 +33,7 @@ def json_text(result: object, document: Document) -> str:  # noqa: ARG001 - a fo
     """Return a result as indented JSON. A CI job that prints it finds no command of its
     own in a text.
     """
-    return indented(as_json(result)).replace("##[", "##\\u005b")
-
-
-def indented(value: object, margin: str = "\n") -> str:
-    """Return JSON as `json.dumps(value, indent=2)` does, which takes three times as
-    long.
-
-    >>> print(indented({"cases": ["a"], "failed": []}))
-    {
-      "cases": [
-        "a"
-      ],
-      "failed": []
-    }
-    """
-    inner = f"{margin}  "
-    if isinstance(value, dict) and value:
-        parts = (f"{_encoded(key)}: {indented(value[key], inner)}" for key in value)
-        return f"{{{inner}{f',{inner}'.join(parts)}{margin}}}"
-    if isinstance(value, list) and value:
-        parts = (indented(entry, inner) for entry in value)
-        return f"[{inner}{f',{inner}'.join(parts)}{margin}]"
-    return _encoded(value)
+    return json.dumps(as_json(result), indent=2).replace("##[", "##\\u005b")
 
 
 def rendered(

@@ -36,7 +36,13 @@ from triage.nightly.trends import (
     find_steps,
     known_failures,
 )
-from triage.nightly.verdict import Action, BackendVerdict, summed_up
+from triage.nightly.verdict import (
+    Action,
+    BackendVerdict,
+    action_of,
+    reason_of,
+    summed_up,
+)
 from triage.recipes.values import parse_version
 from triage.report.document import (
     Block,
@@ -227,7 +233,7 @@ class Site:
                 (self._verdict(track, new, known) for track in history.tracks),
                 key=lambda verdict: verdict[1] != "bad",
             ),
-            to_do=lambda life: _to_do(known.get(life.key)),
+            to_do=lambda life: _to_do(life, known.get(life.key)),
             new=[(life, new[life.page]) for life in self.lives if new.get(life.page)][
                 :_MOST_ROWS
             ],
@@ -410,18 +416,17 @@ class Site:
         return ""
 
 
-def _to_do(known: KnownFailure | None) -> str:
+def _to_do(life: FailureLife, known: KnownFailure | None) -> str:
     """Return what to do about a new failure."""
-    if known and known.tracker:
-        return "wait for the issue"
-    if known and known.cluster.is_investigated:
-        return "file the draft on its page"
-    reasons = [
-        step.reason
-        for step in (known.cluster.steps if known else ())
-        if step.status in ("left", "failed") and step.reason
-    ]
-    return f"investigate: {reasons[0] if reasons else 'not investigated yet'}"
+    cluster = known.cluster if known else life.key.cluster([])
+    tracked = [cluster.id] if known and known.tracker else []
+    match action_of(cluster, tracked):
+        case Action.WAIT:
+            return "wait for the issue"
+        case Action.FILE:
+            return "file the draft on its page"
+        case _:
+            return f"investigate: {reason_of(cluster) or 'not investigated yet'}"
 
 
 def _clear(out: Path) -> None:
