@@ -7,7 +7,7 @@ order in which they came, and retold: the form and the words of tools are theirs
 and prose are not. Two seeded halves were committed before the first run. `open` may be
 looked at while rules are written, like `practice`, which was drawn later; `aside` may
 not, so that only its first figures say how unseen logs are read. `third` and `fresh`
-are later draws by others; `fresh` was looked at once, after the changes for `third`.
+are later draws; `fresh` was looked at once, after the changes for `third`.
 About one log in four was completed from the known form of the tool, because its thread
 quotes only a part.
 

@@ -12,8 +12,8 @@ import yaml
 from benchmarks.first_look import FOLDER, classified, is_right, is_specific
 from triage.classify import LogStatus
 
-# what must be right, specific and called green at most; labels of the last two sets
-# are of other people, who named other lines
+# the least share that is right and specific, and how many may be called green; the
+# labels of the last two sets name lines more strictly
 LEAST = {
     "open": (0.85, 0.88, 0),
     "practice": (0.85, 0.86, 2),
