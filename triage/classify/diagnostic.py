@@ -91,14 +91,8 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     if match:
         return _logged(match)
     match = _SEVERITY.search(text)
-    in_cython = _IN_CYTHON.match(text)
-    if match is None and in_cython:
-        message = in_cython["message"][:HEADLINE]
-        return Diagnostic("error", message, in_cython["location"], of_source=True)
-    if match is None and _OF_OPERATION.match(text):
-        return Diagnostic("error", text[:HEADLINE])
     if match is None:
-        return _shouted_error(line)
+        return _unmarked_error(text) or _shouted_error(line)
     severity: Severity = "error"
     if not match["severity"].lower().endswith("error"):
         severity = match["severity"]  # type: ignore[assignment]
@@ -154,6 +148,17 @@ def _logged(match: re.Match[str]) -> Diagnostic | None:
         or bool(log_format("statuses", r"(?:\A|: |\) )(?:{}): ").search(message)),
         logged=True,
     )
+
+
+def _unmarked_error(text: str) -> Diagnostic | None:
+    """Parse an error that no word marks as one."""
+    in_cython = _IN_CYTHON.match(text)
+    if in_cython:
+        message = in_cython["message"][:HEADLINE]
+        return Diagnostic("error", message, in_cython["location"], of_source=True)
+    if _OF_OPERATION.match(text):
+        return Diagnostic("error", text[:HEADLINE])
+    return None
 
 
 def _shouted_error(line: LogLine) -> Diagnostic | None:
