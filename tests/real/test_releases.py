@@ -99,3 +99,20 @@ def test_a_local_build_is_the_same_compiler_as_its_release(
         triage, "run", ATTENTION, "-t", f"path:{info['root']}", code=1
     )["results"]
     assert all(result["cached"] for result in results)
+
+
+def test_a_script_finds_the_compiler_of_a_release_in_its_path(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    script, program = tmp_path / "check.sh", tmp_path / "program.mlir"
+    program.write_text("module {}\n")
+    script.write_text(
+        '#!/bin/sh\niree-compile --compile-to=input "$1" -o "$2" || exit 125\n'
+        "iree-compile --version | grep -q 3.1.0 || exit 1\n"
+    )
+    script.chmod(0o755)
+    words = ["--script", script, "--good", "3.1.0", "--bad", "3.3.0"]
+    options = ["--backend", "llvm-cpu"]
+    found = json_answer(triage, "bisect", program, *options, *words, code=0)
+    assert (found["before"]["name"], found["after"]["name"]) == ("3.1.0", "3.2.0")
+    assert {one["source"] for one in found["log"]} == {"releases"}

@@ -276,7 +276,8 @@ def _test_by_script(
     words = ["{script}"]
     if case.input.path != script:
         words += ["{input}", "{output}"]
-    folders = (toolchain.root / "bin", toolchain.program.parent)
+    # scripts that a package installs in `bin` may need their own interpreter
+    folders = (toolchain.program.parent, toolchain.root / "bin")
     path = [*map(str, folders), os.environ.get("PATH", os.defpath)]
     invocation = Invocation(
         tuple(words),
