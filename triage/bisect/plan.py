@@ -16,6 +16,7 @@ from packaging.version import Version
 from triage.bisect.candidates import (
     BisectRange,
     CommitCandidates,
+    CompilerSources,
     commit_range,
     release_range,
 )
@@ -28,6 +29,7 @@ from triage.git_history.branches import main_refs
 from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
+from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.values import parse_version
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry, is_day
 from triage.toolchains.sources.project import sources_of, tagged_commit
@@ -225,7 +227,7 @@ def _releases(
     if ends[0] and ends[1] and not (ends[0].is_stable and ends[1].is_stable):
         versions = versions_between(registry, ends[0], ends[1])
         if versions.problem is not None:
-            wrong = f"{before} .. {after}: {versions.problem}"
+            wrong = f"{before} .. {after}: {versions.problem.reason}"
             raise BadInput(
                 f"{wrong}; with --repo, a clone of the compiler, commits are searched"
             )
@@ -262,7 +264,7 @@ class VersionRange:
     """Both ends and what lies between them, oldest first; empty if nothing can be
     searched.
     """
-    problem: str | None = None
+    problem: NoAnswer | None = None
     """Why it is empty."""
     skipped: str | None = None
     """Why nightlies are left out."""
@@ -280,6 +282,10 @@ class VersionRange:
         if nightlies:
             parts += [f"{nightlies} nightl{'y' if nightlies == 1 else 'ies'}"]
         return " and ".join(parts)
+
+
+def _no_versions(reason: str) -> VersionRange:
+    return VersionRange(problem=NoAnswer(Cause.NOT_FOUND, reason))
 
 
 def versions_between(
@@ -303,12 +309,12 @@ def versions_between(
             ref.revision.name if ref.path is None else registry.obtain(ref).version
         )
         if version is None:
-            return VersionRange(problem=f"{ref.revision.name} reports no version")
+            return _no_versions(f"{ref.revision.name} reports no version")
         versions.append(version)
     first, last = versions
     if first >= last:
-        return VersionRange(
-            problem=f"{new.revision.name} is not newer than {old.revision.name}"
+        return _no_versions(
+            f"{new.revision.name} is not newer than {old.revision.name}"
         )
     known, skipped = list(registry.releases(new.family)), None
     if nightlies or not (old.is_stable and new.is_stable):
@@ -344,13 +350,17 @@ def _commits_between(
         Path().absolute(),
         registry.packaging(family),
     )
-    sources = sources_of(project, *context)
     unused = sources_of(request.unused_builds, *context)
+    compilers = CompilerSources(
+        family,
+        project,
+        sources_of(project, *context),
+        unused=next(iter(unused), None),
+        reported=partial(registry.reported_commit, family),
+    )
     timeline = line_to(repository, new.commit)
-    ends = ((old.commit, old.ref), (new.commit, new.ref))
-    reported = partial(registry.reported_commit, family)
     return commit_range(
-        family, timeline, ends, sources, project, reported, next(iter(unused), None)
+        compilers, timeline, ((old.commit, old.ref), (new.commit, new.ref))
     )
 
 

@@ -146,9 +146,8 @@ class Planner:
             spec = replace(spec, expected=expected)
         compiler = self.compilers[case.compiler]
         values = self.registry.home.kept(KeptKind.VALUES)
-        return plan_run(
-            case, spec, toolchain, compiler, self._programs, values, libraries
-        )
+        case = replace(case, run=spec)
+        return plan_run(case, toolchain, compiler, self._programs, values, libraries)
 
     def _library(
         self, case: Case, library: Library, toolchain: Toolchain
