@@ -86,23 +86,7 @@ def plan(
         EnvironmentFailure: No source can be asked.
     """
     if request.repo is None:
-        refs, first, last = _releases(request, before, after)
-        search = search_versions(request, refs)
-        if first is None or last is None:
-            found = search_from_open_ends(search, first, last)
-            if isinstance(found, Bisection):
-                own = _with_own_program(search)
-            else:
-                own = None
-            if own:
-                found = search_from_open_ends(own, first, last)
-            if (
-                isinstance(found, BisectSearch)
-                and request.kind is BisectKind.REGRESSION
-            ):
-                found.most_others = _MOST_OTHERS  # then `follow_failure` goes on
-            return found
-        return search.part(first, last)
+        return _plan_releases(request, before, after)
     other = next(
         (
             text
@@ -129,6 +113,24 @@ def plan(
     search = plan_commits(request, pair.before.name, pair.after.name)
     search.broke, search.fixed = None if before and after else pair, releases.fixed
     return search
+
+
+def _plan_releases(
+    request: BisectRequest, before: str | None, after: str | None
+) -> BisectSearch | Bisection:
+    refs, first, last = _releases(request, before, after)
+    search = search_versions(request, refs)
+    if first is not None and last is not None:
+        return search.part(first, last)
+    found = search_from_open_ends(search, first, last)
+    if isinstance(found, Bisection):  # it passes everywhere, or the search failed
+        own = _with_own_program(search)
+        if own is None:
+            return found
+        found = search_from_open_ends(own, first, last)
+    if isinstance(found, BisectSearch) and request.kind is BisectKind.REGRESSION:
+        found.most_others = _MOST_OTHERS  # then `follow_failure` goes on
+    return found
 
 
 def _with_own_program(search: BisectSearch) -> BisectSearch | None:

@@ -352,9 +352,7 @@ class ProjectTable:
     synonyms: Mapping[str, str]
 
     def kind(self, path: str) -> str:
-        """Return what a path is for; of the code of the compiler unless a pattern says
-        otherwise.
-        """
+        """Return what a path is for: `compiler` if no pattern names another kind."""
         return next(
             (kind for kind, pattern in self.kinds if pattern.search(path.lower())),
             "compiler",

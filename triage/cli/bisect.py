@@ -125,7 +125,7 @@ def bisect(
     match: Annotated[
         FailureMatch,
         option(
-            "Compare failures by this; revisions with another failure are skipped.",
+            "What must stay the same; revisions with another failure are skipped.",
             metavar=None,
         ),
     ] = FailureMatch.SIGNATURE,

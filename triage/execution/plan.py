@@ -199,8 +199,9 @@ class Planner:
         """Return the results of a reference, computed once for each content, or why
         there are none.
 
-        With `folder`, they are kept there and must be defined. `made` receives the
-        compile that was needed; `cancelled` ends it early, with Interrupted.
+        `folder` keeps the results instead of TRIAGE_HOME; then no undefined value may
+        decide them. `made` receives the compile that was needed; `cancelled` ends it
+        early, with Interrupted.
         """
         results = folder or self.registry.home.kept(KeptKind.RESULTS)
         stop = AnyOf(self.maker.stop, cancelled)
