@@ -30,7 +30,7 @@ from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Passed
 from triage.reduce.baseline import ReductionRequest
-from triage.reduce.replay import replay_state
+from triage.reduce.replay import replay_states
 from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
 from triage.reduce.workflow import reduce_case
 from triage.remedy.result import Remedies
@@ -377,10 +377,7 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
     )
     draft = replace(draft_of(shown), unneeded=unneeded)
     path = f"reproducers/{folder.name}"
-    replays = {
-        one.toolchain.name: replay_state(one, reproducer.failure.signature).value
-        for one in reproducer.reduction.versions
-    }
+    replays = replay_states(reproducer.reduction.versions, reproducer.failure.signature)
     cluster.record = replace(
         cluster.record, reproducer=path, size=result.size, draft=draft, replays=replays
     )

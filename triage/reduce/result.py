@@ -254,3 +254,23 @@ class IssueDraft:
     """
     unneeded: list[str] = field(default_factory=list)
     """Flags of the case that the failure does not need."""
+    program: str = ""
+    """The compiler's program, such as `iree-compile`."""
+    version: str = ""
+    """How to install the compiler, or else its name and version."""
+    noun: str = "program"
+    """What the compiler reads: program, kernel."""
+    ending: str = ""
+    """How the compile or the run ended."""
+    explanation: str = ""
+    """What the failure class means."""
+    target: Target | None = None
+    summary: str = ""
+    """Of the case."""
+    operations: SizeChange | None = None
+    """Size of the original and of this program; None if nothing was reduced."""
+    unit: str = "operation"
+    """What `operations` counts."""
+    changes: list[str] = field(default_factory=list)
+    """Settings of the case that this program does without, as sentences."""
+    notes: list[str] = field(default_factory=list)

@@ -33,11 +33,11 @@ from triage.report.elements import (
     plural,
 )
 from triage.report.formats import rendered, write_report
+from triage.report.issue import issue_markdown
 from triage.report.junit import SuiteCase, junit_text
 from triage.report.night_issue import (
     backend_sentence,
     draft_path,
-    issue_markdown,
     night_facts,
     night_title,
     night_verdict,

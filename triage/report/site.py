@@ -56,10 +56,10 @@ from triage.report.document import (
 )
 from triage.report.elements import compare_url, plural
 from triage.report.html import fragment, html_templates, inline_markup
+from triage.report.issue import issue_markdown
 from triage.report.night_issue import (
     backend_sentence,
     cluster_blocks,
-    issue_markdown,
     known_facts,
 )
 from triage.report.printable import visible
