@@ -94,13 +94,13 @@ def frontends_for(
         why = "it fails otherwise without its comments"
     if suffix != InputKind.BYTECODE and case.run is None:
         if suffix == InputKind.MLIR:
-            kind = InputKind.MLIR
+            kind, by = InputKind.MLIR, "lines"
         else:
-            kind = InputKind.OTHER
+            kind, by = InputKind.OTHER, "lines, then by tokens"
         found.append(
             (
                 text_frontend(kind, suffix or "txt"),
-                f"{why}: it was reduced as plain text, by blocks and lines",
+                f"{why}: it was reduced as plain text, by blocks and {by}",
             )
         )
     return found
