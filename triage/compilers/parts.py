@@ -116,6 +116,14 @@ class Runner(ABC):
             *(f"--output=@{file}" for file in values.results),
         ]
 
+    def staying(
+        self, toolchain: Toolchain, program: Path, invocation: Invocation
+    ) -> Sequence[str]:
+        """Return the command of a process that compiles and runs one program after
+        another, as `execution.staying` asks it; nothing where there is none.
+        """
+        return ()
+
     def overlooks_nan(self, version: str | None) -> bool:
         """Return whether the program of this release treats NaN as equal to any
         number.

@@ -167,10 +167,24 @@ class RunTask:
             return replace(execution, exit_code=1, stdout=Captured(line))
         return execution
 
+    def compared(self, execution: Execution, files: Sequence[Path]) -> Execution:
+        """Return a run as it ends when these results are compared with the expected
+        ones. Raises ValueError if a result cannot be read.
+        """
+        mismatch, numbers = self._first_wrong(files, with_shapes=True)
+        if not mismatch:
+            return execution
+        line = Captured(mismatch_line(**mismatch))
+        return replace(execution, exit_code=1, stdout=line, metrics=numbers)
+
     def _first_wrong(
-        self, files: Sequence[Path]
+        self, files: Sequence[Path], *, with_shapes: bool = False
     ) -> tuple[dict[str, str | int], dict[str, float]]:
-        """Return the first wrong result as in `MISMATCH`, and numbers on it."""
+        """Return the first wrong result as in `MISMATCH`, and numbers on it.
+
+        with_shapes: compare shapes too, which the program does unless there is a
+        closeness.
+        """
         for index, (file, expected) in enumerate(
             zip(files, self.expected, strict=False)
         ):
@@ -193,7 +207,7 @@ class RunTask:
                     "expected": want,
                 }
                 return mismatch, {"output": float(index), **numbers}
-            if not numbers and self.spec.closeness:
+            if not numbers and (self.spec.closeness or with_shapes):
                 return {"output": index, **_other_shape(actual, expected)}, {}
         return {}, {}
 
