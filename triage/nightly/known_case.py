@@ -15,14 +15,14 @@ from triage.classify import packaged_rules
 from triage.execution.cache import ResultCache
 from triage.execution.judge import judge
 from triage.execution.record import Record
-from triage.investigate.result import FailureCluster
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Outcome, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
+from triage.nightly.failure_report import FailureReport, known_failures, report_of
 from triage.nightly.history import NightsHistory, status_in
 from triage.nightly.store import NightStore
-from triage.nightly.trends import known_failures
+from triage.nightly.trends import failure_lives
 from triage.recipes.values import parse_version
 from triage.reduce.reproducer import without_paths
 
@@ -73,8 +73,8 @@ class KnownCase:
     """
     flaky_changes: int
     """Changes without a change of the compiler."""
-    failures: Sequence[FailureCluster]
-    """What nights found out about its failures."""
+    failures: Sequence[FailureReport]
+    """What nights know of its failures."""
     tracked: Mapping[str, str]
     """The issues of these failures, by id."""
     log: LogExcerpt | None
@@ -96,9 +96,8 @@ def known_case(
         )
     known = known_failures(history, store.issues())
     runs = [run for row in rows for run in _runs(name, history, row)]
-    clusters = dict.fromkeys(run.cluster for run in runs)
-    by_id = {key.id: failure for key, failure in known.items()}
-    found = [by_id[one] for one in clusters if one in by_id]
+    lives = [each for each in failure_lives(history) if {*each.rows} & {*rows}]
+    found = [report_of(history, life, known.get(life.key)) for life in lives]
     failing = next((run.toolchain.name for run in runs if run.failure), "")
     logs = (
         log_of(records, failing),
@@ -115,8 +114,8 @@ def known_case(
         runs=runs,
         states=states_of(records, history, rows),
         flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
-        failures=[each.cluster for each in found],
-        tracked={each.cluster.key.id: each.tracker for each in found if each.tracker},
+        failures=found,
+        tracked={each.cluster.id: each.issue for each in found if each.issue},
         log=next(filter(None, logs), None),
     )
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.in_turn import Pace
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
 from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import Night, TimeChange
-from triage.nightly.verdict import Action, BackendVerdict
 from triage.reduce.result import IssueDraft
 from triage.report.document import (
     Block,
@@ -48,19 +48,6 @@ TITLE = 200  # characters; GitHub takes 256
 _CASES = 100  # that a draft names
 _NAMES = 20  # that a comment names
 _UNFOLDED = 100  # lines of a program
-_TO_DO = {
-    Action.FILE: ("file", ("issue",)),
-    Action.WAIT: ("wait for", ("known issue",)),
-    Action.INVESTIGATE: (
-        "investigate",
-        ("failure with --investigate", "failures with --investigate"),
-    ),
-    Action.CLOSE: (
-        "remove",
-        ("expected failure that passes", "expected failures that pass"),
-    ),
-    Action.LOOK: ("look at", ("flaky case",)),
-}
 _REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
 
 
@@ -171,12 +158,17 @@ def cluster_blocks(
         cluster.failure.headline,
     )
     blocks += [Code(draft.error if is_same and draft.error else headline)]
-    blocks.append(
-        Heading(f"Smallest input, {cluster.size}" if cluster.size else "Input")
-    )
-    if is_same:
-        blocks += []
-    else:
+    return [*blocks, *input_blocks(cluster, draft)]
+
+
+def input_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
+    """Return the smallest program, its own error if that differs, its command, the
+    whole output and the results of other versions.
+    """
+    title = f"Smallest input, {cluster.size}" if cluster.size else "Input"
+    blocks: list[Block] = [Heading(title)]
+    headlines = ("", cluster.failure.headline if cluster.failure else draft.headline)
+    if draft.headline not in headlines:
         blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
     blocks += draft_blocks(draft)
     if cluster.replays:
@@ -276,16 +268,6 @@ def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
     return [*sentence, "."]
 
 
-def known_facts(
-    cluster: FailureCluster, compiler: str | None
-) -> Iterator[tuple[str, Inline]]:
-    """Yield what brought and what fixed a failure, then what else was found out."""
-    yield from origin_facts(
-        (cluster.culprit, cluster.release_culprit, cluster.fix), compiler
-    )
-    yield from found_facts(cluster)
-
-
 def _versions(cluster: FailureCluster) -> list[list[Inline]]:
     rows: list[list[Inline]] = []
     for state, group in groupby(cluster.replays.items(), key=lambda item: item[1]):
@@ -362,36 +344,6 @@ def night_verdict(night: Night) -> str:
     return f"{counts}{rate}; {effort}"
 
 
-def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
-    """Return what a night says of one backend: `rocm: 3.3.0 breaks 3 of 41 cases with
-    2 failures, 1 with a culprit. Do: file 1 issue, investigate 1 failure.`
-    """
-    where = f"{verdict.backend}: " if verdict.backend else ""
-    if verdict.broken:
-        failures = plural(verdict.failures, "failure")
-        text = (
-            f"{where}{night.toolchain.name} breaks {verdict.broken} of "
-            f"{plural(verdict.cases, 'case')} with {failures}"
-        )
-        if verdict.with_culprit:
-            text += f", {verdict.with_culprit} with a culprit"
-        if verdict.not_investigated == verdict.failures:
-            text += ", not investigated"
-        elif verdict.not_investigated:
-            text += f", {verdict.not_investigated} not investigated"
-        if verdict.reason:
-            text += f" ({verdict.reason})"
-    else:
-        text = f"{where}nothing new fails in {plural(verdict.cases, 'case')}"
-    if verdict.fixed:
-        text += f"; {verdict.fixed} fixed"
-    actions = ", ".join(
-        f"{_TO_DO[action][0]} {plural(count, *_TO_DO[action][1])}"
-        for action, count in verdict.actions.items()
-    )
-    return f"{text}. Do: {actions}." if actions else f"{text}."
-
-
 def rate_text(passed: int, failed: int) -> str:
     """Return the share of the cases that pass."""
     if passed + failed:
@@ -456,9 +408,11 @@ def origin_facts(
 
 
 def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
-    """Yield what an investigation found out besides the origin: commits, the pass,
-    workarounds, what was tried.
+    """Yield the owner, and what an investigation found out besides the origin: commits,
+    the pass, workarounds, what was tried.
     """
+    if cluster.owner:
+        yield "owner", cluster.owner
     if cluster.culprit and cluster.culprit.status is not Answer.INCONCLUSIVE:
         for suspect in cluster.culprit.suspects[:3]:
             if suspect.url:
@@ -466,19 +420,7 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
                 yield "suspected commit", [link, f" {suspect.probability:.0%}"]
     found = cluster.attribution
     if found and found.suspects:
-        if found.phase:
-            phase = f" (phase {found.phase})"
-        else:
-            phase = ""
-        yield (
-            "pass",
-            ", ".join(
-                [
-                    f"the IR first differs after {found.suspects[0].name}{phase}",
-                    *found.files[:3],
-                ]
-            ),
-        )
+        yield "pass", pass_text(found)
     if cluster.remedies:
         yield (
             "workaround",
@@ -491,6 +433,14 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
             yield "tried", f"{step.reason} ({step.step})"
     if cluster.draft and cluster.draft.unneeded:
         yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
+
+
+def pass_text(found: Attribution) -> str:
+    """Return the pass that differs, with its phase and its files."""
+    phase = f" (phase {found.phase})" if found.phase else ""
+    name = found.suspects[0].name
+    parts = [f"the IR first differs after {name}{phase}", *found.files[:3]]
+    return ", ".join(parts)
 
 
 def night_facts(
