@@ -108,11 +108,16 @@ def before_of(history: NightsHistory, failing: FailingRun) -> Revision | None:
 def _command(
     history: NightsHistory, life: FailureLife, representative: str | None
 ) -> str | None:
-    night = history.nights[life.last]
+    """Return the command for the last night that found the failure to be new."""
     names = {history.rows[row][1] for row in life.rows}
-    cases = [case for case in night.cases if case.case in names and case.counts]
-    cases.sort(key=lambda case: case.case != representative)
-    return next(filter(None, map(command_for, cases)), None)
+    for number in (life.last, life.current.run.first):
+        night = history.nights[number]
+        cases = [case for case in night.cases if case.case in names and case.counts]
+        cases.sort(key=lambda case: case.case != representative)
+        command = next(filter(None, map(command_for, cases)), None)
+        if command:
+            return command
+    return None
 
 
 def states_over_nights(

@@ -57,6 +57,22 @@ class CaseRun(ProbeResult):
     """The id of the failure."""
 
 
+@dataclass(frozen=True, slots=True)
+class CaseState:
+    """The last result of a case in a track."""
+
+    track: str
+    status: Status
+    since: str
+    """The day of the first night with this result."""
+    toolchain: Revision
+    """Of that night."""
+    missed: str | None
+    """The day of the last night of the track, if it has no result of the case."""
+    flaky_changes: int
+    """Changes without a change of the compiler."""
+
+
 @dataclass(frozen=True)
 class KnownCase:
     """Everything known of a case."""
@@ -65,14 +81,14 @@ class KnownCase:
     suite: str
     facts: Mapping[str, str]
     """Its compiler and target."""
+    now: Sequence[CaseState]
+    """The last result in each track."""
     runs: Sequence[CaseRun]
     """The newest first."""
     states: Sequence[ProbeResult]
     """The last result on each toolchain, the newest release first. What the recipe
     expects is known from nights only.
     """
-    flaky_changes: int
-    """Changes without a change of the compiler."""
     failures: Sequence[FailureReport]
     """What nights know of its failures."""
     tracked: Mapping[str, str]
@@ -111,9 +127,9 @@ def known_case(
         case=name,
         suite=track.suite if track else "",
         facts={"compiler": track.compiler, "target": track.target} if track else {},
+        now=[state_of(history, row) for row in rows],
         runs=runs,
         states=states_of(records, history, rows),
-        flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
         failures=found,
         tracked={each.cluster.id: each.issue for each in found if each.issue},
         log=next(filter(None, logs), None),
@@ -133,6 +149,21 @@ def _name_of(text: str, history: NightsHistory) -> str:
             f"{shown}{', ...' * (len(fitting) > 10)}"
         )
     return next(iter(fitting), text)
+
+
+def state_of(history: NightsHistory, row: int) -> CaseState:
+    """Return the last result of a case."""
+    track, run = history.rows[row][0], history.runs[row][-1]
+    last, first = history.nights[history.tracks[track][-1]], history.nights[run.first]
+    is_missed = not history.states[row, history.tracks[track][-1]]
+    return CaseState(
+        track=track.name,
+        status=run.status,
+        since=first.started[:10],
+        toolchain=first.toolchain,
+        missed=last.started[:10] if is_missed else None,
+        flaky_changes=history.flaky.get(row, 0),
+    )
 
 
 def _runs(name: str, history: NightsHistory, row: int) -> Iterator[CaseRun]:

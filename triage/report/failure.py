@@ -27,15 +27,24 @@ def report_blocks(report: FailureReport) -> list[Block]:
     cluster = report.cluster
     facts = [*_dates(report), *_found(report)]
     facts.append(("owner", cluster.owner or _NO_OWNER))
-    issue = issue_span(report.issue) if report.issue else None
-    if issue and not (report.to_do and report.to_do.issue):
-        facts.append(("issue", issue))
-    facts.append(("to do", to_do_spans(report.to_do, issue)))
+    if report.issue and not (report.to_do and report.to_do.issue):
+        facts.append(("issue", issue_span(report.issue)))
+    facts.append(("to do", what_to_do(report)))
     blocks: list[Block] = [Facts(facts)]
     if cluster.draft:
         return [*blocks, *input_blocks(cluster, cluster.draft)]
     reason = why_unknown(cluster, "reduce")
     return [*blocks, Paragraph(f"The smallest input is unknown: {reason}.")]
+
+
+def what_to_do(report: FailureReport) -> Inline:
+    """Return what to do about a failure, or why nothing is to do."""
+    if report.to_do:
+        issue = issue_span(report.issue) if report.issue else None
+        return to_do_spans(report.to_do, issue)
+    if report.state == "known":
+        return "nothing: its recipe expects it"
+    return "nothing: it is gone"
 
 
 def why_unknown(cluster: FailureCluster, step: str) -> str:
@@ -53,15 +62,14 @@ def why_unknown(cluster: FailureCluster, step: str) -> str:
 def _dates(report: FailureReport) -> Iterator[tuple[str, Inline]]:
     """Yield when a failure came, and when it went or was seen last."""
     compiler, came, first = report.compiler, report.came, report.first
-    since = range_spans(compiler, report.before, came.toolchain)
-    yield "since", [*since, f", {came.day}"]
+    yield "since", _dated(range_spans(compiler, report.before, came.toolchain), came)
     if first != came:
         yield "first seen", _seen(first)
     if report.gone is None:
         yield "last seen", _seen(report.last)
     else:
         gone = range_spans(compiler, report.last.toolchain, report.gone.toolchain)
-        yield "gone", [*gone, f", {report.gone.day}"]
+        yield "gone", _dated(gone, report.gone)
 
 
 def _found(report: FailureReport) -> Iterator[tuple[str, Inline]]:
@@ -78,7 +86,12 @@ def _found(report: FailureReport) -> Iterator[tuple[str, Inline]]:
             name = ""
         if len(culprit.suspects) > _SUSPECTS:
             yield "", f"and {len(culprit.suspects) - _SUSPECTS} more"
-    yield from origin_facts((culprit, cluster.release_culprit, cluster.fix), compiler)
+    # the pair of a culprit is often that of the nights
+    pair = (report.before, report.came.toolchain)
+    if culprit and (culprit.before, culprit.after) == pair:
+        culprit = None
+    origins = (culprit, cluster.release_culprit, cluster.fix)
+    yield from origin_facts(origins, compiler)
     if found and found.suspects:
         yield "pass", pass_text(found)
     elif cluster.failure and cluster.failure.failing_pass:
@@ -109,6 +122,11 @@ def _suspect(culprit: Bisection, suspect: Suspect) -> list[str | Span]:
         sure = f"{suspect.probability:.0%}"
     text = suspect.subject or revision_name(suspect)
     return [Span(text, url=suspect.url), f", {sure}"]
+
+
+def _dated(spans: list[str | Span], at: SeenAt) -> Inline:
+    """Return a range with the day of its night before the link to its commits."""
+    return [spans[0], f", {at.day}", *spans[1:]]
 
 
 def _seen(at: SeenAt) -> str:

@@ -56,13 +56,11 @@ def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
     return f"{text}. Do: {actions}." if actions else f"{text}."
 
 
-def to_do_spans(to_do: ToDo | None, issue: Span | None = None) -> Inline:
+def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
     """Return what to do about one failure or case, the action first.
 
     issue: the one to wait for as a link.
     """
-    if to_do is None:
-        return "nothing"
     action = Span(to_do.action.value, "strong")
     match to_do.action:
         case Action.FILE:

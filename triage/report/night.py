@@ -303,8 +303,8 @@ def _group_blocks(
     )
     if on_terminal:
         facts = [fact for fact in facts if fact[0] not in _ON_PAGES]
-    if cluster:
-        facts.append(("to do", to_do_spans(to_dos.get(cluster.id))))
+    if cluster and cluster.id in to_dos:
+        facts.append(("to do", to_do_spans(to_dos[cluster.id])))
     if facts:
         return [*blocks, Facts(facts)]
     return blocks

@@ -1,4 +1,4 @@
-"""The list of stored nights: what each one compared, and what it said."""
+"""What is said of nights and of a case in them: on the terminal and on pages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,28 @@ from collections.abc import Sequence
 
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.history import NightColumns
+from triage.nightly.known_case import CaseState
 from triage.report.document import Block, Table
+from triage.report.elements import plural
 from triage.report.next_step import backend_sentence
 
 _TITLES = ("night", "began", "suites", "toolchain", "against")
 _COUNTS = ("passed", "failed", "untestable", "", "what it said")
+
+
+_STATES = {Status.XFAIL: "fails as expected", Status.XPASS: "passes unexpectedly"}
+
+
+def state_sentence(state: CaseState) -> str:
+    """Return the last result of a case: `failed since 2026-01-06 with 3.13.0`."""
+    name = _STATES.get(state.status, state.status.value)
+    text = f"{name} since {state.since} with {state.toolchain.name}"
+    if state.missed:
+        text += f"; not run in the last night of its track, {state.missed}"
+    if state.flaky_changes:
+        changes = plural(state.flaky_changes, "change")
+        text += f"; flaky: {changes} without a change of the compiler"
+    return text
 
 
 def night_blocks(nights: Sequence[tuple[int, NightColumns]]) -> list[Block]:

@@ -17,8 +17,10 @@ import numpy as np
 from triage.model.outcome import FAILING, PASSING, Failure, Status
 from triage.nightly.failure_report import FailureReport, states_over_nights
 from triage.nightly.history import STATUS, NightsHistory, StateRun
+from triage.nightly.known_case import state_of
 from triage.nightly.trends import FailureLife, MetricStep
 from triage.report.elements import compare_url
+from triage.report.nights import state_sentence
 from triage.report.printable import visible
 
 # : Letters of states in the data, in the words of `Status`; flaky ones are capital
@@ -220,8 +222,8 @@ def case_files(
             "gaps": _gaps(history, row),
             "source": visible(history.sources[row]),
             "case": visible(history.rows[row][1]),
+            "said": visible(state_sentence(state_of(history, row))),
             "intervals": intervals.get(history.rows[row][1], {}),
-            "flaky": history.flaky.get(row, 0),
             "metrics": metrics,
             "steps": by_case.get(row, []),
             **facts(row),

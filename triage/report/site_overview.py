@@ -23,7 +23,7 @@ from triage.nightly.verdict import (
 )
 from triage.report.document import Inline
 from triage.report.elements import plural
-from triage.report.failure import culprit_spans, issue_span, range_spans
+from triage.report.failure import culprit_spans, range_spans, what_to_do
 from triage.report.next_step import backend_sentence, to_do_spans
 from triage.report.site_data import timestamp
 
@@ -113,7 +113,6 @@ def _row(
     before, after = report.before, report.came.toolchain
     if new:  # further cases of a failure may be new
         before, after = before_of(history, new[0]), history.nights[first].toolchain
-    issue = issue_span(report.issue) if report.issue else None
     return OpenFailure(
         report=report,
         rows=[failing.row for failing in runs],
@@ -122,7 +121,7 @@ def _row(
         age=_age(history, first),
         nights=len(history.nights) - first,
         culprit=culprit_spans(report.cluster),
-        to_do=to_do_spans(report.to_do, issue),
+        to_do=what_to_do(report),
     )
 
 
@@ -215,4 +214,4 @@ def _age(history: NightsHistory, night: int) -> str:
     days = int((last - then) // 86400)
     if not (last and then):
         return ""
-    return plural(days, "day") if days else "new"
+    return plural(days, "day") if days else "less than a day"

@@ -236,18 +236,15 @@ def known_case_document(result: KnownCase) -> Document:
     output around the root cause.
     """
     from triage.report.failure import report_blocks  # slow to import
+    from triage.report.nights import state_sentence
 
-    facts = [(name, value) for name, value in result.facts.items() if value]
-    if result.flaky_changes:
-        facts.append(
-            (
-                "flaky",
-                (
-                    f"{plural(result.flaky_changes, 'change')} without a change of "
-                    "the compiler"
-                ),
-            )
-        )
+    facts: list[tuple[str, Inline]] = [
+        (name, value) for name, value in result.facts.items() if value
+    ]
+    facts += [
+        (state.track, Span(state_sentence(state), STYLES[state.status]))
+        for state in result.now
+    ]
     blocks: list[Block] = [
         Paragraph(Span(result.case, "strong")),
         *([Facts(facts)] if facts else []),
@@ -255,10 +252,7 @@ def known_case_document(result: KnownCase) -> Document:
     if result.runs:
         nights: list[list[Inline]] = []
         for run in result.runs:
-            if run.nights == 1:
-                when = run.first[:10]
-            else:
-                when = f"{run.first[:10]} to {run.last[:10]}"
+            when = " to ".join(dict.fromkeys((run.first[:10], run.last[:10])))
             ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
             nights.append([when, " to ".join(ends), outcome_spans(run)])
         blocks += [Heading("Nights"), Table(("", "", ""), nights)]

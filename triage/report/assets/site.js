@@ -392,17 +392,14 @@ async function casePage() {
   document.title = `${name} · ${document.title.split(" · ").pop()}`;
   $("#case").textContent = one?.case ?? name;
   if (!one) { $("#state").textContent = "No stored night has this case."; return; }
-  const runs = readRuns(one.runs), last = runs[runs.length - 1], [track, own] = tracks[one.track], gaps = new Set(one.gaps), newest = own[own.length - 1];
-  const about = [stateText(last.letter), element("span", `since ${day(nights[last.first].at)} with ${nights[last.first].toolchain}`)];
-  if (letterIn(runs, gaps, newest) === "-") about.push(element("span", `not run in the last night, ${day(nights[newest].at)}; this is its last result`, {className: "faint"}));
-  if (one.flaky) about.push(element("span", `flaky: ${one.flaky} changes without a change of the compiler`, {className: "s-fl"}));
-  $("#state").replaceChildren(...about);
+  const runs = readRuns(one.runs), last = runs[runs.length - 1], [track, own] = tracks[one.track], gaps = new Set(one.gaps);
+  $("#state").replaceChildren(dot(last.letter), element("span", one.said, {className: `s-${last.letter.toLowerCase()}`}));
   const place = element("dd"), facts = [element("dt", "track"), place];
   place.append(element("a", track, {href: `${root}grid.html?suite=${encodeURIComponent(track)}`}));
   if (one.source) facts.push(element("dt", "recipe"), element("dd", one.source));
   $("#facts").replaceChildren(...facts);
   strip($("#strip"), own.filter(night => night >= runs[0].first).map(night => { const letter = letterIn(runs, gaps, night); return {letter, text: nightText(nights[night], letter)}; }).reverse());
-  const between = run => day(nights[run.first].at) + (run.last > run.first ? ` to ${day(nights[run.last].at)} (${own.filter(night => run.first <= night && night <= run.last && !gaps.has(night)).length})` : "");
+  const between = run => [...new Set([day(nights[run.first].at), day(nights[run.last].at)])].join(" to ") + (run.last > run.first ? ` (${own.filter(night => run.first <= night && night <= run.last && !gaps.has(night)).length} nights)` : "");
   fill($("#nights"), [...runs].reverse().map(run => [between(run), nights[run.first].name.split(", ").slice(1).join(", "), stateText(run.letter), failureText(one.failures[run.signature])]));
   if (one.states?.length) {
     const letters = {passed: "p", failed: "f", untestable: "u", xfail: "x", xpass: "y"};
@@ -420,7 +417,7 @@ function showLog(section, log) {
   section.hidden = false;
   $("p", section).textContent = `On ${log.toolchain}.${log.left_out ? ` ${log.left_out} lines are left out.` : ""}`;
   $(".command", section).textContent = log.command;
-  $(".command", section).hidden = !log.command;
+  $(".command", section).parentElement.hidden = !log.command;
   const marked = log.root === null ? null : element("mark", log.lines[log.root], {id: "root-cause"});
   $(".to-root", section).parentElement.hidden = !marked;
   $(".to-root", section).onclick = event => { event.preventDefault(); marked.scrollIntoView({block: "center"}); };
@@ -450,7 +447,7 @@ async function trends() {
 
 $$("table.sortable").forEach(sortable);
 $$("main pre[tabindex]:not(.headline, .log)").forEach(block);
-$$(".to-do code, .facts code").forEach(code => code.after(copyButton(code)));
+$$(".to-do code, .facts code").filter(code => code.textContent.startsWith("triage ")).forEach(code => code.after(copyButton(code)));
 $$("select.owner").forEach(ownerFilter);
 const pages = [["#rates", overview], ["#grid", gridPage], ["#case", casePage], ["#steps", trends], ["ol[data-states]", failurePage], ["#search", searchPage]];
 for (const [selector, show] of pages) if ($(selector)) show().catch(error => { console.error(error); $("main").prepend(element("p", error.message, {className: "note", role: "alert"})); });
