@@ -27,8 +27,8 @@ from triage.nightly.store import NightStore, read_night
 from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
+from triage.report.issue import issue_body
 from triage.report.night import write_night
-from triage.report.night_issue import issue_body
 from triage.report.nights import night_blocks
 from triage.report.printable import visible
 from triage.report.tables import issues_document

@@ -16,6 +16,9 @@ from triage.nightly.history import NightsHistory, status_in
 from triage.nightly.trends import FailingRun, FailureLife
 from triage.nightly.verdict import ToDo, command_for, failure_to_do
 
+# how much a status says: a failure more than a pass, a pass more than nothing
+_ORDER = (Status.UNTESTABLE, *PASSING, Status.XFAIL, Status.FAILED)
+
 
 @dataclass(frozen=True)
 class KnownFailure:
@@ -122,38 +125,23 @@ def _command(
 
 def states_over_nights(
     history: NightsHistory, life: FailureLife
-) -> Iterator[tuple[int, Status | None, bool]]:
-    """Yield for each night of the track, the oldest first: its number, the status of
-    the failure's cases, and whether they fail in another way. The worst case decides;
-    None where none was run.
+) -> Iterator[tuple[Status | None, bool]]:
+    """Yield for each night of the track the worst status of the failure's cases, and
+    whether they fail in another way; None where none was run.
     """
     rows = list(life.rows)
-    number = history.signatures.index(life.signature)
     own_kinds = [
-        at
-        for at, kind in enumerate(history.kinds)
-        if kind and history.signatures[number] == kind.signature
+        number
+        for number, kind in enumerate(history.kinds)
+        if kind and kind.signature == life.signature
     ]
     for night in history.tracks[life.track]:
         states = history.states[rows, night]
         is_own = np.isin(history.failures[rows, night], own_kinds)
-        statuses = {status_in(int(state))[0] for state in states[is_own]}
-        others = {status_in(int(state))[0] for state in states[~is_own & (states > 0)]}
-        if statuses:
-            yield night, max(statuses, key=_order), False
-        elif others:
-            worst = max(others, key=_order)
-            yield night, worst, worst in FAILING
-        else:
-            yield night, None, False
-
-
-def _order(status: Status) -> int:
-    """Return how much a status says: a failure more than a pass, this more than
-    nothing.
-    """
-    order = (Status.UNTESTABLE, *PASSING, Status.XFAIL, Status.FAILED)
-    return order.index(status)
+        own = {status_in(int(state))[0] for state in states[is_own]}
+        others = {status_in(int(state))[0] for state in states[states > 0]} - own
+        worst = max(own or others, key=_ORDER.index, default=None)
+        yield worst, not own and worst in FAILING
 
 
 def known_failures(

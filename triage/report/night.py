@@ -34,11 +34,11 @@ from triage.report.elements import (
     plural,
 )
 from triage.report.formats import rendered, write_report
+from triage.report.issue import issue_markdown
 from triage.report.junit import SuiteCase, junit_text
 from triage.report.next_step import backend_sentence, to_do_spans
 from triage.report.night_issue import (
     draft_path,
-    issue_markdown,
     night_facts,
     night_title,
     night_verdict,

@@ -1,28 +1,24 @@
-"""The draft of an issue about a failure of a night, and the phrases that all reports of
-a night use.
+"""The phrases and blocks that all reports of a night use: what is known of a failure,
+its program and its command, the verdict in one sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
 from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.in_turn import Pace
-from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
+from triage.investigate.result import CaseResult, FailureCluster
 from triage.model.outcome import Status
-from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import Night, TimeChange
 from triage.reduce.result import IssueDraft
 from triage.report.document import (
     Block,
-    Bullets,
     Code,
     Details,
-    Document,
-    Facts,
     Heading,
     Inline,
     Paragraph,
@@ -34,19 +30,12 @@ from triage.report.elements import (
     compare_spans,
     compiler_title,
     duration_text,
-    failure_text,
-    headline_text,
     joined,
     plural,
     revision_text,
 )
-from triage.report.markdown import document_markdown
 from triage.report.runs import time_text
 
-LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
-TITLE = 200  # characters; GitHub takes 256
-_CASES = 100  # that a draft names
-_NAMES = 20  # that a comment names
 _UNFOLDED = 100  # lines of a program
 _REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
 
@@ -56,129 +45,30 @@ def draft_path(cluster: FailureCluster) -> str:
     return f"issues/{cluster.id}.md"
 
 
-def issue_markdown(
-    cluster: FailureCluster, night: Night, *, with_title: bool = False
-) -> str:
-    """Return the draft, within the size that GitHub accepts. It follows no path of the
-    night.
-    """
-    document = issue_draft(cluster, night)
-    if with_title:
-        title = [Heading(document.title, 1)]
-    else:
-        title = []
-    return document_markdown([*title, *document.blocks], LONGEST)
-
-
-def issue_body(change: IssueChange, night: Night) -> str | None:
-    """Return the Markdown of a new issue or of a comment, if the change needs one."""
-    toolchain = revision_text(night.toolchain)
-    match change.cause:
-        case ActionCause.NEW:
-            clusters = [
-                *(each for each in night.clusters if each.key == change.key),
-                change.key.cluster([*change.cases]),
-            ]
-            draft = issue_markdown(clusters[0], night)
-            return (
-                f"{draft}\n<sub>triage updates this issue after each nightly run. "
-                "Closed as not planned, it stays closed.</sub>"
-            )
-        case ActionCause.DUPLICATE:
-            return f"Duplicate of #{change.original}, which has the same signature."
-        case ActionCause.FIXED:
-            return document_markdown(
-                [Paragraph(f"Fixed: {change.reason} with {toolchain}.")]
-            )
-    if not change.event:
-        return None
-    again = change.cause is ActionCause.AGAIN
-    if again:
-        text = f"It fails again with {toolchain}:"
-    else:
-        text = f"More cases fail in the same way with {toolchain}:"
-    names: list[Inline] = [Span(case, "code") for case in change.cases[:_NAMES]]
-    more = len(change.cases) - _NAMES
-    return document_markdown(
-        [
-            Paragraph(text),
-            Bullets([*names, *([f"and {more} more"] if more > 0 else [])]),
-        ]
-    )
-
-
-def issue_draft(cluster: FailureCluster, night: Night) -> Document:
-    """Return the draft as a document."""
-    failure = cluster.failure
-    blocks: list[Block] = [
-        Paragraph(_since(cluster, night)),
-        *cluster_blocks(cluster, list(found_facts(cluster))),
-    ]
-    if len(cluster.cases) > 1:
-        rows: list[list[Inline]] = [
-            [Span(name, "code"), _state(name, cluster)]
-            for name in cluster.cases[:_CASES]
-        ]
-        table: list[Block] = [Table(("case", ""), rows)]
-        if len(cluster.cases) > _CASES:
-            table.append(
-                Paragraph(
-                    f"{len(cluster.cases) - _CASES} more, which are left out here"
-                )
-            )
-        blocks.append(Details(f"{len(cluster.cases)} cases fail in this way", table))
-    return Document(
-        failure_text(failure, TITLE) if failure else cluster.signature, blocks
-    )
-
-
-def cluster_blocks(
-    cluster: FailureCluster, facts: Sequence[tuple[str, Inline]]
-) -> list[Block]:
-    """Return facts, the error, the program, its command, the whole output and the
-    results of other versions.
-
-    The error is the original's. Where the program is smaller and fails with other
-    numbers, its own error stands above it.
-    """
-    if cluster.failure:
-        headline = headline_text(cluster.failure, 400)
-    else:
-        headline = cluster.signature
-    draft = cluster.draft
-    blocks: list[Block]
-    if facts:
-        blocks = [Facts(facts)]
-    else:
-        blocks = []
-    if draft is None:
-        return [*blocks, Code(headline)]
-    is_same = cluster.failure is None or draft.headline in (
-        "",
-        cluster.failure.headline,
-    )
-    blocks += [Code(draft.error if is_same and draft.error else headline)]
-    return [*blocks, *input_blocks(cluster, draft)]
-
-
 def input_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
     """Return the smallest program, its own error if that differs, its command, the
     whole output and the results of other versions.
     """
     title = f"Smallest input, {cluster.size}" if cluster.size else "Input"
     blocks: list[Block] = [Heading(title)]
-    headlines = ("", cluster.failure.headline if cluster.failure else draft.headline)
-    if draft.headline not in headlines:
+    if not fails_like_its_draft(cluster):
         blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
     blocks += draft_blocks(draft)
     if cluster.replays:
         blocks.append(
             Details(
                 "The program on other versions",
-                [Table(("versions", "result"), _versions(cluster))],
+                [Table(("versions", "result"), version_rows(cluster))],
             )
         )
     return blocks
+
+
+def fails_like_its_draft(cluster: FailureCluster) -> bool:
+    """Return whether the draft's program fails with the numbers of the original."""
+    if cluster.failure is None or cluster.draft is None:
+        return True
+    return cluster.draft.headline in ("", cluster.failure.headline)
 
 
 def draft_blocks(draft: IssueDraft) -> list[Block]:
@@ -209,66 +99,8 @@ def draft_blocks(draft: IssueDraft) -> list[Block]:
     return blocks
 
 
-def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
-    members = [case for case in night.cases if case.case in cluster.cases]
-    verb = "Compiles"
-    if members and all(case.change is CaseChangeKind.CHANGED for case in members):
-        verb = "Fails in another way"
-    elif (
-        cluster.failure
-        and members
-        and members[0].stages
-        and members[0].stages[-1] != "compile"
-    ):
-        verb = "Works"
-    title = compiler_title(night.compiler)
-    before, after = night.baseline, night.toolchain
-    culprit = cluster.culprit
-    if culprit and culprit.before and culprit.after:
-        if culprit.undone:
-            before, after = (culprit.after, culprit.before)
-        else:
-            before, after = (culprit.before, culprit.after)
-    sentence: list[str | Span] = [
-        (
-            f"{verb} up to {title} {revision_text(before)}, fails with "
-            f"{revision_text(after)}"
-        )
-    ]
-    if culprit and culprit.undone:
-        sentence = [
-            (
-                f"Fixed in {title} {revision_text(before)}, and "
-                f"{revision_text(after)} lacks the fix"
-            )
-        ]
-    elif culprit and not culprit.confirmed:
-        names = ", ".join(suspect.name for suspect in culprit.suspects)
-        sentence.append(f" (one of {names or 'several'}, not confirmed)")
-    sentence += compare_spans(night.compiler, before, after)
-    if (
-        cluster.release_culprit
-        and cluster.release_culprit.before
-        and cluster.release_culprit.after
-    ):
-        sentence.append(
-            f", between {cluster.release_culprit.before.name} and "
-            f"{cluster.release_culprit.after.name}"
-        )
-    fix = cluster.fix
-    if fix and fix.before and fix.after:
-        if fix.status is Answer.CULPRIT:
-            verb = "fixed in"
-        else:
-            verb = "passes again with"
-        sentence += [
-            f"; {verb} {revision_text(fix.after)}",
-            *compare_spans(night.compiler, fix.before, fix.after),
-        ]
-    return [*sentence, "."]
-
-
-def _versions(cluster: FailureCluster) -> list[list[Inline]]:
+def version_rows(cluster: FailureCluster) -> list[list[Inline]]:
+    """Return what versions do with the program, neighbours of one result together."""
     rows: list[list[Inline]] = []
     for state, group in groupby(cluster.replays.items(), key=lambda item: item[1]):
         names = [name for name, _ in group]
@@ -279,14 +111,6 @@ def _versions(cluster: FailureCluster) -> list[list[Inline]]:
             ]
         )
     return rows
-
-
-def _state(name: str, cluster: FailureCluster) -> str:
-    if name in cluster.confirmed:
-        return "fails since the same change"
-    if name in cluster.different:
-        return "fails since another change"
-    return ""
 
 
 def night_title(night: Night) -> str:

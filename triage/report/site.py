@@ -45,7 +45,7 @@ from triage.report.document import (
 from triage.report.elements import plural
 from triage.report.failure import range_spans, report_blocks, why_unknown
 from triage.report.html import fragment, html_templates, inline_markup
-from triage.report.night_issue import issue_markdown
+from triage.report.issue import issue_markdown
 from triage.report.nights import night_blocks
 from triage.report.printable import visible
 from triage.report.site_data import (

@@ -144,7 +144,7 @@ def failure_letters(history: NightsHistory, life: FailureLife) -> str:
     cases fail in another way, - where none was run.
     """
     letters = []
-    for _, status, otherwise in states_over_nights(history, life):
+    for status, otherwise in states_over_nights(history, life):
         letter = LETTERS[status] if status else "-"
         letters.append("o" if otherwise else letter)
     return "".join(letters)
