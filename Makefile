@@ -53,7 +53,9 @@ $(VENV)/.ready: pyproject.toml
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable . --group dev
 	@touch $@
 
-# Exit code 1 means that regressions were found, which is the right answer for these pairs of releases.
+# Exit code 1 means that regressions were found, which is the right answer for these pairs of releases. The site shows only
+# nights of this target, which has a store of its own.
+triage: export TRIAGE_NIGHTS = $(OUT)/nights
 triage: setup
 	$(BIN)/triage nightly $(RECIPES) --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]
 	$(BIN)/triage nightly $(TRITON_RECIPES) --toolchain triton:$(TRITON_NEW) --baseline triton:$(TRITON_OLD) --bisect --reduce --out $(OUT)/triton || [ $$? -eq 1 ]
