@@ -14,7 +14,12 @@ from triage.bisect.plan import line_to, range_end
 from triage.bisect.prior import Clues, PassEvidence, commit_prior, explain, table_of
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.bisect.search import BisectRequest
-from triage.git_history.branches import place_of, read_branches, same_change
+from triage.git_history.branches import (
+    common_commit,
+    place_of,
+    read_branches,
+    same_change,
+)
 from triage.git_history.refs import links_of, pull_request, title
 from triage.model.outcome import Failure
 from triage.toolchains.registry import ToolchainRef
@@ -46,7 +51,8 @@ def rank_changes(
     """
     project = request.project
     old, new = range_end(request, good), range_end(request, bad)
-    timeline = line_to(request.repository, new.commit)
+    since = common_commit(request.repository, [old.commit, new.commit])
+    timeline = line_to(request.repository, new.commit, since)
     span, fork = timeline.between(old.commit, new.commit), timeline.fork(old.commit)
     branches = read_branches(timeline, [(good, old.commit), (bad, new.commit)])
     present = {
