@@ -17,7 +17,6 @@ from triage.classify.rules import (
     Rule,
     RuleSet,
     captures_of,
-    required_literals,
 )
 
 EXCEPTION = re.compile(
@@ -50,7 +49,7 @@ def _choices(rules: RuleSet, *scopes: MatchScope) -> tuple[_Choice, ...]:
     return tuple(
         (
             max(
-                required_literals(pattern.regex),
+                rules.literals_of(pattern),
                 key=lambda step: min(map(len, step)),
                 default=("",),
             ),
@@ -145,7 +144,7 @@ def _search(
             text = line
         for literal in literals:  # a generator here would take as long as all else
             if literal in text:
-                match = pattern.search(text)
+                match = rules.search(pattern, text)
                 if match:
                     return rule, pattern.scope, match
                 break
@@ -163,7 +162,7 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
     else:
         trace = f"{text}\n"
     for _, rule, pattern in _choices(rules, MatchScope.EXCEPTION):
-        match = pattern.search(trace)
+        match = rules.search(pattern, trace)
         if match is None:
             continue
         found = Finding(
@@ -199,7 +198,7 @@ def _match_passed_on(rules: RuleSet, text: str, rank: int) -> Finding | None:
             # diagnostics about operations.
             is_loose = rule.as_read is not None or rule.family == "input"
             if rule.rank < rank and (certain or not is_loose):
-                match = pattern.search(part)
+                match = rules.search(pattern, part)
                 if match:
                     return Finding(
                         rule,
