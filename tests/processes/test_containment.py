@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from tests.processes.test_process import ECHO, processes_with, wait_until
-from triage.execution.mlir_tools import AnsweringProcess
 from triage.model.execution import Ending, Limits
 from triage.processes import containment
+from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, run, unlimited
 

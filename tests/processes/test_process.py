@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from triage.classify import packaged_rules
 from triage.execution.judge import judge
-from triage.execution.mlir_tools import AnsweringProcess
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
+from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import Purpose
 from triage.processes.process import Capture, Log, run, unlimited
 
@@ -153,6 +153,20 @@ def test_a_process_answers_and_is_started_again_when_it_ended() -> None:
         assert process.ask(b"end", timeout=60) is None
         assert process.ask(b"one", timeout=60) == b"oneone"
         assert process.ask(b"hang", timeout=0.2) is None
+
+
+def test_a_process_that_uses_too_much_memory_is_ended(tmp_path: Path) -> None:
+    grows = f"{ECHO.splitlines()[1]}\nsys.stdin.buffer.read(11); text = b'x' * (1 << 28); time.sleep(300)"
+    with closing(
+        AnsweringProcess(
+            [sys.executable, "-c", grows],
+            {},
+            threading.Event(),
+            folder=tmp_path,
+            memory=128 << 20,
+        )
+    ) as process:
+        assert process.ask(b"one", timeout=60) is None
 
 
 def test_waiting_for_an_answer_ends_with_the_stop() -> None:

@@ -90,7 +90,7 @@ def test_a_failure_without_details_keeps_the_operation_that_fails(
     assert asked.fails(
         draft(["limit 3", "linalg.generic gather", "linalg.generic"]), never
     )
-    asked.keep_operation(before)
+    asked.begin_with(before)
     assert asked.fails(before, never)
     assert asked.fails(
         draft(["limit 3", "linalg.fill", "linalg.generic gather"]), never

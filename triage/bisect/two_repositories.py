@@ -259,13 +259,8 @@ def bisect_two(
         for probe in one.probes[-1:]
     )
     if isinstance(changed, NoAnswer):
-        undecided = Bisection(
-            cases[Side.NEW].name,
-            request.kind,
-            Answer.INCONCLUSIVE,
-            reason=changed.reason,
-            cause=changed.cause,
-        )
+        case = cases[Side.NEW]
+        undecided = Bisection.inconclusive(case, changed, request.kind)
         return TwoRepositories(None, combinations, undecided=undecided)
     request.engine.progress.note(f"changed: {changed}")
     ends, named = (before, after), list(compilers.values())

@@ -189,21 +189,27 @@ def _match_passed_on(rules: RuleSet, text: str, rank: int) -> Finding | None:
     """Match the message of an exception as if the compiler had printed it. rank: of the
     rule that matches any exception.
     """
-    head, error, diagnosed = text.rpartition(": error: ")
-    for part, certain in (
-        ((diagnosed, True), (head, False)) if error else ((text, False),)
-    ):
-        for _, rule, pattern in _choices(rules, MatchScope.ERROR, MatchScope.LINE):
-            # Some patterns are worded so loosely that they are only meant for
-            # diagnostics about operations.
-            is_loose = rule.as_read is not None or rule.family == "input"
-            if rule.rank < rank and (certain or not is_loose):
-                match = rules.search(pattern, part)
-                if match:
-                    return Finding(
-                        rule,
-                        text[:HEADLINE],
-                        captures=captures_of(match),
-                        scope=MatchScope.EXCEPTION,
-                    )
+    before, error, diagnostic = text.rpartition(": error: ")
+    if not error:
+        return _match_part(rules, text, text, rank)
+    return _match_part(
+        rules, text, diagnostic, rank, is_diagnostic=True
+    ) or _match_part(rules, text, before, rank)
+
+
+def _match_part(
+    rules: RuleSet, text: str, part: str, rank: int, *, is_diagnostic: bool = False
+) -> Finding | None:
+    """Match a part of an exception's text with the rules below a rank."""
+    for _, rule, pattern in _choices(rules, MatchScope.ERROR, MatchScope.LINE):
+        # Some patterns are worded so loosely that they are only meant for diagnostics
+        # about operations.
+        is_loose = rule.as_read is not None or rule.family == "input"
+        if rule.rank >= rank or (is_loose and not is_diagnostic):
+            continue
+        match = rules.search(pattern, part)
+        if match:
+            captures = captures_of(match)
+            headline, scope = text[:HEADLINE], MatchScope.EXCEPTION
+            return Finding(rule, headline, captures=captures, scope=scope)
     return None

@@ -52,9 +52,8 @@ def read_yaml(file: Path) -> Any:
     """Read a YAML file of the program."""
     import yaml  # here, because many commands need none of it
 
-    # libyaml is ten times faster
+    # the safe loader of libyaml, if it is there, is ten times faster
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    # a safe loader, the C one
     return yaml.load(file.read_text("utf-8"), Loader=loader)  # noqa: S506
 
 

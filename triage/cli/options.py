@@ -318,7 +318,29 @@ def _is_program(word: Path) -> bool:
 
 
 @dataclass(kw_only=True)
-class OneCase:
+class CaseChoice:
+    """Which case of a recipe, and how a program becomes one."""
+
+    case: OneCaseOption = None
+    suite_config: SuiteOption = None
+    program: ProgramOptions
+
+    def cases_of(self, recipe: Path) -> tuple[Case, ...]:
+        from triage.cli.context import cases_in
+
+        if self.suite_config:
+            return cases_in([recipe], self.suite_config)
+        return cases_in(self.program.recipes([recipe]), None)
+
+    def case_of(self, recipe: Path) -> Case:
+        """Load the case that --case selects."""
+        from triage.cli.context import one_case
+
+        return one_case(self.cases_of(recipe), self.case)
+
+
+@dataclass(kw_only=True)
+class OneCase(CaseChoice):
     """One case of a recipe."""
 
     recipe: Annotated[
@@ -331,23 +353,12 @@ class OneCase:
             ),
         ),
     ]
-    case: OneCaseOption = None
-    suite_config: SuiteOption = None
-    program: ProgramOptions
 
     def load(self) -> Case:
-        """Load the case that --case selects."""
-        from triage.cli.context import one_case
-
-        return one_case(self.load_all(), self.case)
+        return self.case_of(self.recipe)
 
     def load_all(self) -> tuple[Case, ...]:
-        from triage.cli.context import cases_in
-
-        return cases_in(
-            [self.recipe] if self.suite_config else self.program.recipes([self.recipe]),
-            self.suite_config,
-        )
+        return self.cases_of(self.recipe)
 
     def load_started(self) -> tuple[tuple[Case, ...], StartedRecipe | None]:
         """Load all cases, and return what their recipe was made from: a program, a text
@@ -362,7 +373,7 @@ class OneCase:
 
 
 @dataclass(kw_only=True)
-class OneCaseOrScript:
+class OneCaseOrScript(CaseChoice):
     """One case of a recipe, which a script of the user's own may test."""
 
     recipe: Annotated[
@@ -384,15 +395,14 @@ class OneCaseOrScript:
             metavar="FILE",
         ),
     ] = None
-    case: OneCaseOption = None
-    suite_config: SuiteOption = None
-    program: ProgramOptions
 
     def load_for(self, family: Callable[[], str]) -> Case:
         """Load the case that --case selects, to be tested by the script if there is
         one. family: of a script without a recipe.
         """
-        chosen = self._loaded()
+        chosen = None
+        if self.recipe is not None:
+            chosen = self.case_of(self.recipe)
         if self.script is None:
             if chosen is None:
                 raise BadInput("name a recipe or a program, or a test with --script")
@@ -412,17 +422,6 @@ class OneCaseOrScript:
             Target("host"),
             script=script,
         )
-
-    def _loaded(self) -> Case | None:
-        if self.recipe is None:
-            return None
-        named = OneCase(
-            recipe=self.recipe,
-            case=self.case,
-            suite_config=self.suite_config,
-            program=self.program,
-        )
-        return named.load()
 
 
 @dataclass(kw_only=True)

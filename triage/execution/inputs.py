@@ -22,7 +22,7 @@ from triage.compilers.base import ModelImporter
 from triage.execution.cache import ResultCache
 from triage.execution.files import KeptFiles, Prepared, note_use
 from triage.execution.judge import judge_import, machine_problem, rules_of
-from triage.execution.mlir_tools import AnsweringProcess, toolchain_python
+from triage.execution.mlir_tools import toolchain_python
 from triage.execution.record import Record
 from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
@@ -30,6 +30,7 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
+from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import settings
 from triage.processes.process import run
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from triage.compilers.invocation import MlirTools
 from triage.model.execution import Execution, Limits
-from triage.processes.containment import NULL, PIPE, Contained, Purpose, environment
-from triage.processes.process import StopSignal, run, within
+from triage.processes.answering import AnsweringProcess
+from triage.processes.process import StopSignal, run
 from triage.toolchains.home import temporary_folder
 
 WORKER = Path(__file__).with_name("python_worker.py")
@@ -23,74 +21,6 @@ _PATIENCE = 120.0  # seconds for a text; a module of 20,000 lines takes one
 _LIMITS = Limits(timeout=600.0, memory=16 << 30)
 _LARGE = 64  # elements; longer constants can be elided
 _GENERIC = ("--mlir-print-op-generic",)
-
-
-class AnsweringProcess:
-    """A process that answers one request after another, each sent as its length, in 8
-    hexadecimal digits, and its bytes.
-
-    It is started for the first request, and again after it ended or hung. Safe for
-    several threads.
-    """
-
-    def __init__(
-        self, argv: Sequence[str], env: Mapping[str, str], stop: StopSignal
-    ) -> None:
-        """Start nothing yet. `env` has variables in addition to those of a compiler."""
-        self._argv, self._env, self._stop = argv, env, stop
-        self._lock = threading.Lock()
-        self._contained: Contained | None = None
-
-    def ask(self, request: bytes, timeout: float) -> bytes | None:
-        """Return the answer, or None if the process cannot be started, ends, or gives
-        none within `timeout` seconds.
-
-        Raises Interrupted when the stop signal is set.
-        """
-        answer = None
-        with self._lock:
-            try:
-                if self._contained is None:
-                    env = environment(Purpose.COMPILE, self._env)
-                    self._contained = Contained(
-                        self._argv, stdin=PIPE, stdout=PIPE, stderr=NULL, env=env
-                    )
-                answer = within(
-                    timeout, self._stop, partial(_exchange, self._contained, request)
-                )
-            # it is silent, or something else writes to its standard output
-            except (OSError, ValueError):
-                pass
-            finally:
-                if answer is None:
-                    self._end()
-        return answer
-
-    def close(self) -> None:
-        """Kill the process and what it started."""
-        with self._lock:
-            self._end()
-
-    def _end(self) -> None:
-        if self._contained is not None:
-            self._contained.reap()
-            for pipe in (self._contained.process.stdin, self._contained.process.stdout):
-                with suppress(OSError, ValueError):
-                    pipe.close()  # type: ignore[union-attr]
-            self._contained = None
-
-
-def _exchange(contained: Contained, request: bytes) -> bytes | None:
-    source, sink = contained.process.stdout, contained.process.stdin
-    assert source
-    assert sink
-    sink.write(f"{len(request):08x}".encode() + request)
-    sink.flush()
-    length = int(source.read(8), 16)
-    data = source.read(length)
-    if len(data) == length:
-        return data
-    return None
 
 
 def toolchain_python(

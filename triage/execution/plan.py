@@ -39,7 +39,7 @@ from triage.toolchains.home import KeptKind
 from triage.toolchains.registry import ToolchainRegistry
 
 _PROBLEM = "problem"  # the file that says why there are no results
-_UNWRITTEN = ("85", "170")  # bytes that glibc fills new memory with
+UNWRITTEN = (85, 170)  # bytes that glibc fills new memory with
 
 
 @dataclass
@@ -146,9 +146,8 @@ class Planner:
             spec = replace(spec, expected=expected)
         compiler = self.compilers[case.compiler]
         values = self.registry.home.kept(KeptKind.VALUES)
-        return plan_run(
-            case, spec, toolchain, compiler, self._programs, values, libraries
-        )
+        case = replace(case, run=spec)
+        return plan_run(case, toolchain, compiler, self._programs, values, libraries)
 
     def _library(
         self, case: Case, library: Library, toolchain: Toolchain
@@ -200,8 +199,9 @@ class Planner:
         """Return the results of a reference, computed once for each content, or why
         there are none.
 
-        With `folder`, they are kept there and must be defined. `made` receives the
-        compile that was needed; `cancelled` ends it early, with Interrupted.
+        `folder` keeps the results instead of TRIAGE_HOME; then no undefined value may
+        decide them. `made` receives the compile that was needed; `cancelled` ends it
+        early, with Interrupted.
         """
         results = folder or self.registry.home.kept(KeptKind.RESULTS)
         stop = AnyOf(self.maker.stop, cancelled)
@@ -215,7 +215,10 @@ class Planner:
                     lambda scratch: _onnxruntime_results(case, scratch, stop),
                 )
             )
-        task, strict = self._reference(case, toolchain, reference), folder is not None
+        task, strict = (
+            self.reference_task(case, toolchain, reference),
+            folder is not None,
+        )
         if isinstance(task, NoAnswer):
             return task
         place = results / f"{task.run_key}{'-defined' if strict else ''}"
@@ -227,7 +230,7 @@ class Planner:
         )
         return _read_results(kept)
 
-    def _reference(
+    def reference_task(
         self, case: Case, toolchain: Toolchain, reference: Reference
     ) -> Task | NoAnswer:
         """Return the task that computes the results of a reference."""
@@ -391,8 +394,8 @@ def _is_defined(
     another content.
     """
     again = [module.parent / f"again-{file.name}" for file in files]
-    for pattern in _UNWRITTEN:
-        ran = run_task.start(module, stop, results=again, MALLOC_PERTURB_=pattern)
+    for pattern in UNWRITTEN:
+        ran = run_task.start(module, stop, results=again, MALLOC_PERTURB_=str(pattern))
         pairs = [
             (file_value(new), file_value(old))
             for new, old in zip(again, files, strict=True)

@@ -23,6 +23,7 @@ from typing import Protocol
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
+from triage.compilers.parts import RunValues
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared, Scratch
 from triage.execution.judge import (
@@ -159,9 +160,8 @@ class Task:
             program,
             Path(module),
             run.options,
-            libraries=run.libraries,
-            inputs=values.inputs,
-            expected=values.expected,
+            RunValues(values.inputs, values.expected),
+            run.libraries,
         )
         return tuple(argv)
 

@@ -66,9 +66,14 @@ def interrupt_all() -> None:
     _interruptions += 1
 
 
-def within(seconds: float, stop: StopSignal, action: Callable[[], T]) -> T:
+def within(
+    seconds: float,
+    stop: StopSignal,
+    action: Callable[[], T],
+    on_tick: Callable[[], None] = lambda: None,
+) -> T:
     """Return what an action returns in a thread of its own. A thread that hangs is left
-    behind.
+    behind. `on_tick` is called about 20 times a second, and may raise.
 
     Raises:
         TimeoutError: it takes longer than that.
@@ -86,6 +91,7 @@ def within(seconds: float, stop: StopSignal, action: Callable[[], T]) -> T:
     while not wait([answer], _TICK).done:
         if interruptions != _interruptions or stop.is_set():
             raise Interrupted("stopped")
+        on_tick()
         if time.monotonic() > end:
             raise TimeoutError(f"no answer within {seconds:g} s")
     return answer.result()

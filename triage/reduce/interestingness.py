@@ -90,7 +90,18 @@ class Oracle:
             self._compile(candidate, self.good, 0, cancelled).outcome
         )
 
-    def keep_operation(self, candidate: ReducedCase) -> None:
+    @property
+    def is_sure(self) -> bool:
+        """Whether nothing else must be asked about a candidate that fails."""
+        return self.good is None
+
+    def confirms(self, candidate: ReducedCase) -> bool:  # noqa: ARG002 - it was asked
+        """Return whether the smallest program fails without what made it fast to ask;
+        if it does not, nothing is asked in that way again.
+        """
+        return True
+
+    def begin_with(self, candidate: ReducedCase) -> None:
         """Keep the kind of the operation that fails in the first candidate, if others
         may have the same signature.
         """
@@ -250,10 +261,10 @@ class InterestingnessTest:
 
     def settle(self, candidate: ReducedCase, *, compiles: bool = False) -> None:
         """Make a candidate the best. It is saved only when the good toolchain is known
-        to compile it (`compiles`).
+        to compile it (`compiles`), or what stays agrees with fresh processes.
         """
         self.best = candidate
-        if compiles or self.strict or self.oracle.good is None:
+        if compiles or self.strict or self.oracle.is_sure:
             self._save(self.oracle.bound(candidate) or candidate)
         self.report(self._activity)
 
@@ -268,6 +279,11 @@ class InterestingnessTest:
         self._task.describe(
             f"reduce  {activity}  {size}{calls} compiles, {cached} cache hits"
         )
+
+    def forget(self) -> None:
+        """Ask about each candidate again."""
+        with self._lock:
+            self._answers.clear()
 
     def close(self) -> None:
         """End the threads."""

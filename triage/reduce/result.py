@@ -15,7 +15,14 @@ from triage.compilers.base import KernelSpec, kernel_of
 from triage.execution.judge import result_of
 from triage.model.case import Case, Flag, RunSpec, Target
 from triage.model.json_form import UNPRINTED, in_json, in_json_as
-from triage.model.outcome import Cause, Failure, NoAnswer, Probe
+from triage.model.outcome import (
+    UNANSWERED,
+    Cause,
+    Failure,
+    MayLackAnswer,
+    NoAnswer,
+    Probe,
+)
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.reduce.program import ReducedCase
@@ -31,14 +38,14 @@ class SizeChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(MayLackAnswer):
     """A smaller program that fails as the original does, or the reason why there is
     none.
     """
 
     small: Case = field(metadata=UNPRINTED)
     """The case with the smaller program; the original case when nothing was reduced."""
-    unanswered: NoAnswer | None = field(default=None, metadata=UNPRINTED)
+    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
     """Why nothing was reduced."""
     probes: tuple[Probe, ...] = field(default=(), metadata=UNPRINTED)
     """The smaller program on every version tried; the original when nothing was
@@ -81,13 +88,6 @@ class Reduction:
         if self.unanswered is None:
             return "reduced"
         return "not-reproducible"
-
-    @in_json
-    def reason(self) -> str | None:
-        """Why nothing was reduced."""
-        if self.unanswered is None:
-            return None
-        return self.unanswered.reason
 
     @in_json
     def recipe(self) -> str:

@@ -5,6 +5,7 @@ fail when they run.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -13,9 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from triage.execution.plan import UNWRITTEN
 from triage.execution.run_task import differences
-from triage.model.case import Reference, RunSpec
-from triage.model.outcome import Failed, NoAnswer
+from triage.execution.staying import Answer, StayingWorkers
+from triage.execution.task import Task
+from triage.model.case import Case, Reference, RunSpec
+from triage.model.outcome import Failed, NoAnswer, Probe
 from triage.recipes.run_values import (
     array_type,
     element_of,
@@ -26,7 +30,7 @@ from triage.recipes.run_values import (
 )
 from triage.reduce.interestingness import InterestingnessTest, Oracle
 from triage.reduce.program import ReducedCase
-from triage.toolchains.home import disk_errors, write_whole
+from triage.toolchains.home import disk_errors, temporary_folder, write_whole
 
 Array = np.ndarray[Any, Any]
 
@@ -181,6 +185,9 @@ class RunOracle(Oracle):
     """
     results: Path = field(kw_only=True)
     """Folder for the results that references compute."""
+    workers: StayingWorkers = field(kw_only=True)
+    _is_quick: bool = False
+    """Whether processes that stay are asked first."""
     _finite: bool = False
     _tolerances: Mapping[str, float] = field(default_factory=dict)
 
@@ -233,30 +240,129 @@ class RunOracle(Oracle):
             run=replace(run_of(bound), expected=texts, reference=None)
         )
 
+    @property
+    def is_sure(self) -> bool:
+        return not self._is_quick
+
+    def begin_with(self, candidate: ReducedCase) -> None:
+        """Use processes that stay if they agree on the first candidate."""
+        bound = self.bound(candidate)
+        if self.baseline.failure.family != "crash" and bound is not None:
+            self._is_quick = self._fails_quickly(bound) or False
+
+    def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
+        """Return whether a fresh process of the bad toolchain agrees with the one that
+        stays.
+        """
+        bound = self.bound(candidate) if self._is_quick else None
+        if bound is None:
+            return True
+        with self._written(bound) as case, temporary_folder() as folder:
+            answer = self._reference_answer(case, self.references[0], folder / "first")
+            if answer is None or (expected := answer.values()) is None:
+                return self._fails_afresh(bound, cancelled)
+            return self._differs(bound, expected, cancelled)
+
+    def confirms(self, candidate: ReducedCase) -> bool:
+        """Return whether fresh processes agree on the smallest program. If they do not,
+        those that stay are not asked again.
+        """
+        bound = self.bound(candidate) if self._is_quick else None
+        if bound is None or self._fails_afresh(bound, threading.Event()):
+            return True
+        self._is_quick = False
+        return False
+
     def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         """Return whether the bad toolchain's program fails as it did on the original,
         where the reference runs it.
         """
+        quick = None
+        if self._is_quick and not cancelled.is_set():
+            quick = self._fails_quickly(candidate)
+        if quick is None:
+            return self._fails_afresh(candidate, cancelled)
+        return quick
+
+    def _fails_quickly(self, candidate: ReducedCase) -> bool | None:
+        """Return the same as processes that stay see it; None if they do not say."""
+        with self._written(candidate) as case, temporary_folder() as folder:
+            first = self._reference_answer(case, self.references[0], folder / "first")
+            if first is None:
+                return None
+            expected = first.values()
+            if expected is None or (self._finite and not _is_finite(expected)):
+                return False
+            for call in range(1, len(first.files)):
+                if not self._agree(expected, first.values(call)):
+                    return False
+            run = replace(run_of(candidate), expected=expected, reference=None)
+            planned = self.engine.planner.plan(replace(case, run=run), self.bad)
+            answer = self._answer(planned, folder / "bad")
+            if answer is None or (probe := answer.probe()) is None:
+                return None
+            outcome = probe.outcome
+            if not isinstance(outcome, Failed):
+                return False
+            if not self.baseline.match(outcome.failure):
+                return False
+            for number, other in enumerate(self.references[1:]):
+                again = self._reference_answer(case, other, folder / f"other-{number}")
+                if again is None:
+                    return None
+                if not self._agree(expected, again.values()):
+                    return False
+        return True
+
+    def _reference_answer(
+        self, case: Case, reference: Reference, folder: Path
+    ) -> Answer | None:
+        if reference.onnxruntime:
+            return None
+        task = self.engine.planner.reference_task(case, self.bad, reference)
+        return self._answer(task, folder, (0, *UNWRITTEN))
+
+    def _answer(
+        self,
+        task: Task | Probe | NoAnswer,
+        folder: Path,
+        patterns: Sequence[int] = (0,),
+    ) -> Answer | None:
+        if not isinstance(task, Task):
+            return None
+        started = time.monotonic()
+        answer = self.workers.run(task, folder, patterns)
+        with self._lock:
+            self.calls += 1
+            self.seconds += time.monotonic() - started
+        return answer
+
+    def _fails_afresh(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         expected = self._expected(candidate, self.references[0], cancelled)
         if expected is None or (self._finite and not _is_finite(expected)):
             return False
-        run = replace(run_of(candidate), expected=expected, reference=None)
-        outcome = self._compile(
-            candidate.with_case(run=run), self.bad, 0, cancelled
-        ).outcome
-        if (
-            not isinstance(outcome, Failed)
-            or outcome.flaky
-            or not self.baseline.match(outcome.failure)
-        ):
-            return False
-        return all(
+        return self._differs(candidate, expected, cancelled) and all(
             self._agree(expected, self._expected(candidate, other, cancelled))
             for other in self.references[1:]
         )
 
-    def keep_operation(self, candidate: ReducedCase) -> None:
-        """Do nothing: a run names no operation."""
+    def _differs(
+        self,
+        candidate: ReducedCase,
+        expected: tuple[str, ...],
+        cancelled: threading.Event,
+    ) -> bool:
+        """Return whether the bad toolchain's program fails as it did on the original,
+        each time.
+        """
+        run = replace(run_of(candidate), expected=expected, reference=None)
+        smaller = candidate.with_case(run=run)
+        outcome = self._compile(smaller, self.bad, 0, cancelled).outcome
+        return (
+            isinstance(outcome, Failed)
+            and not outcome.flaky
+            and self.baseline.match(outcome.failure)
+        )
 
     def _expected(
         self,

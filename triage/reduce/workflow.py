@@ -13,6 +13,7 @@ from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared, Scratch
 from triage.execution.mlir_tools import Reader
+from triage.execution.staying import StayingWorkers
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, InputKind, Reference
 from triage.model.errors import BadInput
@@ -94,13 +95,13 @@ def frontends_for(
         why = "it fails otherwise without its comments"
     if suffix != InputKind.BYTECODE and case.run is None:
         if suffix == InputKind.MLIR:
-            kind = InputKind.MLIR
+            kind, by = InputKind.MLIR, "lines"
         else:
-            kind = InputKind.OTHER
+            kind, by = InputKind.OTHER, "lines, then by tokens"
         found.append(
             (
                 text_frontend(kind, suffix or "txt"),
-                f"{why}: it was reduced as plain text, by blocks and lines",
+                f"{why}: it was reduced as plain text, by blocks and {by}",
             )
         )
     return found
@@ -170,7 +171,9 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
                 values=values,
                 references=references,
                 results=folder.path / "results",
+                workers=StayingWorkers(candidates, engine.stop),
             )
+            stack.callback(oracle.workers.close)
         jobs = engine.jobs if start.is_portable else engine.local_jobs
         test = InterestingnessTest(oracle, folder.save, jobs, task)
         stack.callback(test.close)
@@ -223,7 +226,11 @@ class _Work:
             if frontend.approach:
                 candidate = run_pass(candidate, self.test, frontend.approach(line))
             final = (*frontend.final_passes, *self.last)
-            candidate = reduce(candidate, self.test, frontend.passes, final)
+            first = candidate
+            candidate = reduce(first, self.test, frontend.passes, final)
+            if not self.oracle.confirms(candidate):
+                self.test.forget()
+                candidate = reduce(first, self.test, frontend.passes, final)
             found = self._finished(original, candidate)
             notes = (*self.start.notes, *([note] if note else []), *self.oracle.notes)
             if found.unanswered is None:
@@ -411,7 +418,7 @@ def _open(
             (ReducedCase(program, case) for program in frontend.open(source)), None
         )
         if original is not None and oracle.start(original) is not None:
-            oracle.keep_operation(original)
+            oracle.begin_with(original)
             programs = (
                 ReducedCase(program, saved[1]) for program in frontend.open(saved[0])
             )
@@ -440,7 +447,7 @@ def _open(
             continue
         found = test.first(candidates)
         if found:
-            oracle.keep_operation(found)
+            oracle.begin_with(found)
             return found, found, line_of(failure)
         if case.run:
             why = "it does not fail in the same way"

@@ -52,6 +52,15 @@ def _keys() -> type[XlaFormat]:
     return XlaFormat
 
 
+class XlaRunner(WorkerRunner):
+    """Runs with the worker, which can stay."""
+
+    def staying(
+        self, toolchain: Toolchain, program: Path, invocation: Invocation
+    ) -> tuple[str, ...]:
+        return (str(program), *_ISOLATED, "serve", *invocation.options[1:])
+
+
 class Xla(Compiler):
     """The XLA family."""
 
@@ -70,7 +79,7 @@ class Xla(Compiler):
         keys=_keys,
     )
     script = XlaScript()
-    run = WorkerRunner(WORKER, "--xla_backend_optimization_level=0")
+    run = XlaRunner(WORKER, "--xla_backend_optimization_level=0")
     measures = Measures()
     folders = "a virtual environment holds the packages `jaxlib` and `jax`"
     generator = ("-I", str(_LOWERING))

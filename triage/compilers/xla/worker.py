@@ -6,17 +6,20 @@ runs them; imports nothing of triage.
     worker.py run --module=OUTPUT [--input=V...] [--expected_output=V...]
         [--output=@FILE...] [--tolerances=JSON]
         [--benchmark_format=json]
+    worker.py serve [--xla_OPTION...]
     worker.py describe
 
 PROGRAM is StableHLO (a text, bytecode or a portable artifact) or the text of HLO.
 OUTPUT is a line of JSON with the options, then the program: a run compiles again,
-because not every release can load what it compiled. Lines on stdout that begin with
+because not every release can load what it compiled. `serve` compiles and runs one
+program after another, see `served`. Lines on stdout that begin with
 `triage: ` are JSON about the compile.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import re
@@ -46,6 +49,7 @@ _ELEMENTS = {
 }
 _ELEMENTS |= {"complex<f32>": "complex64", "complex<f64>": "complex128"}
 _KINDS = {"f": "float", "i": "int", "si": "int", "s": "int", "ui": "uint", "u": "uint"}
+_M_PERTURB = -6  # an option of glibc's mallopt
 _SECONDS, _SAMPLES = 0.1, 3  # of each measurement, at least
 _SMALL = b"""func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %y = stablehlo.tanh %x : tensor<4x4xf32>
@@ -219,14 +223,7 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
             f"the number of inputs is {len(options.input)}, and the program takes "
             f"{len(types)}"
         )
-    arguments = [
-        put(value(text, kind)) for text, kind in zip(options.input, types, strict=True)
-    ]
-    import numpy as np
-
-    def call() -> list[Any]:
-        return [np.asarray(array) for array in executable.execute(arguments)]
-
+    call = call_of(executable, options.input, put)
     results = call()
     if options.benchmark_format:
         say(json.dumps({"benchmarks": iterations_of(call)}))
@@ -240,6 +237,75 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
         say("triage: " + json.dumps({"mismatch": wrong}))
         return 1
     return 0
+
+
+def call_of(
+    executable: Any, inputs: list[str], put: Callable[[Any], Any]
+) -> Callable[[], list[Any]]:
+    """Return what calls a program with these values."""
+    import numpy as np
+
+    types = parameter_types(executable)
+    arguments = [
+        put(value(text, kind)) for text, kind in zip(inputs, types, strict=True)
+    ]
+    return lambda: [np.asarray(array) for array in executable.execute(arguments)]
+
+
+def serve(flags: list[str]) -> int:
+    """Answer requests until the input ends. A request and its answer are JSON behind
+    their lengths, in 8 hexadecimal digits.
+    """
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print is not an answer
+    client, put = client_and_put()
+    known = dict[bytes, Any]()
+    while len(header := source.read(8)) == 8:
+        request = json.loads(source.read(int(header, 16)))
+        data = json.dumps(served(request, known, client, put)).encode()
+        sink.write(f"{len(data):08x}".encode() + data)
+        sink.flush()
+    return 0
+
+
+def served(
+    request: dict[str, Any],
+    known: dict[bytes, Any],
+    client: Any,
+    put: Callable[[Any], Any],
+) -> dict[str, Any]:
+    """Compile `program` and call it with `inputs`, once for each of `patterns`, the
+    byte that fills new memory. `known` has the last program.
+
+    Return `results`, what `run` prints of each call, with the arrays in the folders
+    `0`, `1`, ... of `folder`; or `stage` and `error`.
+    """
+    program, stage = Path(request["program"]).read_bytes(), "compile"
+    try:
+        if program not in known:
+            known.clear()
+            known[program] = executable_of(program, client)
+        stage, printed = "run", []
+        call = call_of(known[program], request["inputs"], put)
+        for number, pattern in enumerate(request["patterns"]):
+            fill_memory(pattern)
+            lines = []
+            for index, result in enumerate(call()):
+                lines.append(f"result[{index}]: {result_text(result)}")
+                name = f"{index}{ending_of(result)}"
+                write_result(Path(request["folder"], str(number), name), result)
+            printed.append("\n".join(lines))
+    except Exception:
+        return {"stage": stage, "error": traceback.format_exc()}
+    return {"results": printed}
+
+
+def fill_memory(pattern: int) -> None:
+    """Let glibc fill new memory with a byte, or with nothing for 0."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_PERTURB, pattern)
 
 
 def client_and_put() -> tuple[Any, Callable[[Any], Any]]:
@@ -283,6 +349,16 @@ def result_text(result: Any) -> str:
     kind = "x".join([*map(str, result.shape), element_name(result.dtype)])
     rest = " ..." if result.size > 8 else ""
     return f"{kind}={' '.join(map(str, result.ravel()[:8]))}{rest}"
+
+
+def ending_of(result: Any) -> str:
+    """Return the end of the name of a result's file: `.npy`, or `.2x3xbf16.bin` for a
+    type that no such file holds.
+    """
+    element = element_name(result.dtype)
+    if element.startswith(("bf16", "f8")):
+        return f".{'x'.join([*map(str, result.shape), element])}.bin"
+    return ".npy"
 
 
 def write_result(path: Path, result: Any) -> None:
@@ -428,6 +504,8 @@ def main() -> int:
     add = parser.add_argument
     if work == "describe":
         return describe()
+    if work == "serve":
+        return serve(sys.argv[2:])
     add("--module" if work == "run" else "module", type=Path)
     add("-o", dest="target", type=Path)
     add("--print-after")

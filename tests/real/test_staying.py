@@ -1,0 +1,51 @@
+"""A jaxlib that stays and compiles one program after another."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import ROOT
+from triage.compilers.registry import load_cases
+from triage.execution.engine import open_engine
+from triage.execution.staying import StayingWorkers
+from triage.execution.task import Task
+from triage.model.execution import Stage
+from triage.model.outcome import Failed
+
+pytestmark = pytest.mark.real
+
+
+def test_a_process_that_stays_says_what_fresh_ones_say(
+    shared_home: Path, tmp_path: Path
+) -> None:
+    [case] = load_cases([ROOT / "recipes" / "xla" / "thin-matmul.yaml"])
+    (tmp_path / "broken.mlir").write_text("func.func @main() { return %x }")
+    broken = replace(case, input=replace(case.input, path=tmp_path / "broken.mlir"))
+    with open_engine([case]) as engine:
+        bad = engine.registry.obtain(engine.registry.resolve("0.10.2", "xla"))
+        task, invalid = engine.planner.plan(case, bad), engine.planner.plan(broken, bad)
+        assert isinstance(task, Task)
+        assert isinstance(invalid, Task)
+        fresh = engine.probe_on(case, bad).outcome
+        with closing(StayingWorkers(tmp_path, engine.stop)) as workers:
+            answers = [
+                workers.run(each, tmp_path / str(number), (0, 85, 170))
+                for number, each in enumerate((task, invalid, task))
+            ]
+            [stays] = psutil.Process().children()[-1:]
+            stays.kill()
+            assert workers.run(task, tmp_path / "killed") is None
+            assert workers.run(task, tmp_path / "anew") is not None
+        assert not stays.is_running()
+    first, second, third = filter(None, answers)
+    assert second.stage is Stage.COMPILE
+    assert len(first.files) == 3
+    assert isinstance(fresh, Failed)
+    for probe in filter(None, (first.probe(), third.probe())):
+        assert isinstance(probe.outcome, Failed)
+        assert probe.outcome.failure.signature == fresh.failure.signature

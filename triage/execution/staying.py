@@ -1,0 +1,151 @@
+"""Compile and run one program after another in processes that stay.
+
+The key insight: the start of a compiler with its runtime takes seconds, a small program
+milliseconds. But what such a process says may depend on what it did before. So it is
+for a search that tries many programs, which repeats as a task what it keeps.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from triage.execution.run_task import RunTask
+from triage.execution.task import Task
+from triage.model.execution import Captured, Ending, Execution, Stage
+from triage.model.outcome import Probe
+from triage.processes.answering import AnsweringProcess
+from triage.processes.process import StopSignal
+from triage.recipes.run_values import file_value
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a process that stays says about a program."""
+
+    task: Task
+    run: RunTask
+    stage: Stage
+    """Where it failed, else the run."""
+    execution: Execution
+    files: tuple[tuple[Path, ...], ...] = ()
+    """The results of each call."""
+
+    def values(self, call: int = 0) -> tuple[str, ...] | None:
+        """Return the results of a call, if there are any."""
+        if not self.execution.ok:
+            return None
+        return tuple(map(file_value, self.files[call]))
+
+    def probe(self) -> Probe | None:
+        """Judge it as a task that was made, with the results compared."""
+        if self.stage is Stage.COMPILE:
+            return self.task.probe(self.task.record("", self.execution), cached=False)
+        passed = replace(self.execution, exit_code=0, stderr=Captured())
+        ran = self.execution
+        if ran.ok:
+            ran = self.run.compared(ran, self.files[0])
+        records = (self.task.record("", each) for each in (passed, ran))
+        return self.task.probe(*records, cached=False)
+
+
+@dataclass
+class StayingWorkers:
+    """The processes of a search, one for each compiler with its flags. Safe for several
+    threads.
+    """
+
+    folder: Path
+    """Where they work."""
+    stop: StopSignal
+    _processes: dict[tuple[str, ...], AnsweringProcess] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(
+        self, task: Task, folder: Path, patterns: Sequence[int] = (0,)
+    ) -> Answer | None:
+        """Compile a program and call it once for each pattern, the byte that fills new
+        memory. The results go to files in a folder.
+
+        Returns None if the family has no such process, or it gives no answer within the
+        limits of the task; then it is started anew. Raises Interrupted when the stop
+        signal is set.
+        """
+        run = task.run
+        if not isinstance(run, RunTask) or run.libraries or run.spec.parameters:
+            return None
+        argv = run.runner.staying(task.toolchain, run.program, task.invocation)
+        if not argv:
+            return None
+        for number in range(len(patterns)):
+            (folder / str(number)).mkdir(parents=True)
+        request = {
+            "program": str(task.prepared.path),
+            "function": run.spec.function,
+            "inputs": run.inputs,
+            "folder": str(folder),
+            "patterns": list(patterns),
+        }
+        limit = task.case.limits.timeout + run.spec.limits.timeout * len(patterns)
+        process = self._process(tuple(argv), task)
+        said = process.ask(json.dumps(request).encode(), limit)
+        if said is None:
+            return None
+        try:
+            return _read(task, run, json.loads(said), folder)
+        except (ValueError, LookupError, TypeError):  # not an answer of a worker
+            return None
+
+    def close(self) -> None:
+        """End all processes."""
+        with self._lock:
+            while self._processes:
+                self._processes.popitem()[1].close()
+
+    def _process(self, argv: tuple[str, ...], task: Task) -> AnsweringProcess:
+        limits = task.case.limits
+        with self._lock:
+            if argv not in self._processes:
+                self._processes[argv] = AnsweringProcess(
+                    argv,
+                    task.env,
+                    self.stop,
+                    folder=self.folder,
+                    memory=limits.memory,
+                    largest_file=limits.output,
+                )
+            return self._processes[argv]
+
+
+def _read(task: Task, run: RunTask, said: dict[str, object], folder: Path) -> Answer:
+    """Return an answer as a process wrote it. Raises ValueError, LookupError or
+    TypeError for another text.
+    """
+    error = str(said.get("error", ""))
+    nothing = Captured()
+    execution = Execution(
+        (str(run.program),),
+        Ending.EXITED,
+        int(bool(error)),
+        None,
+        0.0,
+        0.0,
+        0.0,
+        nothing,
+        Captured(error),
+    )
+    if error:
+        return Answer(task, run, Stage(str(said["stage"])), execution)
+    printed = said["results"]
+    if not isinstance(printed, list):
+        raise TypeError("no results")
+    files = [
+        tuple(run.runner.result_files(str(text), folder / str(number)))
+        for number, text in enumerate(printed)
+    ]
+    if not all(file.is_file() for call in files for file in call):
+        raise ValueError("a result is missing")
+    return Answer(task, run, Stage.RUN, execution, tuple(files))
