@@ -366,18 +366,19 @@ def _commits_between(
     )
 
 
-def line_to(repository: Repository, newest: str) -> Timeline:
+def line_to(repository: Repository, newest: str, since: str | None = None) -> Timeline:
     """Return the line with a commit: the checked out one or the main one, else the line
-    that ends with it.
+    that ends with it. since: a commit that all of these contain; older ones are not
+    read.
     """
     for ref in ("HEAD", *main_refs(repository)):
         try:
-            timeline = Timeline(repository, ref)
+            timeline = Timeline(repository, ref, since)
             if timeline.place(newest).exact:
                 return timeline
         except BadInput:  # no such ref, or a line without a common commit
             continue
-    return Timeline(repository, newest)
+    return Timeline(repository, newest, since)
 
 
 def range_end(request: BisectRequest, text: str) -> RangeEnd:

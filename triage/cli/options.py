@@ -21,7 +21,6 @@ from triage.cli.screen import AppContext
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failure
-from triage.recipes.values import parse_duration
 from triage.report.formats import FORMATS, VERBOSE
 
 if TYPE_CHECKING:  # what compiles is imported when a command loads its cases
@@ -70,6 +69,8 @@ def duration_option(text: str, name: str) -> Any:
     """Return an option that takes a duration such as 45m or 90d, as seconds."""
 
     def seconds(value: str) -> float:
+        from triage.recipes.values import parse_duration  # slow to import
+
         try:
             if re.fullmatch(r"\d{1,5}d", value):
                 return int(value[:-1]) * 86400.0

@@ -21,7 +21,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from triage.classify import PassScanner
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
 from triage.compilers.parts import RunValues
@@ -436,6 +435,8 @@ class Maker:
                     )
             if on_output:
                 on_output(module)
+
+        from triage.classify import PassScanner  # slow to import
 
         scanner = PassScanner()
         reporting = task.with_pass_reporting()

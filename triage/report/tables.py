@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from triage.execution.in_turn import ratio_in
 from triage.report.document import (
     Block,
     Bullets,
@@ -361,6 +360,8 @@ def _row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[Inline]
             if changed and plain
             else now
         )
+    from triage.execution.in_turn import ratio_in  # slow to import
+
     ratio = ratio_in(cost)
     cells.append(str(ratio) if ratio else "")
     cells.append(", ".join(revision.name for revision in remedy.verified_on))
