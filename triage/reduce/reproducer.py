@@ -205,6 +205,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         for line in printed
     ]
     more = len(lines) - _OUTPUT_LINES
+    wrong = reproducer.reduction.first_wrong
     return IssueDraft(
         files={
             name: text
@@ -222,6 +223,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
             [*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])]
         ),
         headline=headline,
+        first_wrong=wrong.sentence if wrong else "",
     )
 
 

@@ -171,6 +171,8 @@ def cluster_blocks(
         cluster.failure.headline,
     )
     blocks += [Code(draft.error if is_same and draft.error else headline)]
+    if draft.first_wrong:
+        blocks.append(Paragraph(f"{draft.first_wrong}."))
     blocks.append(
         Heading(f"Smallest input, {cluster.size}" if cluster.size else "Input")
     )
@@ -489,6 +491,8 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
     for step in cluster.steps:
         if step.status == "failed":
             yield "tried", f"{step.reason} ({step.step})"
+    if cluster.draft and cluster.draft.first_wrong:
+        yield "value", cluster.draft.first_wrong
     if cluster.draft and cluster.draft.unneeded:
         yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
 
