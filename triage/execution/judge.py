@@ -569,6 +569,21 @@ def _above(
     )
 
 
+def metric_failure(metric: Metric, value: float, before: float, good: str) -> Failure:
+    """Return the failure of a number that grew, or that shrank where less is worse.
+    The numbers are compared ones; good: the name of the good toolchain.
+    """
+    texts = [f"{metric.compared(number):.6g}" for number in (value, before)]
+    return Failure(
+        "metric",
+        "metric",
+        f"metric:{metric}",
+        f"{metric} is {texts[0]}, and {texts[1]} on {good}",
+        details={"value": texts[0], "good": texts[1]},
+        stage=Stage.COMPILE,
+    )
+
+
 _NEAR = 1.3  # a value within this factor of the threshold is measured again
 TIMES = 3  # measurements at most; the smallest counts, since a busy machine only adds
 

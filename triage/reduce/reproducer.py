@@ -212,6 +212,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         for line in printed
     ]
     more = len(lines) - _OUTPUT_LINES
+    wrong = reproducer.reduction.first_wrong
     return IssueDraft(
         files={
             name: text
@@ -240,6 +241,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         unit=reduction.unit,
         changes=list(reduction.changes),
         notes=list(reduction.notes),
+        first_wrong=wrong.sentence if wrong else "",
     )
 
 

@@ -22,6 +22,7 @@ from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, ReductionRequest, baseline
 from triage.reduce.engine import Frontend, Pass, reduce, run_pass
+from triage.reduce.first_wrong import FirstWrong
 from triage.reduce.frontends.mlir import mlir_frontend
 from triage.reduce.frontends.mlir_program import Checker
 from triage.reduce.frontends.python import parse_program, python_frontend
@@ -136,7 +137,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
     if isinstance(start, Reduction):
         return start
     references: list[Reference] = []
-    if start.failure.stage is Stage.COMPILE:
+    if start.failure.stage is Stage.COMPILE or start.failure.family == "metric":
         request = replace(request, case=replace(request.case, run=None))
     elif not (references := references_for(engine, request, good)):
         return not_reduced(request.case, start.probes, _NO_REFERENCE)
@@ -225,6 +226,9 @@ class _Work:
             original, candidate, line = opened
             if frontend.approach:
                 candidate = run_pass(candidate, self.test, frontend.approach(line))
+            wrong = self._first_wrong(read)
+            if wrong:
+                candidate = run_pass(candidate, self.test, wrong.first_wrong_value)
             final = (*frontend.final_passes, *self.last)
             first = candidate
             candidate = reduce(first, self.test, frontend.passes, final)
@@ -233,10 +237,20 @@ class _Work:
                 candidate = reduce(first, self.test, frontend.passes, final)
             found = self._finished(original, candidate)
             notes = (*self.start.notes, *([note] if note else []), *self.oracle.notes)
+            value = wrong.found if wrong else None
+            if value:
+                notes = (value.sentence, *notes)
             if found.unanswered is None:
-                found = replace(found, notes=notes)
+                found = replace(found, notes=notes, first_wrong=value)
             return found
         return next(iter(refusals), NoAnswer(Cause.INPUT, _UNREADABLE))
+
+    def _first_wrong(self, read: Path) -> FirstWrong | None:
+        """Return the search for the first wrong value, if a result is wrong."""
+        is_wrong = self.start.failure.stage is Stage.COMPARE
+        if is_wrong and isinstance(self.oracle, RunOracle):
+            return FirstWrong(self.oracle, read)
+        return None
 
     def _finished(self, original: ReducedCase, candidate: ReducedCase) -> Reduction:
         """Probe the program on every version, in each form that can be written.

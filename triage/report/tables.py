@@ -216,9 +216,14 @@ def variants_document(result: Variants) -> Document:
     rows: list[list[Inline]] = []
     for variant in result.results:
         values = [variant.values.get(key, "") for key in result.keys]
-        rows.append([*values, outcome_spans(variant, short=True, plain=True)])
+        numbers = [
+            f"{variant.metrics[name]:,.6g}" if name in variant.metrics else ""
+            for name in result.numbers
+        ]
+        state = outcome_spans(variant, short=True, plain=True)
+        rows.append([*values, state, *numbers])
     blocks: list[Block] = [
-        Table((*result.keys, "result"), rows),
+        Table((*result.keys, "result", *result.numbers), rows),
         Paragraph(Span(result.sentence, "strong")),
     ]
     return Document(

@@ -33,43 +33,50 @@ def jump(
 
 
 def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
-    """Yield cuts around the operations of a line that reach 0, 1, 2, 4, ... definitions
-    and uses far.
-    """
+    """Yield cuts around the operations of a line."""
     for function in module_of(candidate).functions():
-        able = pieces(function)
-        maker = {value: operation for operation in able for value in operation.results}
-        # what it reads and what reads it
-        near: dict[Operation, list[Operation]] = {operation: [] for operation in able}
-        for operation in able:
-            for other in filter(None, map(maker.get, free_values(operation))):
-                near[operation].append(other)
-                near[other].append(operation)
         edge = [
             operation
-            for operation in able
+            for operation in pieces(function)
             if any(inner.line == line for inner in operation.walk())
         ]
-        reached, distance, wanted = set(edge), 0, 0
-        while reached:
-            if distance == wanted or not edge:
-                smaller = cut(candidate, function, reached)
-                if smaller:
-                    yield smaller
-            if distance == wanted:
-                wanted = max(1, 2 * wanted)
-            if not edge:
-                break
-            edge = list(
-                dict.fromkeys(
-                    other
-                    for operation in edge
-                    for other in near[operation]
-                    if other not in reached
-                )
+        yield from around(candidate, function, edge)
+
+
+def around(
+    candidate: ReducedCase, function: Operation, edge: list[Operation]
+) -> Iterator[ReducedCase]:
+    """Yield cuts of a function around some of its operations that reach 0, 1, 2, 4, ...
+    definitions and uses far.
+    """
+    able = pieces(function)
+    maker = {value: operation for operation in able for value in operation.results}
+    # what it reads and what reads it
+    near: dict[Operation, list[Operation]] = {operation: [] for operation in able}
+    for operation in able:
+        for other in filter(None, map(maker.get, free_values(operation))):
+            near[operation].append(other)
+            near[other].append(operation)
+    reached, distance, wanted = set(edge), 0, 0
+    while reached:
+        if distance == wanted or not edge:
+            smaller = cut(candidate, function, reached)
+            if smaller:
+                yield smaller
+        if distance == wanted:
+            wanted = max(1, 2 * wanted)
+        if not edge:
+            break
+        edge = list(
+            dict.fromkeys(
+                other
+                for operation in edge
+                for other in near[operation]
+                if other not in reached
             )
-            reached.update(edge)
-            distance += 1
+        )
+        reached.update(edge)
+        distance += 1
 
 
 def one_function(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
