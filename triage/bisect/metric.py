@@ -25,7 +25,7 @@ from triage.execution.in_turn import (
     measure_in_turn,
     ratio_of,
 )
-from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
+from triage.execution.metric import TIMES, Metric, MetricThreshold, value_of
 from triage.execution.timing import (
     Program,
     compile_measured,

@@ -23,7 +23,7 @@ from triage.bisect.metric import (
 )
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Timed
-from triage.execution.judge import Metric, metric_failure, value_of
+from triage.execution.metric import Metric, metric_failure, value_of
 from triage.execution.task import Naming
 from triage.execution.timing import time_compile
 from triage.model.case import Case

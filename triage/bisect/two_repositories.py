@@ -23,8 +23,9 @@ from tempfile import TemporaryDirectory
 
 from triage.bisect.candidates import BisectRange, Candidate, commit_change
 from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, Combination, Side
-from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.execution.judge import result_of
 from triage.git_history.refs import links_of
 from triage.git_history.repository import Repository

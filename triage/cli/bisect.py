@@ -18,12 +18,10 @@ from triage.bisect.candidates import CommitCandidates
 from triage.bisect.metric import MetricChoice, measuring
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
 from triage.bisect.recorded_pair import RecordedPair
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
-from triage.bisect.search import BisectRequest
 from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
-from triage.cli.context import (
-    named_family,
-)
+from triage.cli.context import named_family
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
@@ -49,10 +47,7 @@ from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause
-from triage.report.bisection import (
-    bisect_document,
-    two_repositories_document,
-)
+from triage.report.bisection import bisect_document, two_repositories_document
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import default_home

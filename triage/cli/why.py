@@ -26,7 +26,7 @@ from triage.cli.options import (
 from triage.cli.program import CodeNotAllowed
 from triage.cli.screen import AppContext
 from triage.compilers.recipe_start import NoProgramError
-from triage.execution.judge import Metric
+from triage.execution.metric import Metric
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, NoAnswer
 from triage.report.attribution import attribution_document

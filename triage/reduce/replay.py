@@ -14,12 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
-from triage.execution.judge import (
-    Metric,
-    MetricThreshold,
-    is_recorded_as,
-    result_of,
-)
+from triage.execution.judge import is_recorded_as, result_of
+from triage.execution.metric import Metric, MetricThreshold
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem

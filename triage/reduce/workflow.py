@@ -25,7 +25,8 @@ from triage.reduce.engine import Frontend, Pass, reduce, run_pass
 from triage.reduce.first_wrong import FirstWrong
 from triage.reduce.frontends.mlir import mlir_frontend
 from triage.reduce.frontends.mlir_program import Checker
-from triage.reduce.frontends.python import parse_program, python_frontend
+from triage.reduce.frontends.python import python_frontend
+from triage.reduce.frontends.python_program import parse_program
 from triage.reduce.frontends.text import text_frontend
 from triage.reduce.interestingness import InterestingnessTest, Oracle, line_of
 from triage.reduce.program import ReducedCase, Reducible, settings_of

@@ -12,7 +12,9 @@ from typing import Any
 
 from triage.compilers.base import kernel_of
 from triage.execution.engine import Prober
-from triage.execution.judge import Match, Metric, any_failure, result_of, same_class
+from triage.execution.judge import result_of
+from triage.execution.match import Match, any_failure, same_class
+from triage.execution.metric import Metric
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Target
 from triage.model.errors import BadInput
