@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -25,8 +26,9 @@ from triage.cli.options import (
 from triage.cli.program import CodeNotAllowed
 from triage.cli.screen import AppContext
 from triage.compilers.recipe_start import NoProgramError
-from triage.execution.judge import Metric
+from triage.execution.judge import Metric, same_signature
 from triage.model.errors import BadInput
+from triage.model.execution import Stage
 from triage.report.attribution import attribution_document
 from triage.report.document import plain_text
 from triage.report.formats import write_report
@@ -204,6 +206,8 @@ def attribute_case(
     from triage.attribute.result import ComparisonResult
     from triage.bisect.metric import measuring, slower_kernel
     from triage.git_history.repository import Repository
+    from triage.reduce.baseline import ReductionRequest
+    from triage.reduce.workflow import find_first_wrong
 
     case = chosen.load()
     if repo:
@@ -224,6 +228,11 @@ def attribute_case(
             if metric.startswith(str(Metric.RUN_SECONDS)):
                 kernel = slower_kernel(engine, case, ends, SECONDS)
         found = compare(judging, case, *ends, clone, kernel=kernel)
+        if found.failure and found.failure.stage is Stage.COMPARE:
+            request = ReductionRequest(case, ends[1], ends[0], same_signature)
+            value = find_first_wrong(engine, request)
+            if value:
+                found = replace(found, notes=(value.sentence, *found.notes))
     write_report(output, found, attribution_document)
     if found.status is not ComparisonResult.INCONCLUSIVE:
         return Exit.OK
