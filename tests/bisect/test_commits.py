@@ -11,7 +11,7 @@ import pytest
 from tests.bisect.branched import Compilers, EverySource
 from tests.bisect.letters import case_named
 from tests.git_history.history import History
-from triage.bisect.candidates import CommitCandidates, commit_range
+from triage.bisect.candidates import CommitCandidates, CompilerSources, commit_range
 from triage.bisect.prior import PassEvidence
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
@@ -52,7 +52,7 @@ def range_of(
 ) -> CommitCandidates:
     project = Project(name="letters", compiler="iree", paths=paths)
     ends = ((timeline.commits[0].sha, None), (timeline.commits[last].sha, None))
-    return commit_range("iree", timeline, ends, [source], project)
+    return commit_range(CompilerSources("iree", project, [source]), timeline, ends)
 
 
 def bisect(
@@ -140,14 +140,16 @@ def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
     ends = ((timeline.commits[0].sha, None), (timeline.commits[9].sha, None))
     down, expired, working = ServerThatIsDown(), ExpiredSource(), WorkingSource()
     expired.seconds = 0.5  # the cheapest is tried first
-    found = commit_range("iree", timeline, ends, [down, expired, working], project)
+    sources = [down, expired, working]
+    found = commit_range(CompilerSources("iree", project, sources), timeline, ends)
     bring = found.candidates[4].ref.bring
     assert bring is not None
     assert bring() == Path("/compilers/4")
     assert (found.candidates[4].brought, found.brought) == (["working"], ["working"])
     with pytest.raises(EnvironmentFailure, match="does not answer"):
-        commit_range("iree", timeline, ends, [down], project)
-    only = commit_range("iree", timeline, ends, [down, expired], project)
+        commit_range(CompilerSources("iree", project, [down]), timeline, ends)
+    sources = [down, expired]
+    only = commit_range(CompilerSources("iree", project, sources), timeline, ends)
     bring = only.candidates[4].ref.bring
     assert bring is not None
     with pytest.raises(Unobtainable, match="expired: it was removed"):

@@ -16,7 +16,7 @@ import yaml
 from triage.classify.rules_file import check_rules
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import MODULE_PLACE, StandaloneCompile
+from triage.compilers.parts import MODULE_PLACE, RunValues, StandaloneCompile
 from triage.compilers.registry import family_of, load_cases
 from triage.execution.engine import open_engine
 from triage.model.case import Case
@@ -170,9 +170,9 @@ class Contract:
         run: tuple[str, ...] = ()
         if case.run and self.family.run:
             options = self.family.run.options(case, case.run)
-            values = {"inputs": case.run.inputs, "expected": case.run.expected}
+            values = RunValues(case.run.inputs, case.run.expected)
             place = Path(MODULE_PLACE)
-            run = tuple(self.family.run.argv(Path("run"), place, options, **values))
+            run = tuple(self.family.run.argv(Path("run"), place, options, values))
         task = StandaloneCompile(
             case,
             self.sample.source,

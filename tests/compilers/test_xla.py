@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import Triage
-from triage.compilers.parts import StandaloneCompile
+from triage.compilers.parts import RunValues, StandaloneCompile
 from triage.compilers.registry import load_cases
 from triage.compilers.xla.adapter import WORKER, Xla
 from triage.compilers.xla.hlo_text import generic_form
@@ -179,8 +179,7 @@ def test_the_script_of_a_reproducer_has_the_values_of_the_run() -> None:
         Path("python"),
         Path("{module}"),
         runner.options(CASE, spec),
-        inputs=spec.inputs,
-        expected=spec.expected,
+        RunValues(spec.inputs, spec.expected),
     )
     options = ("compile", "--xla_a=1")
     task = StandaloneCompile(

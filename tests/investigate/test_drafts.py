@@ -17,7 +17,7 @@ from tests.nights.documents import FAILURES, case_result, night
 from tests.programs import write_program
 from triage.investigate.result import StepResult
 from triage.reduce.result import IssueDraft
-from triage.report.night_issue import issue_markdown
+from triage.report.issue import issue_markdown
 
 LINES = "".join(f"keep {number}\n" for number in range(12))
 BAD = """#!/bin/sh
@@ -69,11 +69,36 @@ def test_a_draft_has_the_number_of_the_original_and_names_that_of_the_reduced_pr
     cluster, draft = draft_of(triage, tmp_path, *words)
     [small] = cluster["draft"]["files"].values()
     assert len(small) < len(LINES)
-    title, *sections = re.split(r"^## ", draft, flags=re.MULTILINE)
-    assert f"needs {len(LINES)} bytes" in title
-    assert f"needs {len(small)} bytes" not in title
-    assert [f"needs {len(small)} bytes" in section for section in sections] == [True]
-    assert f"needs {len(LINES)} bytes" not in sections[0]
+    _, happened, steps, *others = re.split(r"^### ", draft, flags=re.MULTILINE)
+    assert f"needs {len(LINES)} bytes" in happened
+    assert f"needs {len(small)} bytes" not in "".join([happened, *others])
+    assert f"needs {len(small)} bytes" in steps
+    assert f"needs {len(LINES)} bytes" not in steps
+    assert "12 lines before, 1 after" in others[-1]
+
+
+def test_a_draft_and_the_text_of_the_reproducer_are_one_document(
+    triage: Triage, tmp_path: Path, words: list[object]
+) -> None:
+    """But for what only a night knows, and the numbers of the original's error."""
+    cluster, draft = draft_of(triage, tmp_path, *words)
+    readme = (tmp_path / "out" / cluster["reproducer"] / "README.md").read_text()
+    headings, steps = (
+        [
+            re.findall(pattern, text, re.MULTILINE | re.DOTALL)
+            for text in (draft, readme)
+        ]
+        for pattern in (r"^### [^\n]*", r"^`input\.txt`$.*?^### ")
+    )
+    assert headings[0] == headings[1]
+    assert steps[0] == steps[1] != []
+
+
+def test_a_draft_without_a_program_has_the_command_that_runs_its_case() -> None:
+    case = replace(case_result("a", "F"), source="recipes/a b.yaml")
+    record = night(1, {}, cases=[case])
+    text = issue_markdown(record.clusters[0], record)
+    assert "triage run 'recipes/a b.yaml' --case a -t nightly:2026-01-01" in text
 
 
 def test_what_is_too_long_or_binary_is_named_and_what_is_long_is_folded() -> None:

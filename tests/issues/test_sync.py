@@ -20,8 +20,8 @@ from triage.nightly.issues import ActionCause, ActionKind, IssueChange
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
+from triage.report.issue import issue_body
 from triage.report.night import write_reports
-from triage.report.night_issue import issue_body
 from triage.toolchains.home import Home
 
 HISTORIES = {

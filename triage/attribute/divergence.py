@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -36,7 +37,7 @@ from triage.mlir.ir_reader import DumpReader
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.outcome import Failed, Failure, NoAnswer, Probe
+from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.pass_name import PassName
 from triage.model.progress import ProgressTask
 from triage.model.revision import Toolchain
@@ -46,63 +47,64 @@ T = TypeVar("T")
 _UNBOUNDED = (1 << 63) - 1  # the size of a buffer with an unbounded dimension
 
 
-def attribute(
-    engine: Engine,
-    case: Case,
-    good: ToolchainRef,
-    bad: ToolchainRef,
-    repository: Repository | None = None,
-    *,
-    excerpts: bool = True,
-    patience: float | None = None,
-    kernel: str | None = None,
-) -> Attribution:
-    """Find where two compilers diverge over a case.
+@dataclass(frozen=True)
+class AttributionRequest:
+    """What to compare on which compilers, and how closely."""
 
-    repository: a clone of the compiler, to find the source of the pass in; excerpts:
-    compile again to print the IR after the pass; patience: seconds for each compile
-    that prints IR, if less than the case's own limit; kernel: the executable whose
-    functions are followed (default: the one that the failure names).
+    case: Case
+    good: ToolchainRef
+    bad: ToolchainRef
+    repository: Repository | None = None
+    """A clone of the compiler, to find the source of the pass in."""
+    excerpts: bool = True
+    """Compile again to print the IR after the pass."""
+    patience: float = math.inf
+    """Seconds for each compile that prints IR, if less than the case's own limit."""
+    kernel: str | None = None
+    """The executable whose functions are followed (default: the one that the failure
+    names).
+    """
+
+
+def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
+    """Find where two compilers diverge over a case.
 
     Raises:
         BadInput: The family's passes cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
+    case, ends = request.case, (request.good, request.bad)
     printer = _printer_of(engine, case)
-    jobs = [ProbeJob(case, good), ProbeJob(case, bad)]
+    jobs = [ProbeJob(case, ref) for ref in ends]
     probes = {
         probe.revision.name: probe for probe in engine.probe_all(jobs, "attribute")
     }
-    pair = (probes[good.revision.name], probes[bad.revision.name])
+    pair = (probes[ends[0].revision.name], probes[ends[1].revision.name])
     started = time.monotonic()
     names = (case.name, pair[0].revision, pair[1].revision)
-    inconclusive = _not_comparable(*pair)
-    if inconclusive is not None:
-        return inconclusive
-    toolchains = (engine.registry.obtain(good), engine.registry.obtain(bad))
+    problem = _not_comparable(*pair)
+    if problem is not None:
+        return Attribution(*names, ComparisonResult.INCONCLUSIVE, problem)
+    toolchains = (engine.registry.obtain(ends[0]), engine.registry.obtain(ends[1]))
     for toolchain in toolchains:
         if not printer.is_printed_by(toolchain):
-            reason = (
+            why = (
                 f"{toolchain.revision.name} has no options that print the IR after "
                 "each pass"
             )
-            return Attribution(*names, ComparisonResult.INCONCLUSIVE, reason)
-    limits = replace(
-        case.limits, timeout=min(case.limits.timeout, patience or case.limits.timeout)
-    )
+            return Attribution(
+                *names,
+                ComparisonResult.INCONCLUSIVE,
+                NoAnswer(Cause.NEEDLESS, why),
+            )
+    timeout = min(case.limits.timeout, request.patience)
+    timed = replace(case, limits=replace(case.limits, timeout=timeout))
     task = engine.progress.task(f"attribute  {case.name}")
     comparison = _Comparison(
-        engine,
-        task,
-        replace(case, limits=limits),
-        printer,
-        pair,
-        toolchains,
-        repository,
-        kernel,
+        engine, task, replace(request, case=timed), printer, pair, toolchains
     )
     try:
-        found = comparison.run(excerpts=excerpts)
+        found = comparison.run()
     except BaseException as error:
         if not isinstance(error, TriageError) or isinstance(error, Interrupted):
             engine.stop.set()  # also end the run of the other side
@@ -123,29 +125,19 @@ def _printer_of(engine: Engine, case: Case) -> PassTrace:
     return family.passes
 
 
-def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
-    answer = Attribution(
-        good.case.name, good.revision, bad.revision, ComparisonResult.INCONCLUSIVE
-    )
+def _not_comparable(good: Probe, bad: Probe) -> NoAnswer | None:
     for probe in (good, bad):
         if isinstance(probe.outcome, NoAnswer):
-            reason = f"{probe.revision.name} cannot be tested: {probe.outcome.reason}"
-            return replace(answer, reason=reason, cause=probe.outcome.cause)
+            why = f"{probe.revision.name} cannot be tested: {probe.outcome.reason}"
+            return NoAnswer(probe.outcome.cause, why)
     if isinstance(good.outcome, Failed):
         name, failure = good.revision.name, good.outcome.failure
         if not isinstance(bad.outcome, Failed):
-            return replace(
-                answer,
-                reason=(
-                    f"{name} fails and {bad.revision.name} does not; exchange --good "
-                    "and --bad"
-                ),
-            )
+            why = f"{name} fails and {bad.revision.name} does not"
+            return NoAnswer(Cause.NOT_FOUND, f"{why}; exchange --good and --bad")
         if same_signature(failure)(bad.outcome.failure):
-            return replace(
-                answer,
-                reason=f"{name} fails too, with the same failure: {failure.headline}",
-            )
+            why = f"{name} fails too, with the same failure: {failure.headline}"
+            return NoAnswer(Cause.NOT_FOUND, why)
     return None
 
 
@@ -153,19 +145,21 @@ def _not_comparable(good: Probe, bad: Probe) -> Attribution | None:
 class _Comparison:
     engine: Engine
     task: ProgressTask
-    case: Case
+    request: AttributionRequest
     printer: PassTrace
     probes: tuple[Probe, Probe]
     toolchains: tuple[Toolchain, Toolchain]
-    repository: Repository | None
-    kernel: str | None
     compiles: int = 0
     printed: int = 0
     notes: list[str] = field(default_factory=list)
     # guards the two counts: both compilers run at the same time
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, *, excerpts: bool) -> Attribution:
+    @property
+    def case(self) -> Case:
+        return self.request.case
+
+    def run(self) -> Attribution:
         traces, found = self._followed(self.printer.words)
         compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
         if not isinstance(self.printer, IrPrinter):
@@ -182,7 +176,7 @@ class _Comparison:
             self._diverging(aligned) if aligned else None
             for aligned in (found.persistent, found.other)
         )
-        if persistent and found.persistent and excerpts:
+        if persistent and found.persistent and self.request.excerpts:
             persistent = replace(
                 persistent, excerpt=self._excerpt(found.persistent, traces)
             )
@@ -224,10 +218,11 @@ class _Comparison:
 
     def _commits_between(self) -> int | None:
         good, bad = (probe.revision.commit for probe in self.probes)
-        if self.repository is None or good is None or bad is None:
+        repository = self.request.repository
+        if repository is None or good is None or bad is None:
             return None
         try:
-            count = self.repository.text("rev-list", "--count", f"{good}..{bad}")
+            count = repository.text("rev-list", "--count", f"{good}..{bad}")
         except GitRefused:  # a commit that the clone lacks
             return None
         return int(count)
@@ -253,8 +248,8 @@ class _Comparison:
         if failing:
             return replace(found, status=ComparisonResult.FAILING)
         if not one_sided:
-            reason = "the same passes change the program on both, and no IR is printed"
-            return replace(found, reason=reason)
+            why = "the same passes change the program on both, and no IR is printed"
+            return replace(found, unanswered=NoAnswer(Cause.NOT_FOUND, why))
         first, is_bad = one_sided[0], one_sided[0] in traces.bad.passes.values()
         diverging = DivergingPass(
             None if is_bad else first, first if is_bad else None, None
@@ -285,7 +280,7 @@ class _Comparison:
             words.passes,
             (early[0], early[1]),
             text,
-            self.kernel,
+            self.request.kernel,
             words is self.printer.words,
         )
         return traces, follow(traces)
@@ -393,7 +388,7 @@ class _Comparison:
     def _files(self, name: PassName) -> tuple[str, ...]:
         return source_files(
             name,
-            self.repository,
+            self.request.repository,
             self.toolchains[1].revision.commit,
             self.printer.words.sources,
         )

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from triage.classify import phase_of
 from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
-from triage.model.outcome import Cause, Failure
+from triage.model.outcome import UNANSWERED, Failure, MayLackAnswer, NoAnswer
 from triage.model.pass_name import PassName
 from triage.model.revision import Revision
 
@@ -89,17 +89,15 @@ class DivergingPass:
 
 
 @dataclass(frozen=True, slots=True)
-class Attribution:
+class Attribution(MayLackAnswer):
     """Which pass makes the difference between two compilers."""
 
     case: str
     good: Revision
     bad: Revision
     status: ComparisonResult
-    reason: str | None = None
+    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
     """Why the comparison is inconclusive."""
-    cause: Cause | None = field(default=None, metadata=UNPRINTED)
-    """Why a compiler could not be tested."""
     failure: Failure | None = None
     """The failure of the bad compiler."""
     failing: PassName | None = None

@@ -230,30 +230,40 @@ class CommitCandidates(BisectRange):
         return "; ".join(filter(None, [text, f"{old} has it, {new} {has}"]))
 
 
+@dataclass(frozen=True)
+class CompilerSources:
+    """Where compilers of commits come from."""
+
+    family: str
+    project: Project
+    sources: Sequence[Source]
+    unused: Source | None = None
+    """It builds commits, but was not allowed to."""
+    reported: Callable[[Path], str | None] = lambda _: None
+    """Reads the commit that the compiler in a folder reports."""
+
+
 def commit_range(
-    family: str,
+    compilers: CompilerSources,
     timeline: Timeline,
     ends: tuple[tuple[str, ToolchainRef | None], tuple[str, ToolchainRef | None]],
-    sources: Sequence[Source],
-    project: Project,
-    reported: Callable[[Path], str | None] = lambda _: None,
-    unused: Source | None = None,
 ) -> CommitCandidates:
     """Ask every source for compilers of the commits between two, the old one included.
 
     A source that fails is left out if another one answers. Commits without a file that
     can change the compiler are not candidates, unless there are no others. `timeline`
     is a line with the new end; `ends` are shas, each with its toolchain if that is not
-    the commit's own; `reported` reads the commit that the compiler in a folder reports;
-    `unused` builds commits, but was not allowed to.
+    the commit's own.
 
     Raises:
         BadInput: The old end is not older than the new one.
         EnvironmentFailure: Every source failed.
     """
     (old, old_ref), (new, new_ref) = ends
+    project, sources = compilers.project, compilers.sources
     span, fork = timeline.between(old, new), timeline.fork(old)
-    groups = _groups(timeline, range(fork.index, span.stop), sources, project)
+    inside = range(fork.index, span.stop)
+    groups = _groups(timeline, inside, sources, project)
     undone: list[_Group] = []
     if fork.own:
         undone = _groups(fork.line, fork.own, sources, project)[::-1]
@@ -268,30 +278,13 @@ def commit_range(
             changed = both[index - 1].commits[0]
         else:
             changed = group.commits[0]
-        end, revision = known.get(index), group.commits[0].revision
-        untestable = None
-        if not end and not group.builds:
-            untestable = group.untestable
-        if end:
-            revision = replace(revision, name=end.revision.name)
-        origin: list[str] = []
-        bring = _obtain(group, sources, reported, (brought, origin))
-        candidates.append(
-            Candidate(
-                revision,
-                end or ToolchainRef(family, revision, bring=bring),
-                group.builds[0].seconds if group.builds else 0.0,
-                untestable,
-                commit_change(changed, links),
-                is_undone,
-                tuple(commit.sha for commit in group.commits),
-                brought=origin,
-            )
-        )
+        candidate = _candidate(group, compilers, known.get(index), brought)
+        change = commit_change(changed, links)
+        candidates.append(replace(candidate, change=change, is_undone=is_undone))
         commits.append(changed)
     unused_builds: Sequence[Build] = ()
-    if unused:
-        unused_builds = unused.builds(timeline, range(fork.index, span.stop))
+    if compilers.unused:
+        unused_builds = compilers.unused.builds(timeline, inside)
     seconds = max((build.seconds for build in unused_builds), default=None)
     steps, cost = _cost(both[1:-1], len(both) - 1, seconds)
     return CommitCandidates(
@@ -302,6 +295,34 @@ def commit_range(
         commits=tuple(commits),
         most_builds=steps,
         cost=cost,
+    )
+
+
+def _candidate(
+    group: _Group,
+    compilers: CompilerSources,
+    end: ToolchainRef | None,
+    brought: list[str],
+) -> Candidate:
+    """Return the candidate of commits with the same compiler.
+
+    end: its toolchain, if it is an end of the range; brought: gets the source of each
+    compiler that is obtained.
+    """
+    revision, untestable = group.commits[0].revision, None
+    if end:
+        revision = replace(revision, name=end.revision.name)
+    elif not group.builds:
+        untestable = group.untestable
+    origin: list[str] = []
+    bring = _obtain(group, compilers.sources, compilers.reported, (brought, origin))
+    return Candidate(
+        revision,
+        end or ToolchainRef(compilers.family, revision, bring=bring),
+        group.builds[0].seconds if group.builds else 0.0,
+        untestable,
+        shas=tuple(commit.sha for commit in group.commits),
+        brought=origin,
     )
 
 

@@ -121,50 +121,65 @@ def least_value(engine: Engine, case: Case, ref: ToolchainRef, metric: Metric) -
             raise BadInput(f"{problem}: it does not compile there")
 
 
+@dataclass(frozen=True)
+class MetricChoice:
+    """A number of a case, and the value from which on it is bad."""
+
+    metric: Metric
+    budget: float
+    """Seconds to measure a time of each candidate for."""
+    function: str = ""
+    """The one to run, if there are several."""
+    threshold: float | None = None
+    """Instead of halfway between both ends; for the run time a ratio to the good one.
+    """
+
+    @classmethod
+    def parse(
+        cls,
+        text: str,
+        budget: float,
+        threshold: float | None = None,
+        *,
+        times_only: bool = False,
+    ) -> MetricChoice:
+        """Read NAME[:FUNCTION].
+
+        times_only: refuse other numbers than the run time of the compiled program and
+        the CPU time of its compile.
+
+        Raises:
+            BadInput: There is no such number.
+        """
+        name, _, function = text.partition(":")
+        metric = Metric(name)
+        is_time = metric in (Metric.RUN_SECONDS, Metric.CPU_SECONDS)
+        if (times_only and not is_time) or (function and metric != Metric.RUN_SECONDS):
+            problem = "write cpu_seconds, run_seconds or run_seconds:FUNCTION"
+            raise BadInput(f"--metric {text}: {problem}")
+        return cls(metric, budget, function, threshold)
+
+
 @contextmanager
 def measuring(
-    engine: Engine,
-    case: Case,
-    ends: Ends,
-    text: str,
-    budget: float,
-    threshold: float | None = None,
-    *,
-    times_only: bool = False,
+    engine: Engine, case: Case, ends: Ends, choice: MetricChoice
 ) -> Iterator[Engine]:
-    """Yield a engine for which a case fails whose number is beyond a threshold, by
-    default halfway between both ends.
-
-    `text` is the number as NAME[:FUNCTION], with the function to run if there are
-    several. `budget` is for the time of each candidate, in seconds. `threshold`
-    replaces halfway; for the run time it is a ratio to the good end. `times_only`
-    refuses other numbers than the run time of the compiled program and the CPU time of
-    its compile.
+    """Yield an engine for which a case fails whose number is beyond a threshold.
 
     Raises:
-        BadInput: The text is wrong, an end cannot be measured, or the ends differ too
-            little.
+        BadInput: An end cannot be measured, or the ends differ too little.
         EnvironmentFailure: The compiler of an end cannot be obtained.
     """
-    name, _, function = text.partition(":")
-    metric = Metric(name)
-    is_time = metric in (Metric.RUN_SECONDS, Metric.CPU_SECONDS)
-    if (times_only and not is_time) or (function and metric != Metric.RUN_SECONDS):
-        raise BadInput(
-            f"--metric {text}: write cpu_seconds, run_seconds or run_seconds:FUNCTION"
-        )
-    if not is_time:
-        judge = threshold_between(engine, case, ends, metric, threshold)
-        yield engine.judged_by(judge)
-    elif metric == Metric.CPU_SECONDS:
-        timing = compile_time_judge(engine, case, ends, threshold, budget)
+    if choice.metric == Metric.RUN_SECONDS:
+        with temporary_folder() as folder:
+            timing = run_time_judge(engine, case, ends, choice, folder)
+            yield engine.judged_by(timing)
+    elif choice.metric == Metric.CPU_SECONDS:
+        timing = compile_time_judge(engine, case, ends, choice.threshold, choice.budget)
         yield engine.judged_by(timing)
     else:
-        with temporary_folder() as folder:
-            timing = run_time_judge(
-                engine, case, ends, function, threshold, budget, folder
-            )
-            yield engine.judged_by(timing)
+        judge = threshold_between(engine, case, ends, choice.metric, choice.threshold)
+        yield engine.judged_by(judge)
 
 
 def compile_time_judge(
@@ -197,14 +212,13 @@ def run_time_judge(
     engine: Engine,
     case: Case,
     ends: Ends,
-    function: str,
-    ratio: float | None,
-    budget: float,
+    choice: MetricChoice,
     folder: Path,
 ) -> TimeJudge:
     """Return what judges the run time of candidates by their ratio to the good end, by
     default halfway; see `measuring`. The compiled programs go to a folder.
     """
+    function, ratio = choice.function, choice.threshold
     programs: dict[object, Program | NoAnswer] = {}  # a repeated probe compiles nothing
     specs = functions_of(engine, case, ends[0])
     if isinstance(specs, NoAnswer):
@@ -227,9 +241,8 @@ def run_time_judge(
             return program
         return partial(program.sample, engine, fitting[0])
 
-    judge = TimeJudge(
-        Metric.RUN_SECONDS, case, ends, timed, ratio or 1 + LEAST_SLOWER, budget
-    )
+    start = ratio or 1 + LEAST_SLOWER
+    judge = TimeJudge(Metric.RUN_SECONDS, case, ends, timed, start, choice.budget)
     judge.ratio = ratio or judge.halfway()
     return judge
 

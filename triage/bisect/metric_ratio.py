@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from triage.bisect.metric import (
     LEAST_SLOWER,
     Ends,
+    MetricChoice,
     TimeJudge,
     least_value,
     run_time_judge,
@@ -43,22 +44,18 @@ class RatioJudge:
     """
 
     engine: Engine
-    metric: Metric
+    choice: MetricChoice
     ends: Ends
     """The good and the bad toolchain."""
     threshold: float
-    budget: float
-    """Seconds to measure a time for."""
-    function: str = ""
-    """The one to run, if there are several."""
-    _is_time: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._is_time = self.metric in (Metric.CPU_SECONDS, Metric.RUN_SECONDS)
+    @property
+    def metric(self) -> Metric:
+        return self.choice.metric
 
     @property
     def is_alone(self) -> bool:
-        return self._is_time
+        return self.metric in (Metric.CPU_SECONDS, Metric.RUN_SECONDS)
 
     def judge(
         self, probe: Probe, ref: ToolchainRef, _: Callable[[], Probe] | None = None
@@ -75,43 +72,31 @@ class RatioJudge:
         before, after = value_of(other, self.metric), value_of(probe, self.metric)
         if before is None or after is None:
             return probe
-        if self._is_time and ratio(before, after) * _CLEAR > self.threshold:
+        if self.is_alone and ratio(before, after) * _CLEAR > self.threshold:
             return self._timed(probe, ref)
-        if self._is_time or ratio(before, after) <= self.threshold:
+        if self.is_alone or ratio(before, after) <= self.threshold:
             return probe
         failure = metric_failure(self.metric, after, before, self.ends[0].revision.name)
         return replace(probe, outcome=Failed(failure))
 
     def _timed(self, probe: Probe, ref: ToolchainRef) -> Probe:
-        ends = (self.ends[0], ref)
+        case, ends = probe.case, (self.ends[0], ref)
+        choice = replace(self.choice, threshold=self.threshold)
         try:
             with temporary_folder() as folder:
                 if self.metric == Metric.RUN_SECONDS:
-                    judge = run_time_judge(
-                        self.engine,
-                        probe.case,
-                        ends,
-                        self.function,
-                        self.threshold,
-                        self.budget,
-                        folder,
-                    )
+                    judge = run_time_judge(self.engine, case, ends, choice, folder)
                 else:
-
-                    def timed(case: Case, ref: ToolchainRef) -> Timed:
-                        return partial(time_compile, self.engine, case, ref)
-
+                    timed, budget = self._timed_compile, choice.budget
                     judge = TimeJudge(
-                        self.metric,
-                        probe.case,
-                        ends,
-                        timed,
-                        self.threshold,
-                        self.budget,
+                        self.metric, case, ends, timed, self.threshold, budget
                     )
                 return judge.judge(probe, ref)
         except BadInput:  # one of the two has no time
             return probe
+
+    def _timed_compile(self, case: Case, ref: ToolchainRef) -> Timed:
+        return partial(time_compile, self.engine, case, ref)
 
 
 def ratio(before: float, after: float) -> float:
@@ -127,29 +112,21 @@ def ratio(before: float, after: float) -> float:
 
 @contextmanager
 def comparing(
-    engine: Engine,
-    case: Case,
-    ends: Ends,
-    text: str,
-    budget: float,
-    threshold: float | None = None,
+    engine: Engine, case: Case, ends: Ends, choice: MetricChoice
 ) -> Iterator[Engine]:
     """Yield an engine for which a program fails whose number grew from the good end to
-    the bad one by more than a ratio, by default half of what it grew for the case, on
-    a scale of ratios.
-
-    `text` and `budget` are those of `measuring`.
+    the bad one by more than a ratio. That is the threshold, by default half of what it
+    grew for the case, on a scale of ratios.
 
     Raises:
         BadInput: An end cannot be measured, or the ends differ too little.
         EnvironmentFailure: The compiler of an end cannot be obtained.
     """
-    name, _, function = text.partition(":")
-    metric = Metric(name)
-    judge = RatioJudge(engine, metric, ends, threshold or 1.0, budget, function)
+    metric, threshold = choice.metric, choice.threshold
+    judge = RatioJudge(engine, choice, ends, threshold or 1.0)
     if threshold is None and metric == Metric.RUN_SECONDS:
         with temporary_folder() as folder:
-            timing = run_time_judge(engine, case, ends, function, None, budget, folder)
+            timing = run_time_judge(engine, case, ends, choice, folder)
         judge.threshold = timing.ratio
     elif metric != Metric.RUN_SECONDS:
         plain = replace(case, run=None)
@@ -157,7 +134,7 @@ def comparing(
         if after < before and threshold is None:
             metric = replace(metric, lower_is_worse=True)
             before, after = metric.compared(before), metric.compared(after)
-        judge.metric, grown = metric, ratio(before, after)
+        judge.choice, grown = replace(choice, metric=metric), ratio(before, after)
         least = 1 + LEAST_SLOWER if judge.is_alone else _LEAST_RATIO
         if grown < least:
             good, bad = (ref.revision.name for ref in ends)

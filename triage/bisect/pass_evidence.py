@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from triage.attribute.divergence import attribute
+from triage.attribute.divergence import AttributionRequest, attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.prior import PassEvidence
 from triage.execution.engine import Engine
@@ -32,9 +32,10 @@ def pass_evidence(
     Two compiles, each ended after a minute.
     """
     try:
-        found = attribute(
-            engine, case, good, bad, repository, excerpts=False, patience=_TIME_LIMIT
+        request = AttributionRequest(
+            case, good, bad, repository, excerpts=False, patience=_TIME_LIMIT
         )
+        found = attribute(engine, request)
     except Interrupted:
         raise
     except TriageError as error:

@@ -16,6 +16,7 @@ from packaging.version import Version
 from triage.bisect.candidates import (
     BisectRange,
     CommitCandidates,
+    CompilerSources,
     commit_range,
     release_range,
 )
@@ -28,6 +29,7 @@ from triage.git_history.branches import main_refs
 from triage.git_history.repository import Repository, UnknownCommit
 from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
+from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.values import parse_version
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry, is_day
 from triage.toolchains.sources.project import sources_of, tagged_commit
@@ -84,23 +86,7 @@ def plan(
         EnvironmentFailure: No source can be asked.
     """
     if request.repo is None:
-        refs, first, last = _releases(request, before, after)
-        search = search_versions(request, refs)
-        if first is None or last is None:
-            found = search_from_open_ends(search, first, last)
-            if isinstance(found, Bisection):
-                own = _with_own_program(search)
-            else:
-                own = None
-            if own:
-                found = search_from_open_ends(own, first, last)
-            if (
-                isinstance(found, BisectSearch)
-                and request.kind is BisectKind.REGRESSION
-            ):
-                found.most_others = _MOST_OTHERS  # then `follow_failure` goes on
-            return found
-        return search.part(first, last)
+        return _plan_releases(request, before, after)
     other = next(
         (
             text
@@ -127,6 +113,24 @@ def plan(
     search = plan_commits(request, pair.before.name, pair.after.name)
     search.broke, search.fixed = None if before and after else pair, releases.fixed
     return search
+
+
+def _plan_releases(
+    request: BisectRequest, before: str | None, after: str | None
+) -> BisectSearch | Bisection:
+    refs, first, last = _releases(request, before, after)
+    search = search_versions(request, refs)
+    if first is not None and last is not None:
+        return search.part(first, last)
+    found = search_from_open_ends(search, first, last)
+    if isinstance(found, Bisection):  # it passes everywhere, or the search failed
+        own = _with_own_program(search)
+        if own is None:
+            return found
+        found = search_from_open_ends(own, first, last)
+    if isinstance(found, BisectSearch) and request.kind is BisectKind.REGRESSION:
+        found.most_others = _MOST_OTHERS  # then `follow_failure` goes on
+    return found
 
 
 def _with_own_program(search: BisectSearch) -> BisectSearch | None:
@@ -225,7 +229,7 @@ def _releases(
     if ends[0] and ends[1] and not (ends[0].is_stable and ends[1].is_stable):
         versions = versions_between(registry, ends[0], ends[1])
         if versions.problem is not None:
-            wrong = f"{before} .. {after}: {versions.problem}"
+            wrong = f"{before} .. {after}: {versions.problem.reason}"
             raise BadInput(
                 f"{wrong}; with --repo, a clone of the compiler, commits are searched"
             )
@@ -262,7 +266,7 @@ class VersionRange:
     """Both ends and what lies between them, oldest first; empty if nothing can be
     searched.
     """
-    problem: str | None = None
+    problem: NoAnswer | None = None
     """Why it is empty."""
     skipped: str | None = None
     """Why nightlies are left out."""
@@ -280,6 +284,10 @@ class VersionRange:
         if nightlies:
             parts += [f"{nightlies} nightl{'y' if nightlies == 1 else 'ies'}"]
         return " and ".join(parts)
+
+
+def _no_versions(reason: str) -> VersionRange:
+    return VersionRange(problem=NoAnswer(Cause.NOT_FOUND, reason))
 
 
 def versions_between(
@@ -303,12 +311,12 @@ def versions_between(
             ref.revision.name if ref.path is None else registry.obtain(ref).version
         )
         if version is None:
-            return VersionRange(problem=f"{ref.revision.name} reports no version")
+            return _no_versions(f"{ref.revision.name} reports no version")
         versions.append(version)
     first, last = versions
     if first >= last:
-        return VersionRange(
-            problem=f"{new.revision.name} is not newer than {old.revision.name}"
+        return _no_versions(
+            f"{new.revision.name} is not newer than {old.revision.name}"
         )
     known, skipped = list(registry.releases(new.family)), None
     if nightlies or not (old.is_stable and new.is_stable):
@@ -344,28 +352,33 @@ def _commits_between(
         Path().absolute(),
         registry.packaging(family),
     )
-    sources = sources_of(project, *context)
     unused = sources_of(request.unused_builds, *context)
+    compilers = CompilerSources(
+        family,
+        project,
+        sources_of(project, *context),
+        unused=next(iter(unused), None),
+        reported=partial(registry.reported_commit, family),
+    )
     timeline = line_to(repository, new.commit)
-    ends = ((old.commit, old.ref), (new.commit, new.ref))
-    reported = partial(registry.reported_commit, family)
     return commit_range(
-        family, timeline, ends, sources, project, reported, next(iter(unused), None)
+        compilers, timeline, ((old.commit, old.ref), (new.commit, new.ref))
     )
 
 
-def line_to(repository: Repository, newest: str) -> Timeline:
+def line_to(repository: Repository, newest: str, since: str | None = None) -> Timeline:
     """Return the line with a commit: the checked out one or the main one, else the line
-    that ends with it.
+    that ends with it. since: a commit that all of these contain; older ones are not
+    read.
     """
     for ref in ("HEAD", *main_refs(repository)):
         try:
-            timeline = Timeline(repository, ref)
+            timeline = Timeline(repository, ref, since)
             if timeline.place(newest).exact:
                 return timeline
         except BadInput:  # no such ref, or a line without a common commit
             continue
-    return Timeline(repository, newest)
+    return Timeline(repository, newest, since)
 
 
 def range_end(request: BisectRequest, text: str) -> RangeEnd:

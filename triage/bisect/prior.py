@@ -200,10 +200,6 @@ def feature_matrix(
         for commit in commits
     ]
     subjects = [commit.subject.lower() for commit in commits]
-    named = {
-        letters(name) for name in (clues.failing_pass, *clues.place.passes) if name
-    }
-    own = {path.lower() for path in clues.place.files}
     topics_of = [_topics_of(commit, kind_of, table.synonyms) for commit in commits]
     if clues.compiled:
         relevant = {"compiler", "runtime"}
@@ -230,11 +226,7 @@ def feature_matrix(
             math.log2(count / (count - index)) if clues.noticed else 0.0
             for index in range(count)
         ],
-        "named": [
-            len(paths) <= _MANY_FILES
-            and any(p in own or letters(p) in named for p in paths)
-            for paths in sources
-        ],
+        "named": _named(sources, clues),
         "pass-words": _shared_bits(
             topics_of, topics(" ".join(clues.place.passes), table.synonyms)
         ),
@@ -248,6 +240,19 @@ def feature_matrix(
     return np.array(
         [list(columns[feature.name]) for feature in features()], dtype=np.float64
     ).T
+
+
+def _named(sources: Sequence[Sequence[str]], clues: Clues) -> list[bool]:
+    """Return which commits change few files, and one of a pass that is suspected."""
+    passes = {
+        letters(name) for name in (clues.failing_pass, *clues.place.passes) if name
+    }
+    own = {path.lower() for path in clues.place.files}
+    return [
+        len(paths) <= _MANY_FILES
+        and any(path in own or letters(path) in passes for path in paths)
+        for paths in sources
+    ]
 
 
 def _topics_of(
@@ -347,9 +352,7 @@ class ProjectTable:
     synonyms: Mapping[str, str]
 
     def kind(self, path: str) -> str:
-        """Return what a path is for; of the code of the compiler unless a pattern says
-        otherwise.
-        """
+        """Return what a path is for: `compiler` if no pattern names another kind."""
         return next(
             (kind for kind, pattern in self.kinds if pattern.search(path.lower())),
             "compiler",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.model.errors import BadInput
-from triage.model.outcome import Cause
+from triage.model.outcome import Cause, NoAnswer
 from triage.toolchains.registry import parse_rev
 
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
@@ -62,8 +62,7 @@ class RecordedPair:
             found,
             status=Answer.INCONCLUSIVE,
             confirmed=False,
-            reason=why,
-            cause=Cause.NOT_FOUND,
+            unanswered=NoAnswer(Cause.NOT_FOUND, why),
         )
 
 

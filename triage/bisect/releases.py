@@ -123,7 +123,7 @@ def _before_the_fix(search: BisectSearch, newest: int) -> int | NoAnswer:
     )
     found = run_search(fix)
     if found.before is None:
-        return NoAnswer(found.cause or Cause.NOT_FOUND, found.reason or "no answer")
+        return found.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
     last = next(
         index
         for index in range(failing, newest)

@@ -10,7 +10,13 @@ from typing import Any
 from triage.git_history.branches import Branch
 from triage.git_history.refs import PinMove
 from triage.model.case import Case
-from triage.model.outcome import Cause, Failure, Verdict
+from triage.model.outcome import (
+    UNANSWERED,
+    Failure,
+    MayLackAnswer,
+    NoAnswer,
+    Verdict,
+)
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.recipes.expectations import matches
@@ -146,7 +152,7 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class Bisection:
+class Bisection(MayLackAnswer):
     """The answer of a bisect and how it was found."""
 
     case: str
@@ -174,10 +180,8 @@ class Bisection:
     other_failures: tuple[ProbeResult, ...] = ()
     """Revisions with another failure than the one that is searched for."""
     untestable: tuple[ProbeResult, ...] = ()
-    reason: str | None = None
+    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
     """Why it is inconclusive."""
-    cause: Cause | None = None
-    """The kind of the reason."""
     evidence: str | None = None
     """What the passes of both ends show, compared before any probe between them."""
     hint: str | None = None
@@ -198,6 +202,13 @@ class Bisection:
     """The new end lacks the suspects, so that `kind` is the opposite of what was
     searched: a fix is missing.
     """
+
+    @classmethod
+    def inconclusive(
+        cls, case: Case, why: NoAnswer, kind: BisectKind = BisectKind.REGRESSION
+    ) -> Bisection:
+        """Return that nothing was found, and why."""
+        return cls(case.name, kind, Answer.INCONCLUSIVE, unanswered=why)
 
     @property
     def brought_failure(self) -> bool:

@@ -14,9 +14,17 @@ from triage.bisect.plan import line_to, range_end
 from triage.bisect.prior import Clues, PassEvidence, commit_prior, explain, table_of
 from triage.bisect.result import RankedChange, RankedChanges
 from triage.bisect.search import BisectRequest
-from triage.git_history.branches import place_of, read_branches, same_change
+from triage.git_history.branches import (
+    Branch,
+    common_commit,
+    place_of,
+    read_branches,
+    same_change,
+)
 from triage.git_history.refs import links_of, pull_request, title
+from triage.git_history.timeline import Timeline
 from triage.model.outcome import Failure
+from triage.model.revision import Commit
 from triage.toolchains.registry import ToolchainRef
 
 _NUMBER = re.compile(r"\(#(\d+)\)")
@@ -46,20 +54,11 @@ def rank_changes(
     """
     project = request.project
     old, new = range_end(request, good), range_end(request, bad)
-    timeline = line_to(request.repository, new.commit)
-    span, fork = timeline.between(old.commit, new.commit), timeline.fork(old.commit)
+    since = common_commit(request.repository, [old.commit, new.commit])
+    timeline = line_to(request.repository, new.commit, since)
     branches = read_branches(timeline, [(good, old.commit), (bad, new.commit)])
-    present = {
-        sha
-        for index in span
-        for sha in same_change(timeline.commits[index].sha, branches)
-    }
-    lines = reversed(fork.own)
-    undone = fork.line.with_files(
-        i
-        for i in lines
-        if present.isdisjoint(same_change(fork.line.commits[i].sha, branches))
-    )
+    span = timeline.between(old.commit, new.commit)
+    undone = _missing(timeline, old.commit, span, branches)
     commits = (*undone, *timeline.with_files(span))
     evidence = _evidence(request, old.ref, new.ref)
     noticed = not new.is_release
@@ -93,6 +92,25 @@ def rank_changes(
         next(iter(failures), None),
         evidence.summary if evidence else None,
         branches,
+    )
+
+
+def _missing(
+    timeline: Timeline, old: str, span: range, branches: Sequence[Branch]
+) -> tuple[Commit, ...]:
+    """Return the commits of the old end's branch that the new end lacks, also as
+    cherry-picks, the newest first. span: the commits that only the new end has.
+    """
+    fork = timeline.fork(old)
+    present = {
+        sha
+        for index in span
+        for sha in same_change(timeline.commits[index].sha, branches)
+    }
+    return fork.line.with_files(
+        index
+        for index in reversed(fork.own)
+        if present.isdisjoint(same_change(fork.line.commits[index].sha, branches))
     )
 
 

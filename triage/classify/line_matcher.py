@@ -17,7 +17,6 @@ from triage.classify.rules import (
     Rule,
     RuleSet,
     captures_of,
-    required_literals,
 )
 
 EXCEPTION = re.compile(
@@ -50,7 +49,7 @@ def _choices(rules: RuleSet, *scopes: MatchScope) -> tuple[_Choice, ...]:
     return tuple(
         (
             max(
-                required_literals(pattern.regex),
+                rules.literals_of(pattern),
                 key=lambda step: min(map(len, step)),
                 default=("",),
             ),
@@ -145,7 +144,7 @@ def _search(
             text = line
         for literal in literals:  # a generator here would take as long as all else
             if literal in text:
-                match = pattern.search(text)
+                match = rules.search(pattern, text)
                 if match:
                     return rule, pattern.scope, match
                 break
@@ -163,7 +162,7 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
     else:
         trace = f"{text}\n"
     for _, rule, pattern in _choices(rules, MatchScope.EXCEPTION):
-        match = pattern.search(trace)
+        match = rules.search(pattern, trace)
         if match is None:
             continue
         found = Finding(
@@ -190,21 +189,27 @@ def _match_passed_on(rules: RuleSet, text: str, rank: int) -> Finding | None:
     """Match the message of an exception as if the compiler had printed it. rank: of the
     rule that matches any exception.
     """
-    head, error, diagnosed = text.rpartition(": error: ")
-    for part, certain in (
-        ((diagnosed, True), (head, False)) if error else ((text, False),)
-    ):
-        for _, rule, pattern in _choices(rules, MatchScope.ERROR, MatchScope.LINE):
-            # Some patterns are worded so loosely that they are only meant for
-            # diagnostics about operations.
-            is_loose = rule.as_read is not None or rule.family == "input"
-            if rule.rank < rank and (certain or not is_loose):
-                match = pattern.search(part)
-                if match:
-                    return Finding(
-                        rule,
-                        text[:HEADLINE],
-                        captures=captures_of(match),
-                        scope=MatchScope.EXCEPTION,
-                    )
+    before, error, diagnostic = text.rpartition(": error: ")
+    if not error:
+        return _match_part(rules, text, text, rank)
+    return _match_part(
+        rules, text, diagnostic, rank, is_diagnostic=True
+    ) or _match_part(rules, text, before, rank)
+
+
+def _match_part(
+    rules: RuleSet, text: str, part: str, rank: int, *, is_diagnostic: bool = False
+) -> Finding | None:
+    """Match a part of an exception's text with the rules below a rank."""
+    for _, rule, pattern in _choices(rules, MatchScope.ERROR, MatchScope.LINE):
+        # Some patterns are worded so loosely that they are only meant for diagnostics
+        # about operations.
+        is_loose = rule.as_read is not None or rule.family == "input"
+        if rule.rank >= rank or (is_loose and not is_diagnostic):
+            continue
+        match = rules.search(pattern, part)
+        if match:
+            captures = captures_of(match)
+            headline, scope = text[:HEADLINE], MatchScope.EXCEPTION
+            return Finding(rule, headline, captures=captures, scope=scope)
     return None

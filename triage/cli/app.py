@@ -51,7 +51,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Name the failures in compiler output or a CI log.",
     ),
     "history": (
-        "bisect:history",
+        "changes:history",
         "Find every change of each case's status across releases.",
     ),
     "nightly": (
@@ -70,7 +70,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Find the release or commit that introduced or fixed a failure.",
     ),
     "suspects": (
-        "bisect:suspects",
+        "changes:suspects",
         "Rank the commits between two revisions without building any.",
     ),
     "attribute": (

@@ -1,6 +1,4 @@
-"""`triage bisect`, `triage history` and `triage suspects`: what changed between
-revisions, and which change it was.
-"""
+"""`triage bisect`: which change it was."""
 
 from __future__ import annotations
 
@@ -8,8 +6,8 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -17,88 +15,115 @@ import typer
 
 from triage.bisect.belief import confirmations
 from triage.bisect.candidates import CommitCandidates
-from triage.bisect.history import Histories, History, histories
-from triage.bisect.metric import measuring
+from triage.bisect.metric import MetricChoice, measuring
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
 from triage.bisect.recorded_pair import RecordedPair
 from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
 from triage.bisect.search import BisectRequest
-from triage.bisect.suspects import rank_changes
-from triage.bisect.two_repositories import ModelHistory, bisect_two
-from triage.classify import classify_log, packaged_rules
+from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
 from triage.cli.context import (
-    cases_in,
-    one_case,
-    open_runner,
-    select_one_family,
-    show_forecast,
+    named_family,
 )
-from triage.cli.exit_codes import Exit, command, exit_for_results, exit_without_answer
+from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
-    RECIPES,
     SECONDS,
     Compiling,
     FailureMatch,
     ForecastOption,
     FormatOption,
-    FreshOption,
-    OneCaseOption,
     OneCaseOrScript,
-    ProgramOptions,
     ProjectOption,
     RepoOption,
-    SeveralCases,
     TrustOption,
-    argument,
-    clone_option,
     flag,
     match_by,
     option,
-    rev_option,
 )
-from triage.cli.program import TEXTS
-from triage.cli.screen import AppContext
 from triage.compilers.family_ref import FamilyRef
-from triage.compilers.registry import DEFAULT_FAMILY, Families, recipe_families
+from triage.compilers.registry import Families
 from triage.execution.engine import Engine
-from triage.execution.own_program import case_with_own_program
 from triage.execution.results import Forecast, forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
-from triage.model.case import Case, Input, InputKind, Target
-from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Cause, Failed, Failure
+from triage.model.case import Case
+from triage.model.errors import BadInput
+from triage.model.outcome import Cause
 from triage.report.bisection import (
     bisect_document,
-    history_document,
-    suspects_document,
     two_repositories_document,
 )
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import default_home
-from triage.toolchains.registry import ToolchainRef
 from triage.toolchains.sources.project import FILE, load_project
 
 T = TypeVar("T")
 
 
-@command
-def bisect(
-    named: OneCaseOrScript,
-    compiling: Compiling,
+@dataclass(kw_only=True)
+class BisectEnds:
+    """The change to find and the two revisions around it, named one by one or read from
+    an earlier answer.
+    """
+
     find: Annotated[
         BisectKind,
         option(
             "Find the change that brought the failure, or the one that fixed it.",
             metavar=None,
         ),
-    ] = BisectKind.REGRESSION,
+    ] = BisectKind.REGRESSION
+    good: Annotated[
+        str | None,
+        option("Known-good revision, which compiles (default: found automatically)."),
+    ] = None
+    bad: Annotated[
+        str | None,
+        option(
+            "Known-bad revision, which fails (default: the newest; with --find fix, "
+            "found automatically)."
+        ),
+    ] = None
+    verify: Annotated[
+        Path | None,
+        option(
+            "Repeat only the deciding pair of an answer that --format json printed.",
+            metavar="FILE",
+        ),
+    ] = None
+
+    @cached_property
+    def recorded(self) -> RecordedPair | None:
+        if self.verify is None:
+            return None
+        if self.good or self.bad:
+            raise BadInput("--verify takes its revisions from the file")
+        return RecordedPair.read(self.verify)
+
+    @property
+    def kind(self) -> BisectKind:
+        if self.recorded:
+            return self.recorded.kind
+        return self.find
+
+    @property
+    def pair(self) -> tuple[str | None, str | None]:
+        """The older revision and the newer one, if they are named."""
+        if self.recorded:
+            return (self.recorded.before, self.recorded.after)
+        return _in_order(self.find, self.good, self.bad)
+
+
+@command
+def bisect(
+    named: OneCaseOrScript,
+    compiling: Compiling,
+    ends: BisectEnds,
     match: Annotated[
         FailureMatch,
         option(
-            "Compare failures by this; revisions with another failure are skipped.",
+            "What must stay the same; revisions with another failure are skipped.",
             metavar=None,
         ),
     ] = FailureMatch.SIGNATURE,
@@ -120,17 +145,6 @@ def bisect(
                 "the good end (default: in between)."
             ),
             least=0.0,
-        ),
-    ] = None,
-    good: Annotated[
-        str | None,
-        option("Known-good revision, which compiles (default: found automatically)."),
-    ] = None,
-    bad: Annotated[
-        str | None,
-        option(
-            "Known-bad revision, which fails (default: the newest; with --find fix, "
-            "found automatically)."
         ),
     ] = None,
     repo: RepoOption = None,
@@ -179,13 +193,6 @@ def bisect(
             "--resume",
         ),
     ] = False,
-    verify: Annotated[
-        Path | None,
-        option(
-            "Repeat only the deciding pair of an answer that --format json printed.",
-            metavar="FILE",
-        ),
-    ] = None,
     dry_run: ForecastOption = False,
     output: FormatOption = "text",
 ) -> Exit:
@@ -209,32 +216,21 @@ def bisect(
         raise BadInput("--model does not work with --metric, --interactive, --dry-run")
     if metric is None and threshold is not None:
         raise BadInput("--threshold needs --metric")
-    before, after = _in_order(find, good, bad)
-    recorded = None
-    if verify:
-        if good or bad or model or metric or interactive:
-            raise BadInput(
-                "--verify takes its revisions from the file, and no --metric"
-            )
-        recorded = RecordedPair.read(verify)
-        find, before, after = recorded.kind, recorded.before, recorded.after
-    if model and (named.script or named.recipe is None):
-        raise BadInput("--model needs a recipe, and does not work with --script")
-    if model and named.recipe:
-        models = _model_history(named.recipe, named.case, model, find)
-    else:
-        models = None
-    if models:
+    if ends.verify and (model or metric or interactive):
+        raise BadInput("--verify does not work with --model, --metric, --interactive")
+    (before, after), models = ends.pair, None
+    if model:
+        models = _model_history(named, model, ends.kind)
         chosen = models.at(models.ends[1])
     else:
-        chosen = named.load_for(lambda: _tested_family(project, good, bad))
+        chosen = named.load_for(lambda: _tested_family(project, ends.good, ends.bad))
     with compiling.open(chosen, trust=trust) as engine:
         request = BisectRequest(
             engine,
             chosen,
             repo,
             project,
-            find,
+            ends.kind,
             match_by(match),
             confidence,
             metric is None,
@@ -245,18 +241,7 @@ def bisect(
             write_report(output, _forecast(request, before, after), forecast_document)
             return Exit.OK
         if models:
-            if before is None or after is None:
-                raise BadInput(
-                    "--model needs --good and --bad as well; for a compiler that "
-                    "stays name the same one twice"
-                )
-            both = bisect_two(request, models, before, after)
-            write_report(
-                output,
-                both,
-                partial(two_repositories_document, compiler=chosen.compiler),
-            )
-            return _exit_of(both.bisections)
+            return _bisect_both(request, models, before, after, output)
         with (
             _measuring(request, before, after, metric, threshold)
             if metric
@@ -266,26 +251,57 @@ def bisect(
                 found = prompt(request, before, after, resume=resume)
             else:
                 found = bisect_between(request, before, after)
-    if recorded:
-        found = recorded.compare(found)
-    no_ends = (
+    if ends.recorded:
+        found = ends.recorded.compare(found)
+    elif (
+        repo is None
+        and (ends.good or ends.bad or ends.find is BisectKind.FIX)
+        and _lacks_ends(found)
+        and not _always_fails(engine, chosen, found, before)
+    ):
+        found = replace(found, command=_command_without_ends(named, chosen))
+    write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
+    return _exit_of([found])
+
+
+def _bisect_both(
+    request: BisectRequest,
+    models: ModelHistory,
+    before: str | None,
+    after: str | None,
+    output: str,
+) -> Exit:
+    """Bisect the compiler and the model."""
+    if before is None or after is None:
+        raise BadInput(
+            "--model needs --good and --bad as well; for a compiler that stays name "
+            "the same one twice"
+        )
+    both = bisect_two(request, models, before, after)
+    document = partial(two_repositories_document, compiler=request.case.compiler)
+    write_report(output, both, document)
+    return _exit_of(both.bisections)
+
+
+def _lacks_ends(found: Bisection) -> bool:
+    """Return whether the named revisions are not the ends of a change."""
+    return (
         found.status is Answer.INCONCLUSIVE
         and found.cause is Cause.NOT_FOUND
         and found.failure is None
     )
-    no_ends &= repo is None and bool(good or bad or find is BisectKind.FIX)
-    # name the command that finds them
-    if no_ends and not _always_fails(engine, chosen, found, before):
-        words = [
-            "triage",
-            "bisect",
-            *map(str, filter(None, [named.recipe])),
-            *(["--script", str(named.script)] if named.script else []),
-            *(["--case", chosen.name] if chosen.matrix else []),
-        ]
-        found = replace(found, command=shlex.join(words))
-    write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
-    return _exit_of([found])
+
+
+def _command_without_ends(named: OneCaseOrScript, case: Case) -> str:
+    """Return the command line that finds the ends itself."""
+    words = ["triage", "bisect"]
+    if named.recipe:
+        words += [str(named.recipe)]
+    if named.script:
+        words += ["--script", str(named.script)]
+    if case.matrix:
+        words += ["--case", case.name]
+    return shlex.join(words)
 
 
 def _always_fails(
@@ -304,22 +320,11 @@ def _tested_family(project: Path | None, *revs: str | None) -> str:
     """
     own = Path(FILE)
     if project is None and not own.is_file():
-        return _named_family(*revs)
+        return named_family(*revs)
     family = load_project(project or own).compiler
     if family in Families():
         return family
     return str(FamilyRef(family, recipe="script"))  # a compiler in a folder
-
-
-def _named_family(*revs: str | None) -> str:
-    return next(
-        (
-            name
-            for name in Families()
-            if any(rev and rev.startswith(f"{name}:") for rev in revs)
-        ),
-        DEFAULT_FAMILY,
-    )
 
 
 def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
@@ -342,9 +347,13 @@ def _exit_of(bisections: Sequence[Bisection]) -> Exit:
 
 
 def _model_history(
-    recipe: Path, name: str | None, model: str, kind: BisectKind
+    named: OneCaseOrScript, model: str, kind: BisectKind
 ) -> ModelHistory:
-    """Open the history of a model that DIR@GOOD..BAD names. name: of the case."""
+    """Open the history of a model that DIR@GOOD..BAD names."""
+    if named.script or named.recipe is None:
+        raise BadInput(
+            "--model needs a recipe or a program, and does not work with --script"
+        )
     folder, at, refs = model.rpartition("@")
     good, dots, bad = refs.partition("..")
     if not (at and good and dots and bad):
@@ -353,13 +362,18 @@ def _model_history(
         )
     repository = Repository(Path(folder).expanduser())
     ends = _in_order(kind, repository.resolve(good), repository.resolve(bad))
-    return ModelHistory(
-        repository,
-        recipe,
-        default_home(),
-        lambda path: one_case(cases_in([path]), name),
-        ends,
-    )
+    path, load = named.recipe, named.case_of
+    if path.is_file() and path_inside(path, repository) is None:
+        case = named.case_of(path)
+        path, load = case.input.path, partial(_with_input, case)
+    return ModelHistory(repository, path, default_home(), load, ends)
+
+
+def _with_input(case: Case, path: Path) -> Case:
+    """Return the case of a recipe outside of the clone with a commit's input."""
+    if not path.is_file():
+        raise BadInput("the commit has no such file")
+    return replace(case, input=replace(case.input, path=path))
 
 
 def _forecast(
@@ -408,190 +422,6 @@ def _measuring(
             "which are bad"
         )
     ends = _in_order(request.kind, *compilers_at(request, before, after))
-    with measuring(
-        request.engine, request.case, ends, text, SECONDS, threshold
-    ) as judging:
+    choice = MetricChoice.parse(text, SECONDS, threshold)
+    with measuring(request.engine, request.case, ends, choice) as judging:
         yield replace(request, engine=judging)
-
-
-_SHARE = 0.5  # of all compiles, the most that a history spends
-
-
-@command
-def history(
-    chosen: SeveralCases,
-    compiling: Compiling,
-    since: Annotated[
-        str | None, rev_option("Oldest release (default: the first).")
-    ] = None,
-    until: Annotated[
-        str | None, rev_option("Newest release (default: the last).")
-    ] = None,
-    every: Annotated[
-        bool, flag("Compile on every release, so that no change is missed.", "--every")
-    ] = False,
-    fresh: FreshOption = False,
-    dry_run: ForecastOption = False,
-    output: FormatOption = "text",
-) -> Exit:
-    """Find every change of each case's status across releases.
-
-    Without --every, most releases between two with the same status are not compiled, so
-    a short window of failures can be missed. Releases where other cases change and
-    those that a recipe's `expect` names are compiled first.
-    """
-    cases = chosen.load()
-    found: list[History] = []
-    planned: list[ProbeJob] = []
-    with compiling.open(*cases, fresh=fresh) as engine:
-        bounds = [rev for rev in (since, until) if rev]
-        if bounds:
-            bounded = [select_one_family(cases, bounds, "history").family]
-        else:
-            bounded = []
-        for family in bounded or dict.fromkeys(case.compiler for case in cases):
-            refs = engine.registry.between(family, since, until)
-            family_cases = [case for case in cases if case.compiler == family]
-            if dry_run:
-                planned += [
-                    ProbeJob(case, ref, fresh) for case in family_cases for ref in refs
-                ]
-                continue
-            if every:
-                share = 1.0
-            else:
-                share = _SHARE
-            found += histories(engine, family_cases, refs, share=share)
-            own = [
-                _with_own_program(engine, one, refs)
-                for one in found
-                if one.about in family_cases
-            ]
-            found += histories(
-                engine, [case for case in own if case], refs, share=share
-            )
-        if dry_run:
-            if every:
-                what = None
-            else:
-                what = "most releases between two with the same status are left out"
-            return show_forecast(output, engine, planned, what)
-    write_report(output, Histories(found), history_document)
-    code = exit_for_results(one for history in found for one in history.results)
-    if code in (Exit.FOUND, Exit.INCONCLUSIVE):
-        return Exit.OK
-    return code
-
-
-def _with_own_program(
-    engine: Engine, history: History, refs: Sequence[ToolchainRef]
-) -> Case | None:
-    tried = [ref for ref in refs if ref.revision.name in history.statuses]
-    return case_with_own_program(engine, history.about, tried, history.results)
-
-
-@command
-def suspects(
-    app: AppContext,
-    source: Annotated[
-        Path,
-        argument(
-            "RECIPE|LOG",
-            (
-                "Recipe, program, pasted issue, or log with the failure; a log is of "
-                "the default compiler unless a REV names another."
-            ),
-        ),
-    ],
-    repo: Annotated[Path, clone_option("Clone of the compiler.")],
-    good: Annotated[str, option("Known-good revision or commit.")],
-    bad: Annotated[str, option("Known-bad revision or commit.")],
-    program: ProgramOptions,
-    case: OneCaseOption = None,
-    project: ProjectOption = None,
-    output: FormatOption = "text",
-) -> Exit:
-    """Rank the commits between two revisions by how suspicious the failure makes them.
-    Nothing is built.
-
-    All failures of a log count. For a recipe or a program, they are those that were
-    found last. A text whose program cannot be run is read as a log, of IREE or of the
-    compiler that a REV names (`triton:3.1.0`).
-
-    Commits of the good revision's branch that the bad one lacks, also as cherry-picks,
-    are ranked, too: a fix may be missing. For a recipe or a program, the passes of both
-    compilers are compared if they are installed. Commits that change the pass after
-    which the two first differ are then more suspicious, as are those that change which
-    passes run. The 20 most suspicious changes are shown, all of them with --verbose.
-    """
-    failures: tuple[Failure, ...] = ()
-    chosen = _case_to_run(program, source, case)
-    if _is_read_as_text(source):
-        failures = classify_log(source, packaged_rules()).failures
-    has_program = chosen is not None
-    if chosen is None:
-        chosen = _log_case(source, program.backend, _named_family(good, bad))
-    with open_runner(app, [chosen]) as engine:
-        if has_program:
-            failures = (*_last_failures(engine, chosen), *failures)
-        ranked = rank_changes(
-            BisectRequest(engine, chosen, repo, project, attribute=has_program),
-            good,
-            bad,
-            failures,
-        )
-    write_report(output, ranked, suspects_document)
-    return Exit.OK
-
-
-def _is_read_as_text(source: Path) -> bool:
-    """Return whether a file is a log or an issue, not a program that a family reads."""
-    if source.suffix in TEXTS:
-        return True
-    families = recipe_families().values()
-    known = (*RECIPES, *(suffix for family in families for suffix in family.inputs))
-    return source.suffix not in known
-
-
-def _case_to_run(
-    program: ProgramOptions, source: Path, name: str | None
-) -> Case | None:
-    """Return the case of a recipe, of a program, or of the program in a text.
-
-    None for a text that has no program that can be run.
-    """
-    is_text = _is_read_as_text(source)
-    if is_text and source.suffix not in TEXTS:
-        return None
-    try:
-        recipes = program.recipes([source])
-    except BadInput:
-        # a text may hold no program, several, or one that no family reads
-        if program.save or not is_text:
-            raise
-        return None
-    return one_case(cases_in(recipes), name)
-
-
-def _last_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
-    """Return the latest stored failures of the case.
-
-    Names of cases are not unique, so its runs are found by content.
-    """
-    for name in (record.toolchain for record in engine.cache.newest_of(case.name)):
-        try:
-            ref = engine.registry.resolve(name, case.compiler)
-            if not engine.registry.is_installed(ref):
-                continue
-            probe = engine.known_on(case, engine.registry.obtain(ref))
-        except (BadInput, EnvironmentFailure):
-            continue  # a toolchain that no longer exists
-        if probe and isinstance(probe.outcome, Failed):
-            return (probe.outcome.failure, *probe.outcome.others)
-    return ()
-
-
-def _log_case(log: Path, backend: str | None, compiler: str) -> Case:
-    """Return what is known of the case of a log: nothing but its compiler."""
-    unknown = Input(log.absolute(), InputKind.OTHER)
-    return Case(log.stem, log.stem, "", compiler, log, unknown, Target(backend or ""))

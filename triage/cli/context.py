@@ -16,7 +16,7 @@ import typer
 from triage.cli.exit_codes import Exit
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers import registry
-from triage.compilers.registry import DEFAULT_FAMILY, suite_reader
+from triage.compilers.registry import DEFAULT_FAMILY, Families, suite_reader
 from triage.execution.engine import Engine, EngineOptions, open_engine
 from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
@@ -235,4 +235,16 @@ def _family_of(rev: str, families: Sequence[str]) -> str:
     raise BadInput(
         f"the recipes use {', '.join(families)}; write {rev!r} with its compiler, for "
         f"example {families[0]}:{rev}"
+    )
+
+
+def named_family(*revs: str | None) -> str:
+    """Return the family that a revision names, such as `triton:3.1.0`."""
+    return next(
+        (
+            name
+            for name in Families()
+            if any(rev and rev.startswith(f"{name}:") for rev in revs)
+        ),
+        DEFAULT_FAMILY,
     )

@@ -21,7 +21,6 @@ from triage.cli.screen import AppContext
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failure
-from triage.recipes.values import parse_duration
 from triage.report.formats import FORMATS, VERBOSE
 
 if TYPE_CHECKING:  # what compiles is imported when a command loads its cases
@@ -70,6 +69,8 @@ def duration_option(text: str, name: str) -> Any:
     """Return an option that takes a duration such as 45m or 90d, as seconds."""
 
     def seconds(value: str) -> float:
+        from triage.recipes.values import parse_duration  # slow to import
+
         try:
             if re.fullmatch(r"\d{1,5}d", value):
                 return int(value[:-1]) * 86400.0
@@ -317,7 +318,29 @@ def _is_program(word: Path) -> bool:
 
 
 @dataclass(kw_only=True)
-class OneCase:
+class CaseChoice:
+    """Which case of a recipe, and how a program becomes one."""
+
+    case: OneCaseOption = None
+    suite_config: SuiteOption = None
+    program: ProgramOptions
+
+    def cases_of(self, recipe: Path) -> tuple[Case, ...]:
+        from triage.cli.context import cases_in
+
+        if self.suite_config:
+            return cases_in([recipe], self.suite_config)
+        return cases_in(self.program.recipes([recipe]), None)
+
+    def case_of(self, recipe: Path) -> Case:
+        """Load the case that --case selects."""
+        from triage.cli.context import one_case
+
+        return one_case(self.cases_of(recipe), self.case)
+
+
+@dataclass(kw_only=True)
+class OneCase(CaseChoice):
     """One case of a recipe."""
 
     recipe: Annotated[
@@ -330,23 +353,12 @@ class OneCase:
             ),
         ),
     ]
-    case: OneCaseOption = None
-    suite_config: SuiteOption = None
-    program: ProgramOptions
 
     def load(self) -> Case:
-        """Load the case that --case selects."""
-        from triage.cli.context import one_case
-
-        return one_case(self.load_all(), self.case)
+        return self.case_of(self.recipe)
 
     def load_all(self) -> tuple[Case, ...]:
-        from triage.cli.context import cases_in
-
-        return cases_in(
-            [self.recipe] if self.suite_config else self.program.recipes([self.recipe]),
-            self.suite_config,
-        )
+        return self.cases_of(self.recipe)
 
     def load_started(self) -> tuple[tuple[Case, ...], StartedRecipe | None]:
         """Load all cases, and return what their recipe was made from: a program, a text
@@ -361,7 +373,7 @@ class OneCase:
 
 
 @dataclass(kw_only=True)
-class OneCaseOrScript:
+class OneCaseOrScript(CaseChoice):
     """One case of a recipe, which a script of the user's own may test."""
 
     recipe: Annotated[
@@ -383,15 +395,14 @@ class OneCaseOrScript:
             metavar="FILE",
         ),
     ] = None
-    case: OneCaseOption = None
-    suite_config: SuiteOption = None
-    program: ProgramOptions
 
     def load_for(self, family: Callable[[], str]) -> Case:
         """Load the case that --case selects, to be tested by the script if there is
         one. family: of a script without a recipe.
         """
-        chosen = self._loaded()
+        chosen = None
+        if self.recipe is not None:
+            chosen = self.case_of(self.recipe)
         if self.script is None:
             if chosen is None:
                 raise BadInput("name a recipe or a program, or a test with --script")
@@ -411,17 +422,6 @@ class OneCaseOrScript:
             Target("host"),
             script=script,
         )
-
-    def _loaded(self) -> Case | None:
-        if self.recipe is None:
-            return None
-        named = OneCase(
-            recipe=self.recipe,
-            case=self.case,
-            suite_config=self.suite_config,
-            program=self.program,
-        )
-        return named.load()
 
 
 @dataclass(kw_only=True)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from triage.bisect.metric import MetricChoice
 from triage.bisect.metric_ratio import comparing
 from triage.cli.context import select_families, show_forecast
 from triage.cli.exit_codes import Exit, command, exit_without_answer
@@ -113,9 +114,9 @@ def reduce_recipe(
         with ExitStack() as stack:
             judging = engine
             if metric and better:
-                ends = (better, bad)
+                choice = MetricChoice.parse(metric, SECONDS, threshold)
                 judging = stack.enter_context(
-                    comparing(engine, case, ends, metric, SECONDS, threshold)
+                    comparing(engine, case, (better, bad), choice)
                 )
             reduction = reduce_case(judging, request)
         if reduction.unanswered is None:

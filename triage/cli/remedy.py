@@ -79,7 +79,7 @@ def remedy(
     - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds
       --budget 30`
     """
-    from triage.bisect.metric import measuring
+    from triage.bisect.metric import MetricChoice, measuring
     from triage.remedy.search import RemedyRequest, find_remedies
     from triage.report.tables import remedy_document
 
@@ -98,10 +98,9 @@ def remedy(
         request = RemedyRequest(case, bad, reference, budget, cases, exhaustive=every)
         if metric and reference:
             request = replace(request, untimed=engine)
+            choice = MetricChoice.parse(metric, SECONDS, times_only=True)
             engine = opened.enter_context(
-                measuring(
-                    engine, case, (reference, bad), metric, SECONDS, times_only=True
-                )
+                measuring(engine, case, (reference, bad), choice)
             )
         found = find_remedies(engine, request)
     write_report(output, found, remedy_document)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from triage.classify import load_rules
 from triage.cli.classify import classified
@@ -29,9 +30,15 @@ from triage.compilers.recipe_start import NoProgramError
 from triage.execution.judge import Metric, same_signature
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
+from triage.model.outcome import Cause, NoAnswer
 from triage.report.attribution import attribution_document
 from triage.report.document import plain_text
 from triage.report.formats import write_report
+
+if TYPE_CHECKING:
+    from triage.investigate.explanation import Explanation
+    from triage.model.case import Case
+    from triage.model.progress import Progress
 
 _BUDGET = 60.0  # seconds
 
@@ -77,46 +84,30 @@ def why(
     - `triage why -- iree-compile model.mlir --iree-hal-target-backends=rocm`
     """
     from triage.investigate.explanation import Explainer
-    from triage.report.attribution import headline, why_document, why_facts
+    from triage.report.attribution import why_document
 
-    started, path = time.monotonic(), chosen.recipe
+    started = time.monotonic()
     try:
         cases, made = chosen.load_started()
     except NoProgramError as error:
-        if not path.is_file():  # standard input is read
+        if not chosen.recipe.is_file():  # standard input is read
             raise
         return _not_run(app, chosen, error, output)
     if chosen.case:
         case = one_case(cases, chosen.case)
     else:
         case = cases[0]
-    matrix = case.name.partition("[")[2].rstrip("]") or None
-    options = {
-        "--backend": chosen.program.backend,
-        "--chip": chosen.program.chip,
-        "--case": matrix,
-    }
-    words = [
-        str(path),
-        *(word for name, value in options.items() if value for word in (name, value)),
-    ]
-    words += [
-        word
-        for config in chosen.suite_config or ()
-        for word in ("--suite-config", str(config))
-    ]
     with open_runner(app, cases) as engine:
         if case is not cases[-1] and not chosen.case:
             engine.progress.note(
                 f"{case.name}, the first of {len(cases)} cases; --case chooses "
                 "another one"
             )
-        shown = set()
         explainer = Explainer(
             engine,
             case,
             cases,
-            words,
+            _words_for(chosen, case),
             toolchain,
             _BUDGET if budget is None else budget,
             started,
@@ -130,18 +121,7 @@ def why(
             if made is None or not made.is_pasted:
                 raise
             return _not_run(app, chosen, error, output)
-        for found in chain((first,), steps):
-            for line in (
-                headline(found),
-                *(
-                    f"{name}: {plain_text(text)}"
-                    for name, text in why_facts(found)
-                    if name
-                ),
-            ):
-                if line not in shown:
-                    engine.progress.note(line)
-                shown.add(line)
+        found = _last_shown(chain((first,), steps), engine.progress)
     write_report(output, found, why_document)
     # a program that no release reads is the user's mistake
     if found.status == "inconclusive":
@@ -151,6 +131,37 @@ def why(
     if found.failure:
         return Exit.FOUND
     return Exit.OK
+
+
+def _words_for(chosen: OneCase, case: Case) -> list[str]:
+    """Return what names the case on a command line."""
+    words = [str(chosen.recipe)]
+    if chosen.program.backend:
+        words += ["--backend", chosen.program.backend]
+    if chosen.program.chip:
+        words += ["--chip", chosen.program.chip]
+    matrix = case.name.partition("[")[2].rstrip("]")
+    if matrix:
+        words += ["--case", matrix]
+    for config in chosen.suite_config or ():
+        words += ["--suite-config", str(config)]
+    return words
+
+
+def _last_shown(steps: Iterable[Explanation], progress: Progress) -> Explanation:
+    """Note what each step adds, and return what is known in the end."""
+    from triage.report.attribution import headline, why_facts
+
+    shown: set[str] = set()
+    for found in steps:
+        facts = [
+            f"{name}: {plain_text(text)}" for name, text in why_facts(found) if name
+        ]
+        for line in (headline(found), *facts):
+            if line not in shown:
+                progress.note(line)
+            shown.add(line)
+    return found
 
 
 def _not_run(app: AppContext, chosen: OneCase, error: BadInput, output: str) -> Exit:
@@ -171,7 +182,8 @@ def _not_run(app: AppContext, chosen: OneCase, error: BadInput, output: str) -> 
     elif error.command:
         words = ["--", *error.command]
     line = shlex.join(["triage", "why", *words])
-    found = Explanation(str(path), log=log, reason=str(error), next=(line,))
+    why = NoAnswer(Cause.NOT_FOUND, str(error))
+    found = Explanation(str(path), log=log, unanswered=why, next=(line,))
     write_report(output, found, why_document)
     return Exit.INCONCLUSIVE
 
@@ -202,9 +214,9 @@ def attribute_case(
     - `triage attribute recipes/row-sum.yaml --metric run_seconds --good 3.10.0 --bad
       3.11.0`
     """
-    from triage.attribute.divergence import attribute as compare
+    from triage.attribute.divergence import AttributionRequest, attribute
     from triage.attribute.result import ComparisonResult
-    from triage.bisect.metric import measuring, slower_kernel
+    from triage.bisect.metric import MetricChoice, measuring, slower_kernel
     from triage.git_history.repository import Repository
     from triage.reduce.baseline import ReductionRequest
     from triage.reduce.workflow import find_first_wrong
@@ -222,15 +234,15 @@ def attribute_case(
         )
         judging = engine
         if metric is not None:
-            judging = opened.enter_context(
-                measuring(engine, case, ends, metric, SECONDS, times_only=True)
-            )
+            choice = MetricChoice.parse(metric, SECONDS, times_only=True)
+            judging = opened.enter_context(measuring(engine, case, ends, choice))
             if metric.startswith(str(Metric.RUN_SECONDS)):
                 kernel = slower_kernel(engine, case, ends, SECONDS)
-        found = compare(judging, case, *ends, clone, kernel=kernel)
+        request = AttributionRequest(case, *ends, clone, kernel=kernel)
+        found = attribute(judging, request)
         if found.failure and found.failure.stage is Stage.COMPARE:
-            request = ReductionRequest(case, ends[1], ends[0], same_signature)
-            value = find_first_wrong(engine, request)
+            wrong = ReductionRequest(case, ends[1], ends[0], same_signature)
+            value = find_first_wrong(engine, wrong)
             if value:
                 found = replace(found, notes=(value.sentence, *found.notes))
     write_report(output, found, attribution_document)

@@ -51,6 +51,18 @@ def family_yaml(family: type[object], name: str) -> Any:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class RunValues:
+    """The values of one run."""
+
+    inputs: Sequence[str] = ()
+    """The arguments."""
+    expected: Sequence[str] = ()
+    """The results to compare with."""
+    results: Sequence[Path] = ()
+    """Files to write the results to, see `Runner.result_files`."""
+
+
 class Runner(ABC):
     """Runs what was compiled, on this machine."""
 
@@ -82,11 +94,8 @@ class Runner(ABC):
         program: Path,
         module: Path,
         options: Sequence[str],
-        *,
+        values: RunValues,
         libraries: Sequence[Path] = (),
-        inputs: Sequence[str] = (),
-        expected: Sequence[str] = (),
-        results: Sequence[Path] = (),
     ) -> list[str]:
         """Return the command that runs a compiled file. A result that differs from the
         expected one ends it with another status than 0, and with `mismatch_line`.
@@ -95,18 +104,16 @@ class Runner(ABC):
             program: The runtime's program.
             module: The compiled file.
             options: See `options`.
+            values: Its arguments and results.
             libraries: Further compiled files to load.
-            inputs: The arguments.
-            expected: The results to compare with.
-            results: Files to write the results to, see `result_files`.
         """
         return [
             str(program),
             *(f"--module={path}" for path in (module, *libraries)),
             *options,
-            *(f"--input={text}" for text in inputs),
-            *(f"--expected_output={text}" for text in expected),
-            *(f"--output=@{file}" for file in results),
+            *(f"--input={text}" for text in values.inputs),
+            *(f"--expected_output={text}" for text in values.expected),
+            *(f"--output=@{file}" for file in values.results),
         ]
 
     def staying(
@@ -158,8 +165,8 @@ class WorkerRunner(Runner):
         accepted = {**TOLERANCES, **dict(run.tolerances)}
         return [f"--tolerances={json.dumps(accepted)}", *run.flags]
 
-    def argv(self, *arguments: Any, **values: Any) -> list[str]:
-        python, *words = super().argv(*arguments, **values)
+    def argv(self, *arguments: Any) -> list[str]:
+        python, *words = super().argv(*arguments)
         # the user's own modules are not seen
         return [python, "-I", str(self.worker), "run", *words]
 
@@ -184,7 +191,7 @@ class Measures:
     ) -> list[str]:
         """Return the command that measures a function of a compiled file."""
         options = runner.options(case, run)
-        argv = runner.argv(program, module, options, inputs=run.inputs)
+        argv = runner.argv(program, module, options, RunValues(run.inputs))
         return [*argv, *self.printing, f"--benchmark_min_time={_SECONDS}s"]
 
     def seconds(self, output: str, *, cpu: bool = False) -> list[float]:

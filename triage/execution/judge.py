@@ -14,9 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from triage.classify import RuleSet, diagnose, load_rules, packaged_rules
-from triage.classify.findings import in_class
-from triage.classify.rules import detail
 from triage.compilers.invocation import reported_facts
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
@@ -38,6 +35,7 @@ from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import expectation_for
 
 if TYPE_CHECKING:
+    from triage.classify import Diagnosis, RuleSet
     from triage.compilers.parts import Runner
     from triage.toolchains.registry import ToolchainRef
 
@@ -74,6 +72,8 @@ def rules_of(case: Case) -> RuleSet:
     Raises:
         BadFiles: the recipe's rule file has mistakes.
     """
+    from triage.classify import packaged_rules  # slow to import
+
     if case.rules is None:
         rules = packaged_rules()
     else:
@@ -85,19 +85,18 @@ def rules_of(case: Case) -> RuleSet:
 
 @cache
 def _rules_in(path: Path, _modified: int) -> RuleSet:
+    from triage.classify import load_rules  # slow to import
+
     return load_rules([path])
 
 
 @cache
 def _with_parse_errors(rules: RuleSet) -> RuleSet:
-    return RuleSet(
-        tuple(
-            replace(rule, says_nothing=None)
-            if rule.says_nothing is Cause.INPUT
-            else rule
-            for rule in rules
-        )
+    changed = tuple(
+        replace(rule, says_nothing=None) if rule.says_nothing is Cause.INPUT else rule
+        for rule in rules
     )
+    return replace(rules, rules=changed)
 
 
 def is_silent_pass(execution: Execution) -> bool:
@@ -123,8 +122,7 @@ def judge(
     unusable = machine_problem(execution)
     if unusable is not None:
         return unusable
-    rules = _without_machine(rules)
-    diagnosis = diagnose(execution, rules, failing_pass)
+    diagnosis = _diagnosis(execution, rules, failing_pass)
     if execution.ok:
         return Passed(warnings=diagnosis.warnings)
     # The phase that the compiler itself reported is more reliable than that of the pass
@@ -137,7 +135,7 @@ def judge(
     # the message is the same when a program runs
     if first.failure_class == "run-failure" and "status" in first.details:
         signature = first.signature.replace(first.failure_class, "compiler-status", 1)
-        first = in_class(first, rules.by_name["compiler-status"], signature)
+        first = rules.by_name["compiler-status"].renamed(first, signature)
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
         if rule.says_nothing is Cause.FLAG:
@@ -160,15 +158,22 @@ def judge(
     return Failed(first, tuple(others), flaky)
 
 
+def _diagnosis(
+    execution: Execution, rules: RuleSet, failing_pass: PassName | None = None
+) -> Diagnosis:
+    from triage.classify import diagnose  # slow to import
+
+    return diagnose(execution, _without_machine(rules), failing_pass)
+
+
 def judge_import(execution: Execution, rules: RuleSet) -> Failed:
     """Turn a failed import of a model into an outcome. An error that no rule names has
     the class `import-error`.
     """
-    first, *_ = diagnose(execution, _without_machine(rules)).failures
+    first, *_ = _diagnosis(execution, rules).failures
     if execution.ending is Ending.EXITED and first.failure_class != "import-error":
-        first = in_class(
-            first, rules.by_name["import-error"], f"import-error:{first.signature}"
-        )
+        signature = f"import-error:{first.signature}"
+        first = rules.by_name["import-error"].renamed(first, signature)
     return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
 
 
@@ -198,7 +203,7 @@ def judge_run(
     if mismatch:
         first = _wrong_result(mismatch, rules)
     else:
-        first, *_ = diagnose(execution, _without_machine(rules)).failures
+        first, *_ = _diagnosis(execution, rules).failures
     if first.failure_class == "wrong-result":
         return Failed(_with_numbers(first, metrics), flaky=flaky)
     if first.family == "run":
@@ -207,11 +212,11 @@ def judge_run(
     name = _RUN_CLASSES.get(
         first.failure_class, "run-crash" if crashed else "run-failure"
     )
-    failure = in_class(
-        first,
-        rules.by_name[name],
-        f"{name}:{first.signature}" if name in ("run-crash", "run-failure") else name,
-    )
+    if name in ("run-crash", "run-failure"):
+        signature = f"{name}:{first.signature}"
+    else:
+        signature = name
+    failure = rules.by_name[name].renamed(first, signature)
     return Failed(
         replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky
     )
@@ -238,13 +243,15 @@ def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
 
 def _wrong_result(mismatch: Mapping[str, Detail], rules: RuleSet) -> Failure:
     """Return the failure of a result that differs as a run reports it."""
+    from triage.classify.rules import detail  # slow to import
+
     rule = rules.by_name["wrong-result"]
     details = {name: detail(value) for name, value in mismatch.items()}
     known = [str(details[name]) for name in rule.identity if name in details]
     signature = f"{rule.name}:{' '.join(known)}"
     headline = " ".join(f"{name} {value}" for name, value in details.items())
     failure = Failure(rule.name, rule.family, signature, headline, details=details)
-    return in_class(failure, rule, signature)
+    return rule.renamed(failure, signature)
 
 
 def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
@@ -292,15 +299,15 @@ def _without_machine(rules: RuleSet) -> RuleSet:
     Only a log has no facts. In a run, any other message about a full disk or a missing
     library is the compiler's own.
     """
+    from triage.classify import packaged_rules  # slow to import
+
     packaged = packaged_rules().by_name
-    return RuleSet(
-        tuple(
-            rule
-            for rule in rules
-            if rule.says_nothing not in OF_MACHINE
-            or rule is not packaged.get(rule.name)
-        )
+    others = tuple(
+        rule
+        for rule in rules
+        if rule.says_nothing not in OF_MACHINE or rule is not packaged.get(rule.name)
     )
+    return replace(rules, rules=others)
 
 
 def machine_problem(execution: Execution) -> NoAnswer | None:
@@ -401,8 +408,7 @@ def needs_pass(execution: Execution, rules: RuleSet) -> bool:
     failure.
     """
     return (
-        machine_problem(execution) is None
-        and diagnose(execution, _without_machine(rules)).needs_pass
+        machine_problem(execution) is None and _diagnosis(execution, rules).needs_pass
     )
 
 

@@ -146,9 +146,8 @@ class Planner:
             spec = replace(spec, expected=expected)
         compiler = self.compilers[case.compiler]
         values = self.registry.home.kept(KeptKind.VALUES)
-        return plan_run(
-            case, spec, toolchain, compiler, self._programs, values, libraries
-        )
+        case = replace(case, run=spec)
+        return plan_run(case, toolchain, compiler, self._programs, values, libraries)
 
     def _library(
         self, case: Case, library: Library, toolchain: Toolchain
@@ -200,8 +199,9 @@ class Planner:
         """Return the results of a reference, computed once for each content, or why
         there are none.
 
-        With `folder`, they are kept there and must be defined. `made` receives the
-        compile that was needed; `cancelled` ends it early, with Interrupted.
+        `folder` keeps the results instead of TRIAGE_HOME; then no undefined value may
+        decide them. `made` receives the compile that was needed; `cancelled` ends it
+        early, with Interrupted.
         """
         results = folder or self.registry.home.kept(KeptKind.RESULTS)
         stop = AnyOf(self.maker.stop, cancelled)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import mismatch_line
+from triage.compilers.parts import RunValues
 from triage.execution.files import KeptFiles, digest_of
 from triage.execution.inputs import no_recipe
 from triage.execution.judge import RUN_MS
@@ -133,10 +134,8 @@ class RunTask:
             self.program,
             module,
             self.options,
-            libraries=self.libraries,
-            inputs=self.inputs,
-            expected=expected,
-            results=results,
+            RunValues(self.inputs, expected, results),
+            self.libraries,
         )
         if self.spec.measured and self.measures:
             argv += self.measures.printing
@@ -315,19 +314,19 @@ class RunPrograms:
 
 def plan_run(
     case: Case,
-    spec: RunSpec,
     toolchain: Toolchain,
     compiler: Compiler,
     programs: RunPrograms,
     values: Path,
     libraries: Sequence[Path] = (),
 ) -> RunTask | NoAnswer:
-    """Return a run of a case on a toolchain, or why there is none.
+    """Return the run of a case that is run on a toolchain, or why there is none.
 
     `values` is the folder for values in another form; `libraries` are compiled files,
     named for their content.
     """
-    runner, measures = compiler.run, compiler.measures
+    runner, measures, spec = compiler.run, compiler.measures, case.run
+    assert spec is not None
     if runner is None or (spec.measured and measures is None):
         does = "measures" if runner else "runs"
         problem = f"{case.compiler} has nothing that {does} compiled programs here"
@@ -347,33 +346,39 @@ def plan_run(
         inputs = readable(spec.inputs, values)
         expected = readable(spec.expected, values)
         overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
-        parts = [
-            digest,
-            *runner.options(case, replace(spec, parameters=())),
-            *(path.name for path in libraries),
-            *_parts_of(spec),
-            *(["compared here, too"] if overlooks_nan else []),
-            *(*map(identity_of, inputs), "expected", *map(identity_of, expected)),
-        ]
+        task = RunTask(
+            case,
+            spec,
+            runner,
+            measures,
+            program,
+            tuple(runner.options(case, spec)),
+            tuple(libraries),
+            inputs,
+            expected,
+            identity="",
+            overlooks_nan=overlooks_nan,
+        )
+        return replace(task, identity=_identity(task, digest))
     except OSError as error:
         return no_recipe(f"{error.filename}: {error.strerror}")
     except ValueError as error:
         return no_recipe(str(error))
-    identity = sha256("\0".join(parts).encode()).hexdigest()
-    options = tuple(runner.options(case, spec))
-    return RunTask(
-        case,
-        spec,
-        runner,
-        measures,
+
+
+def _identity(task: RunTask, program: str) -> str:
+    """Return the content key of a run. program: the digest of the program."""
+    parts = [
         program,
-        options,
-        tuple(libraries),
-        inputs,
-        expected,
-        identity,
-        overlooks_nan,
-    )
+        *task.runner.options(task.case, replace(task.spec, parameters=())),
+        *(path.name for path in task.libraries),
+        *_parts_of(task.spec),
+        *(["compared here, too"] if task.overlooks_nan else []),
+        *map(identity_of, task.inputs),
+        "expected",
+        *map(identity_of, task.expected),
+    ]
+    return sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _parts_of(spec: RunSpec) -> list[str]:

@@ -21,9 +21,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from triage.classify import PassScanner
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
+from triage.compilers.parts import RunValues
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared, Scratch
 from triage.execution.judge import (
@@ -160,9 +160,8 @@ class Task:
             program,
             Path(module),
             run.options,
-            libraries=run.libraries,
-            inputs=values.inputs,
-            expected=values.expected,
+            RunValues(values.inputs, values.expected),
+            run.libraries,
         )
         return tuple(argv)
 
@@ -436,6 +435,8 @@ class Maker:
                     )
             if on_output:
                 on_output(module)
+
+        from triage.classify import PassScanner  # slow to import
 
         scanner = PassScanner()
         reporting = task.with_pass_reporting()

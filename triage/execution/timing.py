@@ -50,8 +50,7 @@ class Program:
     """How many kernels its functions start, if that is known."""
 
     def sample(self, engine: Engine, spec: RunSpec) -> Sample | NoAnswer:
-        """Measure once. Nothing else of this program
-        runs meanwhile.
+        """Measure once, while nothing else of this program runs.
 
         Times of a device with one thread are CPU times: other work on the core does not
         count.

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+from triage.attribute.divergence import AttributionRequest
 from triage.attribute.result import Attribution
 from triage.bisect.plan import bisect_between
 from triage.bisect.result import Bisection, BisectKind
@@ -25,7 +26,16 @@ from triage.investigate.steps import diverging_pass, do_step, working_remedies
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import UNPRINTED, in_json
-from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
+from triage.model.outcome import (
+    UNANSWERED,
+    Cause,
+    Failed,
+    Failure,
+    MayLackAnswer,
+    NoAnswer,
+    Passed,
+    Probe,
+)
 from triage.model.revision import Revision
 from triage.remedy.result import Remedies
 from triage.remedy.search import RemedyRequest
@@ -51,7 +61,7 @@ class KnownReleases:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(MayLackAnswer):
     """What is known of a case and its failure."""
 
     case: str
@@ -80,9 +90,8 @@ class Explanation:
     """Steps without a result, each with the reason."""
     next: tuple[str, ...] = ()
     """Command lines that go on from here."""
-    reason: str | None = None
+    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
     """Why the toolchain cannot test the case, or why there is nothing to explain."""
-    cause: Cause | None = field(default=None, metadata=UNPRINTED)
     reads: Revision | None = None
     """The newest release known to read a program that the newest one of all cannot."""
     log: ClassifiedLog | None = None
@@ -232,7 +241,8 @@ class Explainer:
         where = ""
         if outcome.failure and outcome.failure.location:
             where = f"{outcome.failure.location.rpartition('/')[2]}: "
-        return replace(known, reason=where + outcome.reason, cause=outcome.cause)
+        why = NoAnswer(outcome.cause, where + outcome.reason)
+        return replace(known, unanswered=why)
 
     def _with_older_failure(
         self, known: Explanation, refs: Sequence[ToolchainRef]
@@ -364,14 +374,8 @@ class Explainer:
             good, bad = (
                 registry.resolve(revision.name, family) for revision in known.pair
             )
-            compare = partial(
-                diverging_pass,
-                self.engine,
-                self.case,
-                failure,
-                (good, bad),
-                excerpts=False,
-            )
+            pair = AttributionRequest(self.case, good, bad, excerpts=False)
+            compare = partial(diverging_pass, self.engine, pair, failure)
             known = replace(known, attribution=self._step("attribute", 0.5, compare))
             yield replace(known, left=self.left)
         if known.broke and is_regression:

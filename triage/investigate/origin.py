@@ -4,12 +4,12 @@ builds, or along the commits of a clone.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from triage.bisect.metric import measuring
+from triage.bisect.candidates import BisectRange, release_range
+from triage.bisect.metric import MetricChoice, measuring
 from triage.bisect.plan import (
     VersionRange,
     candidates_of,
@@ -19,14 +19,16 @@ from triage.bisect.plan import (
     versions_between,
 )
 from triage.bisect.releases import search_change
-from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectRequest, BisectSearch, run_search
 from triage.execution.engine import Engine
 from triage.execution.judge import Metric
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
-from triage.model.outcome import Failure
+from triage.model.outcome import Cause, Failure, NoAnswer
 from triage.toolchains.registry import ToolchainRef
+
+_ABSENT = "it is not installed"
 
 ToolchainPair = tuple[ToolchainRef, ToolchainRef]
 """The toolchain without the failure, and the one with it."""
@@ -64,25 +66,32 @@ class OriginFinder:
 
     @cached_property
     def fixes(self) -> VersionRange:
-        """The toolchains from the new one to the newest release."""
-        new = self.pair[1]
+        """The toolchains from the new one to the newest release that is installed."""
+        registry, new = self.engine.registry, self.pair[1]
         if new.path is not None:  # its family may have no releases
             return VersionRange()
-        return versions_between(
-            self.engine.registry, new, self.engine.registry.releases(new.family)[-1]
-        )
+        installed = registry.installed_releases(new.family)
+        if not installed:
+            return VersionRange()
+        return versions_between(registry, new, installed[-1])
 
     def find_fix(self, case: Case) -> Bisection | None:
-        """Bisect the fix of a failure after the toolchain. Returns None if the newest
-        release has no fix.
+        """Bisect the fix of a failure after the toolchain, with what is installed: a
+        night installs what it compares. Returns None if no newer release has a fix.
         """
-        if self.fixes.refs:
-            fix = self._search(case, self.fixes, None, BisectKind.FIX)
-        else:
-            fix = None
-        if fix and fix.bisection.after is not None:
-            return fix.bisection
-        return None
+        if not self.fixes.refs:
+            return None
+        registry = self.engine.registry
+        candidates = [
+            one if registry.is_installed(one.ref) else replace(one, untestable=_ABSENT)
+            for one in release_range(registry, self.fixes.refs).candidates
+        ]
+        request = replace(self._request(case), kind=BisectKind.FIX)
+        search = BisectSearch(request, BisectRange(tuple(candidates)))
+        fix = _run(search, None).bisection
+        if fix.after is None:
+            return None
+        return fix
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect where the run of a function became slower, or without one the compile.
@@ -90,27 +99,30 @@ class OriginFinder:
         budget: seconds to measure each candidate for. A candidate whose interval
         reaches the threshold is never named.
         """
-        if function is None:
-            metric = f"{Metric.CPU_SECONDS}"
-        else:
-            metric = f"{Metric.RUN_SECONDS}:{function}"
-        reason = self.between.problem
+        metric = Metric.CPU_SECONDS if function is None else Metric.RUN_SECONDS
+        choice = MetricChoice(metric, budget, function or "")
+        if self.between.problem is not None:
+            return Bisection.inconclusive(case, self.between.problem)
         try:
-            if reason is None:
-                with measuring(self.engine, case, self.pair, metric, budget) as judging:
-                    finder = replace(self, engine=judging, compare_passes=False)
-                    origin = finder.bisect(case)
-                    if self.repo and origin.pair and self.can_narrow(origin.pair):
-                        with suppress(BadInput):
-                            inside = finder.narrow(case, origin.pair)
-                            if inside.pair:
-                                origin = inside
-                    return origin.bisection
+            with measuring(self.engine, case, self.pair, choice) as judging:
+                finder = replace(self, engine=judging, compare_passes=False)
+                return finder.bisect_and_narrow(case).bisection
         except BadInput as error:  # they do not differ any more
-            reason = str(error)
-        return Bisection(
-            case.name, BisectKind.REGRESSION, Answer.INCONCLUSIVE, reason=reason
-        )
+            why = NoAnswer(Cause.NOT_FOUND, str(error))
+            return Bisection.inconclusive(case, why)
+
+    def bisect_and_narrow(self, case: Case) -> CaseOrigin:
+        """Bisect a regression along releases and, with a clone, then along commits."""
+        origin = self.bisect(case)
+        if self.repo is None or origin.pair is None or not self.can_narrow(origin.pair):
+            return origin
+        try:
+            inside = self.narrow(case, origin.pair)
+        except BadInput:
+            return origin
+        if inside.pair is None:
+            return origin
+        return inside
 
     def bisect(self, case: Case, changed: Failure | None = None) -> CaseOrigin:
         """Bisect a regression of a case along releases; where an end is not a release,
@@ -176,16 +188,10 @@ class OriginFinder:
         case: Case,
         versions: VersionRange,
         changed: Failure | None,
-        kind: BisectKind = BisectKind.REGRESSION,
     ) -> CaseOrigin:
         if versions.problem is not None:
-            return CaseOrigin(
-                Bisection(case.name, kind, Answer.INCONCLUSIVE, reason=versions.problem)
-            )
-        return _run(
-            search_versions(replace(self._request(case), kind=kind), versions.refs),
-            changed,
-        )
+            return CaseOrigin(Bisection.inconclusive(case, versions.problem))
+        return _run(search_versions(self._request(case), versions.refs), changed)
 
     def _request(self, case: Case) -> BisectRequest:
         return BisectRequest(
@@ -212,7 +218,8 @@ class OriginFinder:
         if self.repo is not None and not self.can_narrow(self.pair):
             parts = [f"bisects search the commits of {repo} between {ends}"]
         elif self.between.problem is not None:
-            parts = [f"nothing between {ends} can be bisected: {self.between.problem}"]
+            why = self.between.problem.reason
+            parts = [f"nothing between {ends} can be bisected: {why}"]
         elif len(self.between.refs) > len(self.pair):
             parts = [f"bisects search {self.between.contents} between {ends}"]
         else:

@@ -11,8 +11,8 @@ from math import inf
 from pathlib import Path
 from typing import TypeVar
 
-from triage.attribute.divergence import attribute
-from triage.attribute.result import Attribution, ComparisonResult
+from triage.attribute.divergence import AttributionRequest, attribute
+from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection
 from triage.execution.engine import Engine, time_limit
 from triage.execution.judge import same_signature
@@ -30,7 +30,7 @@ from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Outcome, Passed
 from triage.reduce.baseline import ReductionRequest
-from triage.reduce.replay import replay_state
+from triage.reduce.replay import replay_states
 from triage.reduce.reproducer import Reproducer, draft_of, reproducer_of, slug
 from triage.reduce.workflow import reduce_case
 from triage.remedy.result import Remedies
@@ -92,35 +92,25 @@ def do_step(
 
 
 def diverging_pass(
-    engine: Engine,
-    case: Case,
-    failure: Failure,
-    pair: ToolchainPair,
-    repository: Repository | None = None,
-    *,
-    patience: float | None = None,
-    excerpts: bool = True,
+    engine: Engine, request: AttributionRequest, failure: Failure
 ) -> Attribution | NoAnswer:
     """Find the pass after which the IR of two toolchains diverges."""
-    if engine.compilers[case.compiler].passes is None:
-        why = f"the IR of {case.compiler} cannot be printed"
+    family = request.case.compiler
+    if engine.compilers[family].passes is None:
+        why = f"the IR of {family} cannot be printed"
         return NoAnswer(Cause.NEEDLESS, why)
     if failure.stage is not Stage.COMPILE:
         why = f"it fails in the stage {failure.stage.value}"
         return NoAnswer(Cause.NEEDLESS, why)
-    found = attribute(
-        engine, case, *pair, repository, patience=patience, excerpts=excerpts
-    )
-    if found.status is ComparisonResult.INCONCLUSIVE:
-        return NoAnswer(Cause.NOT_FOUND, found.reason or "no answer")
-    return found
+    found = attribute(engine, request)
+    return found.unanswered or found
 
 
 def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies | NoAnswer:
     """Find flags or input changes that work around a failure."""
     found = find_remedies(engine, request)
     if found.failure is None:
-        return NoAnswer(Cause.NOT_FOUND, found.reason or "")
+        return found.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
     if not found.remedies:
         if found.is_out_of_time:
             left = f"; {found.left} are left"
@@ -215,8 +205,7 @@ def _bisect(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
         cluster.record, culprit=culprit, release_culprit=None, fix=fix
     )
     if culprit.after is None:
-        cause = culprit.cause or Cause.NOT_FOUND
-        return NoAnswer(cause, culprit.reason or "no answer")
+        return culprit.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
     return None
 
 
@@ -239,7 +228,7 @@ def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
             return NoAnswer(Cause.NEEDLESS, why)
         raise
     if origin.pair is None:
-        return NoAnswer(Cause.NOT_FOUND, origin.bisection.reason or "no answer")
+        return origin.bisection.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
     cluster.pair = origin.pair
     cluster.record = replace(
         cluster.record, culprit=origin.bisection, release_culprit=cluster.record.culprit
@@ -321,14 +310,8 @@ def _attribute(
         repository = Repository(setting.finder.repo)
     else:
         repository = None
-    found = diverging_pass(
-        setting.engine,
-        cluster.case,
-        cluster.failure,
-        pair,
-        repository,
-        patience=_PATIENCE,
-    )
+    request = AttributionRequest(cluster.case, *pair, repository, patience=_PATIENCE)
+    found = diverging_pass(setting.engine, request, cluster.failure)
     if isinstance(found, NoAnswer):
         return found
     page = setting.write_page(found, setting.out / "attribution" / slug(cluster.case))
@@ -394,10 +377,7 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
     )
     draft = replace(draft_of(shown), unneeded=unneeded)
     path = f"reproducers/{folder.name}"
-    replays = {
-        one.toolchain.name: replay_state(one, reproducer.failure.signature).value
-        for one in reproducer.reduction.versions
-    }
+    replays = replay_states(reproducer.reduction.versions, reproducer.failure.signature)
     cluster.record = replace(
         cluster.record, reproducer=path, size=result.size, draft=draft, replays=replays
     )

@@ -43,9 +43,50 @@ def key(name: str) -> Mapping[str, object]:
 
 def inline(kind: type) -> Mapping[str, object]:
     """Return the metadata of a field whose value's keys are printed among the others,
-    or null for each if it has none. kind: the dataclass of the value.
+    or null for each if it has none. kind: the dataclass of the value. A class that
+    nights store inherits from `StoresInline`.
     """
     return {"inline": kind}
+
+
+class StoresInline:
+    """A dataclass that is stored as it is printed: inline fields among its keys."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type, handler: Callable[[type], Any]
+    ) -> Any:
+        """Return the schema that pydantic, the only caller, stores and reads by."""
+        from pydantic_core import core_schema
+
+        inlined: dict[str, list[str]] = {}
+        for one in fields(source):
+            if "inline" in one.metadata:
+                keys = printed_keys(one.metadata["inline"]).values()
+                inlined[one.name] = [key for key in keys if isinstance(key, str)]
+
+        def nest(row: Any) -> Any:
+            if not isinstance(row, dict):
+                return row
+            nested: Json = {}
+            for name, keys in inlined.items():
+                value = {key: row.get(key) for key in keys}
+                nested[name] = None if None in value.values() else value
+            return row | nested
+
+        def flatten(value: object, written: Callable[[object], Json]) -> Json:
+            row = written(value)
+            for name in inlined:
+                row |= row.pop(name, None) or {}
+            return row
+
+        return core_schema.no_info_before_validator_function(
+            nest,
+            handler(source),
+            serialization=core_schema.wrap_serializer_function_ser_schema(flatten),
+        )
 
 
 class JsonProperty(Generic[T]):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from triage.model.case import Case
 from triage.model.execution import Stage
-from triage.model.json_form import UNPRINTED, key
+from triage.model.json_form import UNPRINTED, StoresInline, inline, key
 from triage.model.revision import Revision
 
 Detail = str | int
@@ -121,13 +121,36 @@ class NoAnswer:
 
     cause: Cause
     reason: str
-    failure: Failure | None = None  # what the compiler printed, if it ran
+    # what the compiler printed, if it ran
+    failure: Failure | None = field(default=None, metadata=UNPRINTED)
     plain_status: ClassVar[str] = "untestable"
     flaky: ClassVar[bool] = False
     warnings: ClassVar[tuple[Failure, ...]] = ()
 
 
 Outcome = Passed | Failed | NoAnswer
+
+UNANSWERED = inline(NoAnswer)
+"""Of the field `unanswered`, which JSON holds as `cause` and `reason`."""
+
+
+class MayLackAnswer(StoresInline):
+    """The result of a search, which says why if it found nothing."""
+
+    __slots__ = ()
+    unanswered: NoAnswer | None
+
+    @property
+    def reason(self) -> str | None:
+        if self.unanswered is None:
+            return None
+        return self.unanswered.reason
+
+    @property
+    def cause(self) -> Cause | None:
+        if self.unanswered is None:
+            return None
+        return self.unanswered.cause
 
 
 class Verdict(StrEnum):

@@ -7,15 +7,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Final, Literal
 
-from pydantic import (
-    BeforeValidator,
-    SerializerFunctionWrapHandler,
-    TypeAdapter,
-    ValidationError,
-    WrapSerializer,
-)
+from pydantic import TypeAdapter, ValidationError
 
 from triage.bisect.result import Bisection
 from triage.execution.in_turn import Pace, Ratio
@@ -28,16 +22,16 @@ from triage.investigate.result import (
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.json_form import Json, in_json, inline
+from triage.model.json_form import StoresInline, in_json, inline
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
-from triage.nightly.verdict import BackendVerdict, verdicts_of
+from triage.nightly.verdict import BackendVerdict, ToDo, to_dos_of, verdicts_of
 
 SCHEMA: Final = 5  # of the JSON
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimeChange:
+class TimeChange(StoresInline):
     """A time of a case on both toolchains, measured in turn."""
 
     case: str
@@ -57,28 +51,6 @@ class TimeChange:
     """Why there is no verdict."""
     bisection: Bisection | None = None
     """Where it became slower, with --bisect."""
-
-
-def _with_ratio(row: Any) -> Any:
-    """Return the JSON of a time with its ratio and its interval as one value."""
-    if not isinstance(row, dict):
-        return row
-    ratio = {name: row.get(name) for name in ("ratio", "low", "high")}
-    if None in ratio.values():
-        return row | {"ratio": None}
-    return row | {"ratio": ratio}
-
-
-def _without_ratio(row: TimeChange, handler: SerializerFunctionWrapHandler) -> Json:
-    """Return the JSON of a time as results print it."""
-    written: Json = dict(handler(row))
-    written |= written.pop("ratio", {})
-    return written
-
-
-StoredTime = Annotated[
-    TimeChange, BeforeValidator(_with_ratio), WrapSerializer(_without_ratio)
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +75,7 @@ class Night:
     cases: list[CaseResult] = field(default_factory=list)
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None
-    times: list[StoredTime] = field(default_factory=list)
+    times: list[TimeChange] = field(default_factory=list)
     """Of compiles that took much longer, and with --bench of runs."""
     stopped: str | None = None
     """Why it ended early; null when it is complete."""
@@ -211,6 +183,13 @@ class Night:
     def verdict(self) -> list[BackendVerdict]:
         """What broke on each backend and what to do, the most broken first."""
         return verdicts_of(self.cases, self.clusters)
+
+    @in_json
+    def to_do(self) -> list[ToDo]:
+        """What to do about each new failure, known issue, unexpected pass and flaky
+        case.
+        """
+        return to_dos_of(self.cases, self.clusters)
 
     @property
     def left_steps(self) -> list[tuple[FailureCluster, StepResult]]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 
-from triage.bisect.result import Answer, Bisection, BisectKind
+from triage.bisect.result import Bisection
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.in_turn import (
@@ -260,10 +260,7 @@ class NightRun:
                 # a defect of this program leaves the others with their answers
                 except Exception as error:
                     why = self.engine.internal_error(f"the bisect of {name}", error)
-                    kind, status = BisectKind.REGRESSION, Answer.INCONCLUSIVE
-                    found = Bisection(
-                        name, kind, status, reason=why.reason, cause=why.cause
-                    )
+                    found = Bisection.inconclusive(self.by_name[name], why)
                 rows[number] = replace(row, bisection=found)
 
     def _add_times(self, name: str, rows: list[TimeChange]) -> None:

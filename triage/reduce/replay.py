@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -291,3 +291,8 @@ def replay_state(result: ProbeResult, signature: str) -> ReplayState:
     if is_recorded_as(result.failure.signature, signature):
         return ReplayState.REPRODUCES
     return ReplayState.CHANGED
+
+
+def replay_states(results: Iterable[ProbeResult], signature: str) -> dict[str, str]:
+    """Return what each version does with the program of a recorded failure."""
+    return {one.toolchain.name: replay_state(one, signature).value for one in results}

@@ -193,12 +193,19 @@ def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft 
 
 def draft_of(reproducer: Reproducer) -> IssueDraft:
     """Return what an issue shows of a reproducer."""
-    script, headline = family_of(reproducer.case).script, reproducer.failure.headline
+    case, reduction = reproducer.case, reproducer.reduction
+    family, headline = family_of(case), reproducer.failure.headline
+    script, program = family.script, reproducer.compile.program
     call = script.call(reproducer.compile)
     files = {
-        reproducer.compile.source: reproducer.reduction.program or "",
+        reproducer.compile.source: reduction.program or "",
         **script.files(reproducer.compile),
     }
+    if reduction.operations.after is None:
+        operations = None
+    else:
+        operations = reduction.operations
+    release = reproducer.bad.revision.name
     printed = reproducer.output.rstrip().splitlines()
     lines = [
         line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…"
@@ -223,6 +230,17 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
             [*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])]
         ),
         headline=headline,
+        program=program,
+        version=call.install or f"{program}, version {release}",
+        noun=family.noun,
+        ending=reproducer.ending,
+        explanation=reproducer.failure.explanation,
+        target=case.target,
+        summary=case.summary,
+        operations=operations,
+        unit=reduction.unit,
+        changes=list(reduction.changes),
+        notes=list(reduction.notes),
         first_wrong=wrong.sentence if wrong else "",
     )
 

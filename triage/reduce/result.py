@@ -15,7 +15,14 @@ from triage.compilers.base import KernelSpec, kernel_of
 from triage.execution.judge import result_of
 from triage.model.case import Case, Flag, RunSpec, Target
 from triage.model.json_form import UNPRINTED, in_json, in_json_as
-from triage.model.outcome import Cause, Failure, NoAnswer, Probe
+from triage.model.outcome import (
+    UNANSWERED,
+    Cause,
+    Failure,
+    MayLackAnswer,
+    NoAnswer,
+    Probe,
+)
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.reduce.program import ReducedCase
@@ -54,14 +61,14 @@ class WrongValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(MayLackAnswer):
     """A smaller program that fails as the original does, or the reason why there is
     none.
     """
 
     small: Case = field(metadata=UNPRINTED)
     """The case with the smaller program; the original case when nothing was reduced."""
-    unanswered: NoAnswer | None = field(default=None, metadata=UNPRINTED)
+    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
     """Why nothing was reduced."""
     probes: tuple[Probe, ...] = field(default=(), metadata=UNPRINTED)
     """The smaller program on every version tried; the original when nothing was
@@ -106,13 +113,6 @@ class Reduction:
         if self.unanswered is None:
             return "reduced"
         return "not-reproducible"
-
-    @in_json
-    def reason(self) -> str | None:
-        """Why nothing was reduced."""
-        if self.unanswered is None:
-            return None
-        return self.unanswered.reason
 
     @in_json
     def recipe(self) -> str:
@@ -281,3 +281,23 @@ class IssueDraft:
     """A sentence on the first value that differs, of a wrong result."""
     unneeded: list[str] = field(default_factory=list)
     """Flags of the case that the failure does not need."""
+    program: str = ""
+    """The compiler's program, such as `iree-compile`."""
+    version: str = ""
+    """How to install the compiler, or else its name and version."""
+    noun: str = "program"
+    """What the compiler reads: program, kernel."""
+    ending: str = ""
+    """How the compile or the run ended."""
+    explanation: str = ""
+    """What the failure class means."""
+    target: Target | None = None
+    summary: str = ""
+    """Of the case."""
+    operations: SizeChange | None = None
+    """Size of the original and of this program; None if nothing was reduced."""
+    unit: str = "operation"
+    """What `operations` counts."""
+    changes: list[str] = field(default_factory=list)
+    """Settings of the case that this program does without, as sentences."""
+    notes: list[str] = field(default_factory=list)

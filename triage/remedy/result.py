@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 from triage.execution.in_turn import RATIO_METRICS
 from triage.model.json_form import UNPRINTED, UNSTORED, in_json, key
-from triage.model.outcome import Cause, Failure
+from triage.model.outcome import (
+    UNANSWERED,
+    Cause,
+    Failure,
+    MayLackAnswer,
+    NoAnswer,
+)
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.remedy.candidates import change_text
@@ -80,17 +86,15 @@ class Promising:
 
 
 @dataclass(frozen=True, slots=True)
-class Remedies:
+class Remedies(MayLackAnswer):
     """The remedies of a failing case, the best first, or the reason why there is
     none.
     """
 
     case: str
     toolchain: Revision
-    reason: str | None = None
+    unanswered: NoAnswer | None = field(default=None, metadata=UNANSWERED)
     """Why there is no remedy."""
-    cause: Cause | None = field(default=None, metadata=UNPRINTED)
-    """Why the case cannot be tested."""
     failure: Failure | None = None
     """The failure to remedy, if the case fails."""
     remedies: tuple[Remedy, ...] = ()

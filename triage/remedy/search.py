@@ -201,8 +201,8 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     deadline = time.monotonic() + request.seconds
     failing = engine.probe(request.case, request.bad)
     failures = _failures(failing)
-    if isinstance(failures, Remedies):
-        return failures
+    if isinstance(failures, NoAnswer):
+        return Remedies(request.case.name, failing.revision, failures)
     first, second = _tiers(engine, request, failures)
     longest, case = failing.measured.seconds, request.case
     trials = Trials(
@@ -232,7 +232,7 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     return Remedies(
         case=case.name,
         toolchain=failing.revision,
-        reason=None if remedies else _reason(case, failures[0], tried, left),
+        unanswered=None if remedies else _nothing_found(case, failures[0], tried, left),
         failure=failures[0],
         remedies=_distinct(sorted(remedies, key=lambda remedy: remedy.rank)),
         tried=tried,
@@ -246,30 +246,24 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     )
 
 
-def _failures(probe: Probe) -> tuple[Failure, ...] | Remedies:
+def _failures(probe: Probe) -> tuple[Failure, ...] | NoAnswer:
     match probe.outcome:
         case Passed():
             if probe.case.run:
                 does = "computes what it must"
             else:
                 does = "compiles"
-            return Remedies(
-                probe.case.name, probe.revision, f"it {does} on {probe.revision.name}"
-            )
+            return NoAnswer(Cause.NEEDLESS, f"it {does} on {probe.revision.name}")
         case Failed(failure, others):
             return (failure, *others)
         case NoAnswer(cause, _, failure) if cause is Cause.FLAG and failure is not None:
             return (failure,)
         case NoAnswer(cause, reason):
-            return Remedies(
-                probe.case.name,
-                probe.revision,
-                f"it cannot be tested on {probe.revision.name}: {reason}",
-                cause,
-            )
+            why = f"it cannot be tested on {probe.revision.name}: {reason}"
+            return NoAnswer(cause, why)
 
 
-def _reason(case: Case, failure: Failure, tried: int, left: int) -> str:
+def _nothing_found(case: Case, failure: Failure, tried: int, left: int) -> NoAnswer:
     """Say why there is no remedy. left: candidates that the budget left untried."""
     if failure.failure_class == "metric":
         goal = "fast enough"
@@ -282,7 +276,7 @@ def _reason(case: Case, failure: Failure, tried: int, left: int) -> str:
         why = f"None of {tried} candidates makes it {goal}"
     if left:
         why += f"; {left} more exceed the budget (--budget)"
-    return f"{why}."
+    return NoAnswer(Cause.NOT_FOUND, f"{why}.")
 
 
 def _tiers(

@@ -235,18 +235,7 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, In
     for reason, untestable in groupby(bisection.untestable, key=lambda one: one.reason):
         names = [one.toolchain.name for one in untestable]
         yield "untestable", f"{names_text(names, _NAMES_SHOWN)}: {reason}"
-    if bisection.confirmed:
-        confirmation = "confirmed by probing both again"
-    else:
-        confirmation = "not confirmed"
-    effort = (
-        f"{plural(bisection.probes, 'probe')} in {plural(bisection.rounds, 'round')}"
-    )
-    if bisection.cached:
-        cached = f", {plural(bisection.cached, 'cache hit')}"
-    else:
-        cached = ""
-    yield "certainty", f"{confirmation}; {effort}{cached}"
+    yield "certainty", _certainty(bisection)
     if bisection.obtained:
         counts = ", ".join(
             f"{count} from {source}"
@@ -260,6 +249,18 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, In
                 f"tests up to {halving}"
             ),
         )
+
+
+def _certainty(bisection: Bisection) -> str:
+    if bisection.confirmed:
+        text = "confirmed by probing both again"
+    else:
+        text = "not confirmed"
+    text += f"; {plural(bisection.probes, 'probe')}"
+    text += f" in {plural(bisection.rounds, 'round')}"
+    if bisection.cached:
+        text += f", {plural(bisection.cached, 'cache hit')}"
+    return text
 
 
 def _ends(bisection: Bisection) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,7 @@ from triage.toolchains.home import KeptKind, default_home
 
 if TYPE_CHECKING:
     from triage.compilers.base import Compiler
+    from triage.compilers.parts import IssueForm
 
 # : How the states of a case, a reproducer, a variant, a failure and a run time are
 # shown.
@@ -295,6 +296,16 @@ def _family(compiler: str | None) -> Compiler | None:
     return Families().get(compiler or "")
 
 
+def issue_form(compiler: str | None) -> IssueForm:
+    """Return the form for bug reports of a compiler family; the plain one where the
+    family is not known.
+    """
+    from triage.compilers.parts import IssueForm  # slow to import
+
+    family = _family(compiler)
+    return family.issue_form if family else IssueForm()
+
+
 def compiler_title(compiler: str | None) -> str:
     """Return how people write the name of a compiler family."""
     family = _family(compiler)
@@ -305,12 +316,8 @@ def compare_url(compiler: str | None, before: Revision, after: Revision) -> str 
     """Return the page with the commits between two revisions of a compiler, if they are
     public.
     """
-    family = _family(compiler)
-    if family:
-        form = family.issue_form
-    else:
-        form = None
-    if form is None or not form.repository:
+    form = issue_form(compiler)
+    if not form.repository:
         return None
     tags = (
         form.tag.format(one.name) if re.fullmatch(r"\d+(\.\d+)+", one.name) else ""

@@ -1,28 +1,24 @@
-"""The draft of an issue about a failure of a night, and the phrases that all reports of
-a night use.
+"""The phrases and blocks that all reports of a night use: what is known of a failure,
+its program and its command, the verdict in one sentence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.in_turn import Pace
-from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
+from triage.investigate.result import CaseResult, FailureCluster
 from triage.model.outcome import Status
-from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import Night, TimeChange
-from triage.nightly.verdict import Action, BackendVerdict
 from triage.reduce.result import IssueDraft
 from triage.report.document import (
     Block,
-    Bullets,
     Code,
     Details,
-    Document,
-    Facts,
     Heading,
     Inline,
     Paragraph,
@@ -34,33 +30,13 @@ from triage.report.elements import (
     compare_spans,
     compiler_title,
     duration_text,
-    failure_text,
-    headline_text,
     joined,
     plural,
     revision_text,
 )
-from triage.report.markdown import document_markdown
 from triage.report.runs import time_text
 
-LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
-TITLE = 200  # characters; GitHub takes 256
-_CASES = 100  # that a draft names
-_NAMES = 20  # that a comment names
 _UNFOLDED = 100  # lines of a program
-_TO_DO = {
-    Action.FILE: ("file", ("issue",)),
-    Action.WAIT: ("wait for", ("known issue",)),
-    Action.INVESTIGATE: (
-        "investigate",
-        ("failure with --investigate", "failures with --investigate"),
-    ),
-    Action.CLOSE: (
-        "remove",
-        ("expected failure that passes", "expected failures that pass"),
-    ),
-    Action.LOOK: ("look at", ("flaky case",)),
-}
 _REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
 
 
@@ -69,126 +45,30 @@ def draft_path(cluster: FailureCluster) -> str:
     return f"issues/{cluster.id}.md"
 
 
-def issue_markdown(
-    cluster: FailureCluster, night: Night, *, with_title: bool = False
-) -> str:
-    """Return the draft, within the size that GitHub accepts. It follows no path of the
-    night.
+def input_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
+    """Return the smallest program, its own error if that differs, its command, the
+    whole output and the results of other versions.
     """
-    document = issue_draft(cluster, night)
-    if with_title:
-        title = [Heading(document.title, 1)]
-    else:
-        title = []
-    return document_markdown([*title, *document.blocks], LONGEST)
-
-
-def issue_body(change: IssueChange, night: Night) -> str | None:
-    """Return the Markdown of a new issue or of a comment, if the change needs one."""
-    toolchain = revision_text(night.toolchain)
-    match change.cause:
-        case ActionCause.NEW:
-            clusters = [
-                *(each for each in night.clusters if each.key == change.key),
-                change.key.cluster([*change.cases]),
-            ]
-            draft = issue_markdown(clusters[0], night)
-            return (
-                f"{draft}\n<sub>triage updates this issue after each nightly run. "
-                "Closed as not planned, it stays closed.</sub>"
-            )
-        case ActionCause.DUPLICATE:
-            return f"Duplicate of #{change.original}, which has the same signature."
-        case ActionCause.FIXED:
-            return document_markdown(
-                [Paragraph(f"Fixed: {change.reason} with {toolchain}.")]
-            )
-    if not change.event:
-        return None
-    again = change.cause is ActionCause.AGAIN
-    if again:
-        text = f"It fails again with {toolchain}:"
-    else:
-        text = f"More cases fail in the same way with {toolchain}:"
-    names: list[Inline] = [Span(case, "code") for case in change.cases[:_NAMES]]
-    more = len(change.cases) - _NAMES
-    return document_markdown(
-        [
-            Paragraph(text),
-            Bullets([*names, *([f"and {more} more"] if more > 0 else [])]),
-        ]
-    )
-
-
-def issue_draft(cluster: FailureCluster, night: Night) -> Document:
-    """Return the draft as a document."""
-    failure = cluster.failure
-    blocks: list[Block] = [
-        Paragraph(_since(cluster, night)),
-        *cluster_blocks(cluster, list(found_facts(cluster))),
-    ]
-    if len(cluster.cases) > 1:
-        rows: list[list[Inline]] = [
-            [Span(name, "code"), _state(name, cluster)]
-            for name in cluster.cases[:_CASES]
-        ]
-        table: list[Block] = [Table(("case", ""), rows)]
-        if len(cluster.cases) > _CASES:
-            table.append(
-                Paragraph(
-                    f"{len(cluster.cases) - _CASES} more, which are left out here"
-                )
-            )
-        blocks.append(Details(f"{len(cluster.cases)} cases fail in this way", table))
-    return Document(
-        failure_text(failure, TITLE) if failure else cluster.signature, blocks
-    )
-
-
-def cluster_blocks(
-    cluster: FailureCluster, facts: Sequence[tuple[str, Inline]]
-) -> list[Block]:
-    """Return facts, the error, the program, its command, the whole output and the
-    results of other versions.
-
-    The error is the original's. Where the program is smaller and fails with other
-    numbers, its own error stands above it.
-    """
-    if cluster.failure:
-        headline = headline_text(cluster.failure, 400)
-    else:
-        headline = cluster.signature
-    draft = cluster.draft
-    blocks: list[Block]
-    if facts:
-        blocks = [Facts(facts)]
-    else:
-        blocks = []
-    if draft is None:
-        return [*blocks, Code(headline)]
-    is_same = cluster.failure is None or draft.headline in (
-        "",
-        cluster.failure.headline,
-    )
-    blocks += [Code(draft.error if is_same and draft.error else headline)]
-    if draft.first_wrong:
-        blocks.append(Paragraph(f"{draft.first_wrong}."))
-    blocks.append(
-        Heading(f"Smallest input, {cluster.size}" if cluster.size else "Input")
-    )
-    if is_same:
-        blocks += []
-    else:
+    title = f"Smallest input, {cluster.size}" if cluster.size else "Input"
+    blocks: list[Block] = [Heading(title)]
+    if not fails_like_its_draft(cluster):
         blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
     blocks += draft_blocks(draft)
     if cluster.replays:
         blocks.append(
             Details(
                 "The program on other versions",
-                [Table(("versions", "result"), _versions(cluster))],
+                [Table(("versions", "result"), version_rows(cluster))],
             )
         )
     return blocks
+
+
+def fails_like_its_draft(cluster: FailureCluster) -> bool:
+    """Return whether the draft's program fails with the numbers of the original."""
+    if cluster.failure is None or cluster.draft is None:
+        return True
+    return cluster.draft.headline in ("", cluster.failure.headline)
 
 
 def draft_blocks(draft: IssueDraft) -> list[Block]:
@@ -219,76 +99,8 @@ def draft_blocks(draft: IssueDraft) -> list[Block]:
     return blocks
 
 
-def _since(cluster: FailureCluster, night: Night) -> list[str | Span]:
-    members = [case for case in night.cases if case.case in cluster.cases]
-    verb = "Compiles"
-    if members and all(case.change is CaseChangeKind.CHANGED for case in members):
-        verb = "Fails in another way"
-    elif (
-        cluster.failure
-        and members
-        and members[0].stages
-        and members[0].stages[-1] != "compile"
-    ):
-        verb = "Works"
-    title = compiler_title(night.compiler)
-    before, after = night.baseline, night.toolchain
-    culprit = cluster.culprit
-    if culprit and culprit.before and culprit.after:
-        if culprit.undone:
-            before, after = (culprit.after, culprit.before)
-        else:
-            before, after = (culprit.before, culprit.after)
-    sentence: list[str | Span] = [
-        (
-            f"{verb} up to {title} {revision_text(before)}, fails with "
-            f"{revision_text(after)}"
-        )
-    ]
-    if culprit and culprit.undone:
-        sentence = [
-            (
-                f"Fixed in {title} {revision_text(before)}, and "
-                f"{revision_text(after)} lacks the fix"
-            )
-        ]
-    elif culprit and not culprit.confirmed:
-        names = ", ".join(suspect.name for suspect in culprit.suspects)
-        sentence.append(f" (one of {names or 'several'}, not confirmed)")
-    sentence += compare_spans(night.compiler, before, after)
-    if (
-        cluster.release_culprit
-        and cluster.release_culprit.before
-        and cluster.release_culprit.after
-    ):
-        sentence.append(
-            f", between {cluster.release_culprit.before.name} and "
-            f"{cluster.release_culprit.after.name}"
-        )
-    fix = cluster.fix
-    if fix and fix.before and fix.after:
-        if fix.status is Answer.CULPRIT:
-            verb = "fixed in"
-        else:
-            verb = "passes again with"
-        sentence += [
-            f"; {verb} {revision_text(fix.after)}",
-            *compare_spans(night.compiler, fix.before, fix.after),
-        ]
-    return [*sentence, "."]
-
-
-def known_facts(
-    cluster: FailureCluster, compiler: str | None
-) -> Iterator[tuple[str, Inline]]:
-    """Yield what brought and what fixed a failure, then what else was found out."""
-    yield from origin_facts(
-        (cluster.culprit, cluster.release_culprit, cluster.fix), compiler
-    )
-    yield from found_facts(cluster)
-
-
-def _versions(cluster: FailureCluster) -> list[list[Inline]]:
+def version_rows(cluster: FailureCluster) -> list[list[Inline]]:
+    """Return what versions do with the program, neighbours of one result together."""
     rows: list[list[Inline]] = []
     for state, group in groupby(cluster.replays.items(), key=lambda item: item[1]):
         names = [name for name, _ in group]
@@ -299,14 +111,6 @@ def _versions(cluster: FailureCluster) -> list[list[Inline]]:
             ]
         )
     return rows
-
-
-def _state(name: str, cluster: FailureCluster) -> str:
-    if name in cluster.confirmed:
-        return "fails since the same change"
-    if name in cluster.different:
-        return "fails since another change"
-    return ""
 
 
 def night_title(night: Night) -> str:
@@ -362,36 +166,6 @@ def night_verdict(night: Night) -> str:
         f"{plural(night.cached, 'cache hit')}{others}, {seconds}"
     )
     return f"{counts}{rate}; {effort}"
-
-
-def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
-    """Return what a night says of one backend: `rocm: 3.3.0 breaks 3 of 41 cases with
-    2 failures, 1 with a culprit. Do: file 1 issue, investigate 1 failure.`
-    """
-    where = f"{verdict.backend}: " if verdict.backend else ""
-    if verdict.broken:
-        failures = plural(verdict.failures, "failure")
-        text = (
-            f"{where}{night.toolchain.name} breaks {verdict.broken} of "
-            f"{plural(verdict.cases, 'case')} with {failures}"
-        )
-        if verdict.with_culprit:
-            text += f", {verdict.with_culprit} with a culprit"
-        if verdict.not_investigated == verdict.failures:
-            text += ", not investigated"
-        elif verdict.not_investigated:
-            text += f", {verdict.not_investigated} not investigated"
-        if verdict.reason:
-            text += f" ({verdict.reason})"
-    else:
-        text = f"{where}nothing new fails in {plural(verdict.cases, 'case')}"
-    if verdict.fixed:
-        text += f"; {verdict.fixed} fixed"
-    actions = ", ".join(
-        f"{_TO_DO[action][0]} {plural(count, *_TO_DO[action][1])}"
-        for action, count in verdict.actions.items()
-    )
-    return f"{text}. Do: {actions}." if actions else f"{text}."
 
 
 def rate_text(passed: int, failed: int) -> str:
@@ -458,9 +232,11 @@ def origin_facts(
 
 
 def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
-    """Yield what an investigation found out besides the origin: commits, the pass,
-    workarounds, what was tried.
+    """Yield the owner, and what an investigation found out besides the origin: commits,
+    the pass, workarounds, what was tried.
     """
+    if cluster.owner:
+        yield "owner", cluster.owner
     if cluster.culprit and cluster.culprit.status is not Answer.INCONCLUSIVE:
         for suspect in cluster.culprit.suspects[:3]:
             if suspect.url:
@@ -468,19 +244,7 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
                 yield "suspected commit", [link, f" {suspect.probability:.0%}"]
     found = cluster.attribution
     if found and found.suspects:
-        if found.phase:
-            phase = f" (phase {found.phase})"
-        else:
-            phase = ""
-        yield (
-            "pass",
-            ", ".join(
-                [
-                    f"the IR first differs after {found.suspects[0].name}{phase}",
-                    *found.files[:3],
-                ]
-            ),
-        )
+        yield "pass", pass_text(found)
     if cluster.remedies:
         yield (
             "workaround",
@@ -495,6 +259,14 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
         yield "value", cluster.draft.first_wrong
     if cluster.draft and cluster.draft.unneeded:
         yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
+
+
+def pass_text(found: Attribution) -> str:
+    """Return the pass that differs, with its phase and its files."""
+    phase = f" (phase {found.phase})" if found.phase else ""
+    name = found.suspects[0].name
+    parts = [f"the IR first differs after {name}{phase}", *found.files[:3]]
+    return ", ".join(parts)
 
 
 def night_facts(

@@ -23,7 +23,6 @@ from triage.reduce.replay import RECIPE, RECORD
 from triage.reduce.reproducer import (
     Reproducer,
     VersionSpan,
-    draft_of,
     expectations,
     slug,
     span_around,
@@ -31,27 +30,21 @@ from triage.reduce.reproducer import (
 from triage.reduce.result import Reduction
 from triage.report.document import (
     Block,
-    Bullets,
     Code,
-    Details,
     Document,
     Facts,
-    Heading,
     Inline,
     Paragraph,
     Span,
-    Table,
-    with_code,
 )
 from triage.report.elements import (
-    compare_spans,
     failure_facts,
     headline_text,
     outcome_text,
     revision_text,
 )
 from triage.report.formats import rendered
-from triage.report.night_issue import draft_blocks
+from triage.report.issue import reproducer_issue
 from triage.toolchains.home import disk_errors
 
 _SCRIPT = "repro.sh"
@@ -113,7 +106,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
         files[RULES_FILE] = reproducer.rules
     files[RECIPE] = _recipe(reproducer)
     files[_SCRIPT] = _script(reproducer, call)
-    files["README.md"] = rendered("markdown", reproducer, reproducer_document)
+    files["README.md"] = rendered("markdown", reproducer, reproducer_issue)
     record = as_json(reproducer.reduction)
     # the other files hold the program, and only a failed reduction has a reason
     for key in ("program", "reproducer", "reason"):
@@ -145,104 +138,6 @@ def _recorded(result: ProbeResult) -> Json:
         "headline": failure and failure.headline,
         "reason": result.reason,
     }
-
-
-def reproducer_document(reproducer: Reproducer) -> Document:
-    """Return the text of an issue, by the headings of the project's form."""
-    family = family_of(reproducer.case)
-    failure = reproducer.failure
-    bad = reproducer.bad.revision
-    form, install = family.issue_form, family.script.call(reproducer.compile).install
-    version = install or f"{reproducer.compile.program}, version {bad.name}"
-    facts: list[tuple[str, Inline]] = [
-        (
-            "version",
-            ", ".join(
-                filter(None, (version, bad.commit and f"commit {bad.commit}", bad.date))
-            ),
-        ),
-        ("target", yaml_text(_target(reproducer.case)).strip("{}")),
-        *(
-            (name, text)
-            for name, text in (("phase", failure.phase), ("pass", failure.failing_pass))
-            if text
-        ),
-        ("signature", Span(failure.signature, "code")),
-    ]
-    if form.steps:
-        steps = [Heading(form.steps, 3)]
-    else:
-        steps = []
-    draft = draft_of(reproducer)
-    blocks = [
-        Heading(form.happened, 3),
-        *_summary(reproducer),
-        Code(draft.error),
-        *steps,
-        *draft_blocks(draft),
-    ]
-    if form.component:
-        blocks += [Heading(form.component[0], 3), Paragraph(form.component[1])]
-    blocks += [Heading(form.version, 3), Facts(facts)]
-    if form.context:
-        blocks += [Heading(form.context, 3)]
-    title = f"{failure.failure_class}: {headline_text(failure, 400)}"
-    return Document(title, [*blocks, *_versions(reproducer)])
-
-
-def _summary(reproducer: Reproducer) -> list[Block]:
-    case = reproducer.case
-    failure = reproducer.failure
-    bad = reproducer.bad.revision
-    good = reproducer.reduction.good
-    noun, compiler = family_of(case).noun, Span(reproducer.compile.program, "code")
-    begin: list[str | Span] = [compiler, f" {revision_text(bad)} "]
-    if failure.stage in (Stage.RUN, Stage.COMPARE):
-        if failure.stage is Stage.RUN:
-            how = "fails when it runs"
-        else:
-            how = "computes a wrong result"
-        sentence = [
-            *begin,
-            f"compiles the {noun} below, which then {how} ({reproducer.ending}).",
-        ]
-        verdict = "it does not"
-    else:
-        sentence = [*begin, f"fails to compile the {noun} below ({reproducer.ending})."]
-        verdict = "it compiles"
-    if good:
-        sentence += [
-            f" With {good.name} {verdict}",
-            *compare_spans(case.compiler, good, bad),
-            ".",
-        ]
-    return [
-        Paragraph(sentence),
-        *([Paragraph(with_code(failure.explanation))] if failure.explanation else []),
-    ]
-
-
-def _versions(reproducer: Reproducer) -> list[Block]:
-    reduction, case = reproducer.reduction, reproducer.case
-    span = span_text(span_around(reduction.probes, reproducer.bad))
-    rows = [
-        [one.toolchain.name, (one.toolchain.commit or "")[:10], outcome_text(one)]
-        for one in reduction.versions
-    ]
-    summary, size = f" ({case.summary})" if case.summary else "", reduction.operations
-    made = f"{summary}: {size.before} {reduction.unit}s before, {size.after} after."
-    blocks: list[Block] = [
-        Paragraph(f"{span[0].upper()}{span[1:]}."),
-        Details("Each version", [Table(("version", "commit", "result"), rows)]),
-        Paragraph(["Reduced from ", Span(case.name, "code"), made]),
-    ]
-    if reduction.changes:
-        blocks += [
-            Paragraph("The reduction changed these settings:"),
-            Bullets(list(map(str, reduction.changes))),
-        ]
-    blocks += [Paragraph(f"Note: {note}.") for note in reduction.notes]
-    return blocks
 
 
 def span_text(span: VersionSpan) -> str:

@@ -82,12 +82,15 @@ class CommandScript(ReproScript):
             parse_errors = "fail"
         else:
             parse_errors = "untestable"
+        if spec.version:
+            version = dict(zip(("run", "pattern"), spec.version, strict=True))
+        else:
+            version = {}
         keys: dict[str, object] = {
             "compiler": "command",
             "package": spec.packages,
             "command": spec.words,
-            "version": spec.version
-            and dict(zip(("run", "pattern"), spec.version, strict=True)),
+            "version": version,
             "parse_errors": None if is_usual else parse_errors,
             "rules": case.rules and RULES_FILE,
         }

@@ -88,8 +88,8 @@ class _PythonFile:
             raise BadInput(f"{self.path} is not a Python program: {error}") from error
 
     def file_of(self, statement: Import, name: str) -> tuple[Path, str | None] | None:
-        """Return the file of the package, and the name in it, that an import binds to
-        `name`; a module has no name in it.
+        """Return the file that an import of the package binds to `name`: a module, or
+        one with the imported name in it.
         """
         alias = next(
             (node for node in statement.names if _bound_name(node) == name),

@@ -1,0 +1,206 @@
+"""A runner of GitHub Actions for one workflow: its jobs in order, each with folders of
+its own, its shell steps by bash, with the files of a real runner.
+
+The actions of others that the workflow uses are played by a few lines each.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.programs import write_program
+
+OWN = "OWNER/triage@v1"
+FILES = ("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STEP_SUMMARY")
+# `python -m venv` and pip would install triage again in each job: the environment is
+# that of this test, and pip notes what it is asked for.
+PYTHON = f"""#!/bin/sh
+case "$2" in
+  venv) mkdir -p "$3/bin" && ln -s "$0" "$3/bin/python"
+    ln -s "{Path(sys.executable).parent}/triage" "$3/bin/triage" ;;
+  pip) for word; do last=$word; done; echo "$last" >> "$RUNNER_TEMP/installed" ;;
+esac
+"""
+
+
+@dataclass
+class Job:
+    """A job on a machine of its own."""
+
+    folder: Path
+    values: dict[str, str]
+    """The expressions that the workflow may use."""
+    environment: dict[str, str]
+    outputs: dict[str, str] = field(default_factory=dict)
+    """Of the steps of the action."""
+    failed: list[str] = field(default_factory=list)
+    """The steps that failed."""
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder / "workspace"
+
+    @property
+    def summary(self) -> str:
+        return Path(self.environment["GITHUB_STEP_SUMMARY"]).read_text()
+
+    def text(self, value: object) -> str:
+        """Substitute the expressions of a value; an unknown one is a KeyError."""
+        known = self.values | {
+            f"env.{name}": text for name, text in self.environment.items()
+        }
+        return re.sub(r"\$\{\{ *(.*?) *\}\}", lambda match: known[match[1]], str(value))
+
+    def is_due(self, condition: str | None) -> bool:
+        """Evaluate `if:`, made of `always()` and comparisons with texts."""
+        if self.failed and "always()" not in (condition or ""):
+            return False
+        return all(map(self._holds, (condition or "always()").split("&&")))
+
+    def _holds(self, term: str) -> bool:
+        if term.strip() == "always()":
+            return True
+        match = re.fullmatch(r"\s*(\S+) (==|!=) '(.*)'\s*", term)
+        assert match, term
+        return (self.values[match[1]] == match[3]) == (match[2] == "==")
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Runs the jobs of a workflow on this machine."""
+
+    root: Path
+    checkout: Path
+    """The repository of the workflow."""
+    action: Path
+    """The folder of the action `OWN`."""
+    values: Mapping[str, str]
+    environment: Mapping[str, str]
+
+    def run(self, workflow: Path) -> dict[str, Job]:
+        """Run each job, once for each entry of its matrix, and return them by name."""
+        jobs = yaml.safe_load(workflow.read_text())["jobs"]
+        return {
+            name: self._job(name, job["steps"], values)
+            for key, job in jobs.items()
+            for name, values in _variants(key, job)
+        }
+
+    def _job(
+        self, name: str, steps: list[dict[str, Any]], values: dict[str, str]
+    ) -> Job:
+        folder = self.root / name
+        job = Job(folder, {**self.values, **values}, dict(self.environment))
+        for part in ("workspace", "home", "temp", "files"):
+            (folder / part).mkdir(parents=True)
+        write_program(folder / "bin" / "python", PYTHON)
+        job.environment |= {
+            "HOME": str(folder / "home"),
+            "PATH": f"{folder / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin",
+            "RUNNER_TEMP": str(folder / "temp"),
+            "GITHUB_WORKSPACE": str(job.workspace),
+            "GITHUB_ACTION_PATH": str(self.action),
+            **{name: str(folder / "files" / name) for name in FILES},
+        }
+        for file in FILES:
+            (folder / "files" / file).touch()
+        for step in steps:
+            self._step(job, step)
+        return job
+
+    def _step(self, job: Job, step: dict[str, Any]) -> None:
+        if not job.is_due(step.get("if")):
+            return
+        if "run" in step:
+            self._shell(job, step)
+        elif step["uses"] == OWN:
+            self._own(job, step["with"])
+        else:
+            given = {
+                name: job.text(text) for name, text in step.get("with", {}).items()
+            }
+            self._foreign(job, step["uses"].partition("@")[0], given)
+
+    def _own(self, job: Job, given: dict[str, Any]) -> None:
+        """Run the steps of the action, with its inputs and their defaults."""
+        document = yaml.safe_load((self.action / "action.yml").read_text())
+        for name, entry in document["inputs"].items():
+            text = given.get(name, entry.get("default", ""))
+            job.values[f"inputs.{name}"] = job.text(text)
+        for step in document["runs"]["steps"]:
+            self._step(job, step)
+        names = [entry["value"] for entry in document["outputs"].values()]
+        for name in names:
+            key = re.sub(r"\$\{\{ *(.*?) *\}\}", r"\1", name)
+            job.outputs[key.rpartition(".")[2]] = job.values.get(key, "")
+
+    def _shell(self, job: Job, step: dict[str, Any]) -> None:
+        own = {name: job.text(text) for name, text in step.get("env", {}).items()}
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=job.workspace,
+            env=job.environment | own,
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        print(step["run"], done.stdout, done.stderr, sep="\n")
+        if done.returncode:
+            job.failed.append(step.get("name", step["run"]))
+        for line in Path(job.environment["GITHUB_PATH"]).read_text().splitlines():
+            job.environment["PATH"] = f"{line}{os.pathsep}{job.environment['PATH']}"
+        variables = Path(job.environment["GITHUB_ENV"]).read_text().splitlines()
+        job.environment |= dict(line.split("=", 1) for line in variables)
+        output = Path(job.environment["GITHUB_OUTPUT"]).read_text()
+        for name, _, value in re.findall(r"(\w+)<<(\S+)\n(.*?)\n\2\n", output, re.S):
+            job.values[f"steps.{step.get('id')}.outputs.{name}"] = value
+        for file in ("GITHUB_PATH", "GITHUB_ENV", "GITHUB_OUTPUT"):
+            Path(job.environment[file]).write_text("")
+
+    def _foreign(self, job: Job, action: str, given: dict[str, str]) -> None:
+        """Do what an action of GitHub does with files."""
+        place = job.workspace / given.get("path", ".")
+        match action:
+            case "actions/checkout":
+                shutil.copytree(self.checkout, job.workspace, dirs_exist_ok=True)
+            case "actions/upload-artifact":
+                shutil.copytree(place, self.root / "artifacts" / given["name"])
+            case "actions/upload-pages-artifact":
+                shutil.copytree(place, self.root / "artifacts" / "github-pages")
+            case "actions/download-artifact":
+                for one in (self.root / "artifacts").glob(given["pattern"]):
+                    shutil.copytree(one, place / one.name)
+            case "actions/cache/save":
+                shutil.copytree(place, self.root / "caches" / given["key"])
+            case "actions/cache/restore":
+                found = sorted(
+                    (self.root / "caches").glob(f"{given['restore-keys']}*"),
+                    key=lambda path: path.stat().st_mtime,
+                )
+                if found:
+                    shutil.copytree(found[-1], place, dirs_exist_ok=True)
+            case _:
+                assert action in ("actions/setup-python", "actions/deploy-pages"), (
+                    action
+                )
+
+
+def _variants(key: str, job: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    matrix = job.get("strategy", {}).get("matrix", {})
+    if not matrix:
+        yield key, {}
+    for name, entries in matrix.items():
+        for entry in entries:
+            values = {f"matrix.{name}": str(entry)}
+            values["strategy.job-total"] = str(len(entries))
+            yield f"{key}-{entry}", values

@@ -1,0 +1,92 @@
+"""The example workflow for a nightly, from the checkout to the page, as a runner of
+GitHub executes it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.actions.runner import Runner
+from tests.conftest import ROOT
+from tests.issues.loopback_issues import TOKEN, LoopbackIssues, loopback_issues
+from tests.programs import write_program
+from triage.nightly.store import NightStore, read_night
+from triage.toolchains.home import Home
+
+WORKFLOW = ROOT / "docs" / "examples" / "nightly.yml"
+BAD = """#!/bin/sh
+grep -q keep "$1" || exit 0
+echo "$1:1:1: error: failed to legalize operation 'x.y'" >&2
+exit 1
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A repository with one case for each shard; one of them regressed."""
+    write_program(tmp_path / "good" / "compile", "#!/bin/sh\nexit 0\n")
+    write_program(tmp_path / "bad" / "compile", BAD)
+    folder = tmp_path / "checkout" / "recipes"
+    folder.mkdir(parents=True)
+    (folder / "broken.txt").write_text("keep\ndrop\n")
+    (folder / "fine.txt").write_text("drop\n")
+    (folder / "small.yaml").write_text(
+        "name: small\ncompiler: command\nmatrix: {input: [broken, fine]}\n"
+        'input: ${input}.txt\ncommand: ["{toolchain}/compile", "{input}"]\n'
+    )
+    return folder.parent
+
+
+def runner(root: Path, checkout: Path, hub: LoopbackIssues, run: int) -> Runner:
+    toolchains = checkout.parent
+    values = {
+        "inputs.toolchain || 'nightly:latest'": f"path:{toolchains / 'bad'}",
+        "inputs.baseline || 'latest'": f"path:{toolchains / 'good'}",
+        "github.token": TOKEN,
+        "github.run_id": str(run),
+        "github.run_attempt": "1",
+        "runner.os": "Linux",
+        "needs.merge.result": "failure",
+    }
+    environment = {"GITHUB_API_URL": hub.url, "GITHUB_REPOSITORY": "o/r"}
+    return Runner(root, checkout, ROOT, values, environment)
+
+
+def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> None:
+    with loopback_issues() as hub:
+        jobs = runner(tmp_path / "1", checkout, hub, 1).run(WORKFLOW)
+        shutil.copytree(tmp_path / "1" / "caches", tmp_path / "2" / "caches")
+        again = runner(tmp_path / "2", checkout, hub, 2).run(WORKFLOW)
+    assert list(jobs) == ["shard-1", "shard-2", "merge", "pages"]
+    shards, merge = [jobs["shard-1"], jobs["shard-2"]], jobs["merge"]
+    # a regression fails the job that joins the shards, and only that
+    assert [job.failed for job in jobs.values()] == [[], [], ["Join the shards"], []]
+    assert [job.outputs["regressed"] for job in shards] == ["1", "0"]
+    assert [job.outputs["failing"] for job in shards] == ["1", "0"]
+    for job in shards:
+        assert (job.workspace / job.outputs["json"]).is_file()
+        assert job.summary.count("breaks 1 of 1 case") == int(job is shards[0])
+    assert "breaks 1 of 2 cases" in merge.summary
+    artifacts = tmp_path / "1" / "artifacts"
+    night = read_night(artifacts / "nightly")
+    assert [(case.case, case.change.value) for case in night.cases] == [
+        ("small[input=broken]", "regressed"),
+        ("small[input=fine]", "passing"),
+    ]
+    [cluster] = night.clusters
+    assert (artifacts / "nightly" / str(cluster.reproducer) / "README.md").is_file()
+    page = (artifacts / "github-pages" / "index.html").read_text()
+    assert "legalize operation" in page
+    assert [issue["state"] for issue in hub.issues.values()] == ["open"]
+    assert hub.tokens == {f"token {TOKEN}"}
+    for job in (*shards, merge):
+        asked = (job.folder / "temp" / "installed").read_text()
+        assert asked == f"{ROOT}[github]\n"
+        assert TOKEN not in job.summary
+    # the second run finds the first one's nights and results, and opens no issue again
+    home = Home(Path(again["merge"].environment["TRIAGE_HOME"]))
+    assert len(NightStore(home).numbers()) == 2
+    assert read_night(tmp_path / "2" / "artifacts" / "nightly").compiles == 0

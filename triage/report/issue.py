@@ -1,0 +1,346 @@
+"""The text of an issue about one failure: the draft of a night's new failure, and the
+README of a reproducer's folder.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from triage.bisect.result import Answer
+from triage.compilers.parts import IssueForm
+from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
+from triage.model.execution import Stage
+from triage.model.json_form import as_json
+from triage.model.revision import Revision
+from triage.nightly.issues import ActionCause, IssueChange
+from triage.nightly.result import Night
+from triage.reduce.replay import ReplayState, replay_states
+from triage.reduce.reproducer import Reproducer, draft_of
+from triage.reduce.result import IssueDraft
+from triage.report.document import (
+    Block,
+    Bullets,
+    Code,
+    Details,
+    Document,
+    Facts,
+    Heading,
+    Inline,
+    Paragraph,
+    Span,
+    Table,
+    with_code,
+)
+from triage.report.elements import (
+    compare_spans,
+    compiler_title,
+    failure_text,
+    headline_text,
+    issue_form,
+    plural,
+    revision_text,
+)
+from triage.report.markdown import document_markdown
+from triage.report.night_issue import (
+    draft_blocks,
+    fails_like_its_draft,
+    found_facts,
+    version_rows,
+)
+
+LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
+TITLE = 200  # characters; GitHub takes 256
+_CASES = 100  # that a draft names
+_NAMES = 20  # that a comment names
+
+
+@dataclass(frozen=True)
+class ComparedPair:
+    """The toolchains and cases in which a failure was seen."""
+
+    new: Revision
+    """The toolchain that fails."""
+    old: Revision | None = None
+    """The one that does not, where one was named."""
+    cases: Sequence[CaseResult] = ()
+    """The cases of a night that have the failure."""
+
+
+def issue_markdown(
+    cluster: FailureCluster, night: Night, *, with_title: bool = False
+) -> str:
+    """Return the draft, within the size that GitHub accepts. It follows no path of the
+    night.
+    """
+    members = [case for case in night.cases if case.case in cluster.cases]
+    pair = ComparedPair(night.toolchain, night.baseline, members)
+    document = issue_document(cluster, pair)
+    if with_title:
+        title = [Heading(document.title, 1)]
+    else:
+        title = []
+    return document_markdown([*title, *document.blocks], LONGEST)
+
+
+def reproducer_issue(reproducer: Reproducer) -> Document:
+    """Return the text of a reproducer's folder."""
+    reduction, failure = reproducer.reduction, reproducer.failure
+    case = reproducer.case
+    cluster = FailureCluster(
+        signature=failure.signature,
+        cases=[case.name],
+        compiler=case.compiler,
+        backend=case.target.backend,
+        failure=failure,
+        representative=case.name,
+        size=reduction.size,
+        replays=replay_states(reduction.versions, failure.signature),
+        draft=draft_of(reproducer),
+    )
+    return issue_document(
+        cluster, ComparedPair(reproducer.bad.revision, reduction.good)
+    )
+
+
+def issue_body(change: IssueChange, night: Night) -> str | None:
+    """Return the Markdown of a new issue or of a comment, if the change needs one."""
+    toolchain = revision_text(night.toolchain)
+    match change.cause:
+        case ActionCause.NEW:
+            clusters = [
+                *(each for each in night.clusters if each.key == change.key),
+                change.key.cluster([*change.cases]),
+            ]
+            draft = issue_markdown(clusters[0], night)
+            return (
+                f"{draft}\n<sub>triage updates this issue after each nightly run. "
+                "Closed as not planned, it stays closed.</sub>"
+            )
+        case ActionCause.DUPLICATE:
+            return f"Duplicate of #{change.original}, which has the same signature."
+        case ActionCause.FIXED:
+            return document_markdown(
+                [Paragraph(f"Fixed: {change.reason} with {toolchain}.")]
+            )
+    if not change.event:
+        return None
+    again = change.cause is ActionCause.AGAIN
+    if again:
+        text = f"It fails again with {toolchain}:"
+    else:
+        text = f"More cases fail in the same way with {toolchain}:"
+    names: list[Inline] = [Span(case, "code") for case in change.cases[:_NAMES]]
+    more = len(change.cases) - _NAMES
+    return document_markdown(
+        [
+            Paragraph(text),
+            Bullets([*names, *([f"and {more} more"] if more > 0 else [])]),
+        ]
+    )
+
+
+def issue_document(cluster: FailureCluster, pair: ComparedPair) -> Document:
+    """Return the text by the headings of the project's form.
+
+    The error above is the original's. Where a reduced program fails with other numbers,
+    its own error stands above it.
+    """
+    failure, draft = cluster.failure, cluster.draft
+    form = issue_form(cluster.compiler)
+    if failure:
+        title, headline = failure_text(failure, TITLE), headline_text(failure, 400)
+    else:
+        title = headline = cluster.signature
+    is_same = fails_like_its_draft(cluster)
+    blocks: list[Block] = [Heading(form.happened, 3), *_happened(cluster, pair)]
+    facts = list(found_facts(cluster))
+    if facts:
+        blocks.append(Facts(facts))
+    blocks.append(Code(draft.error if draft and draft.error and is_same else headline))
+    if form.steps:
+        blocks.append(Heading(form.steps, 3))
+    blocks += _steps(cluster, pair, is_same=is_same)
+    if form.component:
+        blocks += [Heading(form.component[0], 3), Paragraph(form.component[1])]
+    blocks += [Heading(form.version, 3), Facts(_version_facts(cluster, pair))]
+    return Document(title, [*blocks, *_context(cluster, form)])
+
+
+def _happened(cluster: FailureCluster, pair: ComparedPair) -> list[Block]:
+    draft = cluster.draft
+    sentence: list[str | Span] = []
+    if draft and draft.program:
+        sentence = [
+            Span(draft.program, "code"),
+            f" {revision_text(pair.new)} {_verdict(cluster, draft)} ({draft.ending}). ",
+        ]
+    since = _since(cluster, pair)
+    if since:
+        sentence += since
+    blocks: list[Block] = [Paragraph(sentence)] if sentence else []
+    if draft and draft.explanation:
+        blocks.append(Paragraph(with_code(draft.explanation)))
+    return blocks
+
+
+def _verdict(cluster: FailureCluster, draft: IssueDraft) -> str:
+    stage = cluster.failure.stage if cluster.failure else Stage.COMPILE
+    if stage is Stage.RUN:
+        return f"compiles the {draft.noun} below, which then fails when it runs"
+    if stage is Stage.COMPARE:
+        return f"compiles the {draft.noun} below, which then computes a wrong result"
+    return f"fails to compile the {draft.noun} below"
+
+
+def _since(cluster: FailureCluster, pair: ComparedPair) -> list[str | Span]:
+    title = compiler_title(cluster.compiler)
+    before, after = pair.old, pair.new
+    culprit = cluster.culprit
+    if culprit and culprit.before and culprit.after:
+        if culprit.undone:
+            before, after = (culprit.after, culprit.before)
+        else:
+            before, after = (culprit.before, culprit.after)
+    if before is None:
+        return []
+    verb = _verb(cluster, before, pair.cases)
+    sentence: list[str | Span] = [
+        (
+            f"{verb} up to {title} {revision_text(before)}, fails with "
+            f"{revision_text(after)}"
+        )
+    ]
+    if culprit and culprit.undone:
+        sentence = [
+            (
+                f"Fixed in {title} {revision_text(before)}, and "
+                f"{revision_text(after)} lacks the fix"
+            )
+        ]
+    elif culprit and not culprit.confirmed:
+        names = ", ".join(suspect.name for suspect in culprit.suspects)
+        sentence.append(f" (one of {names or 'several'}, not confirmed)")
+    sentence += compare_spans(cluster.compiler, before, after)
+    releases = cluster.release_culprit
+    if releases and releases.before and releases.after:
+        between = f"{releases.before.name} and {releases.after.name}"
+        sentence.append(f", between {between}")
+    fix = cluster.fix
+    if fix and fix.before and fix.after:
+        if fix.status is Answer.CULPRIT:
+            verb = "fixed in"
+        else:
+            verb = "passes again with"
+        sentence += [
+            f"; {verb} {revision_text(fix.after)}",
+            *compare_spans(cluster.compiler, fix.before, fix.after),
+        ]
+    return [*sentence, "."]
+
+
+def _verb(
+    cluster: FailureCluster, before: Revision, cases: Sequence[CaseResult]
+) -> str:
+    """Return what the cases do with the older toolchain."""
+    changed = cluster.replays.get(before.name) == ReplayState.CHANGED
+    if cases:
+        changed = all(case.change is CaseChangeKind.CHANGED for case in cases)
+    if changed:
+        return "Fails in another way"
+    runs = any(case.stages and case.stages[-1] != "compile" for case in cases)
+    fails_later = cluster.failure and cluster.failure.stage is not Stage.COMPILE
+    return "Works" if runs or fails_later else "Compiles"
+
+
+def _steps(
+    cluster: FailureCluster, pair: ComparedPair, *, is_same: bool
+) -> list[Block]:
+    """Return the program and the command that shows the failure. Where no program is
+    known, the command runs the case.
+    """
+    draft = cluster.draft
+    if draft is None:
+        commands = [
+            shlex.join(
+                (
+                    *("triage", "run", case.source or case.recipe),
+                    *("--case", case.case),
+                    *("-t", pair.new.name),
+                )
+            )
+            for case in pair.cases[:1]
+        ]
+        return [Code(line, "sh") for line in commands]
+    blocks: list[Block] = []
+    if not is_same:
+        blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
+    return [*blocks, *draft_blocks(draft)]
+
+
+def _version_facts(
+    cluster: FailureCluster, pair: ComparedPair
+) -> list[tuple[str, Inline]]:
+    draft, failure, new = cluster.draft, cluster.failure, pair.new
+    version = f"{compiler_title(cluster.compiler)} {new.name}".strip()
+    if draft and draft.version:
+        version = draft.version
+    commit = new.commit and f"commit {new.commit}"
+    facts: list[tuple[str, Inline]] = [
+        ("version", ", ".join(filter(None, (version, commit, new.date))))
+    ]
+    if draft and draft.target:
+        target = as_json(draft.target).items()
+        parts = [f"{name}: {value}" for name, value in target if value is not None]
+        facts.append(("target", ", ".join(parts)))
+    elif cluster.backend:
+        facts.append(("target", f"backend: {cluster.backend}"))
+    if failure:
+        names = (("phase", failure.phase), ("pass", failure.failing_pass))
+        facts += [(name, text) for name, text in names if text]
+    return [*facts, ("signature", Span(cluster.signature, "code"))]
+
+
+def _context(cluster: FailureCluster, form: IssueForm) -> list[Block]:
+    """Return the results of other versions, what was reduced, and the cases."""
+    draft, blocks = cluster.draft, list[Block]()
+    if cluster.replays:
+        blocks.append(Table(("versions", "result"), version_rows(cluster)))
+    if draft and draft.operations:
+        size = draft.operations
+        summary = f" ({draft.summary})" if draft.summary else ""
+        made = (
+            f"{summary}: {plural(size.before or 0, draft.unit)} before, {size.after} "
+        )
+        name = Span(cluster.representative or "", "code")
+        blocks.append(Paragraph(["Reduced from ", name, f"{made}after."]))
+        if draft.changes:
+            blocks.append(Paragraph("The reduction changed these settings:"))
+            blocks.append(Bullets(list(draft.changes)))
+        blocks += [Paragraph(f"Note: {note}.") for note in draft.notes]
+    if len(cluster.cases) > 1:
+        title = f"{len(cluster.cases)} cases fail in this way"
+        blocks.append(Details(title, _cases(cluster)))
+    if blocks and form.context:
+        blocks.insert(0, Heading(form.context, 3))
+    return blocks
+
+
+def _cases(cluster: FailureCluster) -> list[Block]:
+    rows: list[list[Inline]] = [
+        [Span(name, "code"), _state(name, cluster)] for name in cluster.cases[:_CASES]
+    ]
+    table: list[Block] = [Table(("case", ""), rows)]
+    more = len(cluster.cases) - _CASES
+    if more > 0:
+        table.append(Paragraph(f"{more} more, which are left out here"))
+    return table
+
+
+def _state(name: str, cluster: FailureCluster) -> str:
+    if name in cluster.confirmed:
+        return "fails since the same change"
+    if name in cluster.different:
+        return "fails since another change"
+    return ""
