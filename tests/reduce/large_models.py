@@ -73,9 +73,9 @@ PATTERNS = {
 }
 
 
-def model(name: str, lines: int, *, varied: bool = False) -> str:
-    """Return a model of about `lines` lines with a failing part in the middle. varied:
-    each block has another size, so that no two operations are of a kind.
+def model(name: str, lines: int, *, sizes: int = 1) -> str:
+    """Return a model of about `lines` lines with a failing part in the middle. Its
+    blocks have so many sizes in turn, which multiplies the kinds of operations.
     """
     part = (FOLDER / f"{name}.mlir").read_text().splitlines()
     block = (FOLDER / "block.mlir").read_text()
@@ -92,7 +92,7 @@ def model(name: str, lines: int, *, varied: bool = False) -> str:
             ]
             arguments |= PATTERNS[name].arguments
             x = "%p_out"
-        result, width = f"b{number}", str(256 + number * varied)
+        result, width = f"b{number}", str(256 + number % sizes)
         text = block.replace("%in", x).replace("BLOCK", result)
         body += text.replace("256", width).splitlines()
         arguments |= {

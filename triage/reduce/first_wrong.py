@@ -41,22 +41,34 @@ class FirstWrong:
         self, candidate: ReducedCase, test: InterestingnessTest
     ) -> ReducedCase:
         """Keep as little as possible around the first wrong value."""
-        program = candidate.program
-        if not isinstance(program, MlirProgram):
-            return candidate
-        function = program.function(run_of(candidate).function)
-        if function is None:
-            return candidate
-        able = [each for each in pieces(function) if all(map(_is_value, each.results))]
-        with temporary_folder() as folder:
-            wrong = self._operation(candidate, function, able, folder)
-        if wrong is None or len(able) < 2:
+        function, able = self._able(candidate)
+        wrong = self.look(candidate)
+        if function is None or wrong is None or len(able) < 2:
             return candidate
         cuts = [*around(candidate, function, [wrong])]
         before = cut(candidate, function, able[: able.index(wrong) + 1])
         cuts += [before] if before else []
         smaller = [each for each in cuts if each.program.size < candidate.program.size]
         return test.first(smaller) or candidate
+
+    def look(self, candidate: ReducedCase) -> Operation | None:
+        """Return the operation whose result is the first wrong value."""
+        function, able = self._able(candidate)
+        if function is None:
+            return None
+        with temporary_folder() as folder:
+            return self._operation(candidate, function, able, folder)
+
+    def _able(self, candidate: ReducedCase) -> tuple[Operation | None, list[Operation]]:
+        """Return the function that is run, and its operations whose results have
+        values.
+        """
+        program = candidate.program
+        if not isinstance(program, MlirProgram):
+            return None, []
+        function = program.function(run_of(candidate).function)
+        able = pieces(function) if function else []
+        return function, [each for each in able if all(map(_is_value, each.results))]
 
     def _operation(
         self,
@@ -65,7 +77,6 @@ class FirstWrong:
         able: Sequence[Operation],
         folder: Path,
     ) -> Operation | None:
-        """Return the operation whose result is the first wrong value."""
         makers = {value: each for each in able for value in each.results}
         for number, value in enumerate(makers):
             value.origin = ("value", number)
