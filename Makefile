@@ -61,7 +61,8 @@ $(VENV)/.program: pyproject.toml
 	@touch $@
 
 # Exit code 1 means that regressions were found, which is the right answer for these pairs of releases. What is compared is installed
-# first, side by side, and nothing else is.
+# first, side by side, and nothing else is. The site shows only nights of this target, which has a store of its own.
+triage: export TRIAGE_NIGHTS = $(OUT)/nights
 triage: $(VENV)/.program
 	$(BIN)/triage toolchains install $(OLD) $(NEW) $(RUN_OLD) $(RUN_NEW) triton:$(TRITON_OLD) triton:$(TRITON_NEW)
 	$(BIN)/triage nightly $(RECIPES) --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]

@@ -16,8 +16,9 @@ import yaml
 from triage.classify.rules_file import check_rules
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import MODULE_PLACE, RunValues, StandaloneCompile
+from triage.compilers.parts import RunValues
 from triage.compilers.registry import family_of, load_cases
+from triage.compilers.repro_script import MODULE_PLACE, StandaloneCompile
 from triage.execution.engine import open_engine
 from triage.model.case import Case
 from triage.model.errors import BadFiles, EnvironmentFailure

@@ -91,6 +91,26 @@ def test_an_expected_failure_of_one_backend_does_not_name_the_issue_of_another(
     ] == [[ISSUE], []]
 
 
+def test_a_site_of_some_tracks_has_their_nights_only(
+    home: Path, triage: Triage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRIAGE_NIGHTS", str(home.parent / "own-nights"))
+    store = open_nights()
+    for day, backend in enumerate(("cuda", "rocm", "cuda"), 1):
+        store.add(night(day, {}, cases=[on(backend, f"on-{backend}")]))
+    words = ("site", "--out", "public", "--format", "json", "--track")
+    counts = [
+        tuple(
+            json.loads(triage(*words, pattern).stdout)[key]
+            for key in ("nights", "cases", "failures")
+        )
+        for pattern in ("*", "*cuda*")
+    ]
+    assert counts == [(3, 2, 2), (2, 1, 1)]
+    assert triage(*words, "tpu").returncode == 2
+    assert not [*home.glob("nights*")]
+
+
 def test_a_night_has_a_cluster_for_each_backend_and_compiler() -> None:
     cases = [
         on("cuda", "a"),

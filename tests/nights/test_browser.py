@@ -29,7 +29,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     has a step, one name is hostile.
     """
     folder = tmp_path_factory.mktemp("site")
-    draft = IssueDraft({"input.mlir": "module @reduced {}\n"}, "compile input.mlir")
+    draft = IssueDraft(
+        {"input.mlir": "module @reduced {}\n"}, "compile --flag=1 input.mlir"
+    )
     histories = {f"case-{number:03}": "P" * NIGHTS for number in range(150)}
     histories |= {
         "breaks": "P" * (NIGHTS - 1) + "F",
@@ -40,11 +42,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for at, record in enumerate(nights(histories)):
         slow = 2.0 if at < 10 else 3.0
         cases = [
-            replace(case, cpu_seconds=slow) if case.case == "slower" else case
+            replace(case, cpu_seconds=slow, source="slower.yaml")
+            if case.case == "slower"
+            else case
             for case in record.cases
         ]
         clusters = [
-            replace(cluster, draft=draft, representative="breaks")
+            replace(cluster, draft=draft, representative="breaks", owner="@ann")
             for cluster in record.clusters
             if "breaks" in cluster.cases
         ]
@@ -114,14 +118,54 @@ def test_from_the_overview_to_a_reproducer_and_back(page: Any) -> None:
     assert page.title().startswith("Overview")
 
 
-def test_the_grid_is_filtered_sorted_and_searched(page: Any, site: Path) -> None:
-    page.get_by_label("Find a case or a failure").fill("segfault")
+def test_the_search_finds_cases_failures_flags_and_commits(page: Any) -> None:
+    find = page.get_by_label("Find a case, failure, flag or commit")
+    find.fill("segfault")
     page.keyboard.press("Enter")
-    filtered(page, 1)
-    assert shown(page) == [
-        HOSTILE.replace("\x1b", "\\u001b").replace("\u2028", "\\u2028")
-    ]
-    page.get_by_role("button", name="Clear").click()
+    found = page.locator("section[data-kind]:visible")
+    page.get_by_role("status").filter(has_text="1 found").wait_for()
+    assert [kind.split()[0] for kind in found.all_inner_texts()] == ["Failures"]
+    for text, kind in (
+        ("case-03", "Cases"),
+        ("--flag", "Flags"),
+        (f"nightly:2026-01-{NIGHTS}", "Commits"),
+    ):
+        find.fill(text)
+        page.get_by_role("status").filter(has_text=f"found for {text}").wait_for()
+        assert found.first.inner_text().split()[0] == kind, text
+    page.locator("section[data-kind=commit] a").first.click()
+    page.get_by_text("2026-01-").first.wait_for()
+    assert page.title().startswith("Grid")
+
+
+def test_only_the_failures_of_one_owner_are_shown_also_next_time(page: Any) -> None:
+    row = page.locator("#new tbody tr")
+    page.get_by_label("Mine").select_option("-")
+    row.wait_for(state="hidden")
+    page.reload()
+    assert not row.is_visible()
+    page.get_by_label("Mine").select_option("@ann")
+    row.wait_for()
+
+
+def test_a_step_shows_its_range_and_its_command_with_the_keyboard(
+    page: Any, site: Path
+) -> None:
+    page.goto((site / "case.html").as_uri() + "#slower")
+    step = page.get_by_role("button", name="2 to 3 s")
+    step.focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("Between 2026-01-10").wait_for()
+    command = page.locator(".block pre", has_text="triage bisect slower.yaml")
+    assert "--metric cpu_seconds --good nightly:2026-01-10" in command.inner_text()
+    assert page.locator(".block:has(button.copy):visible").count() == 1
+    page.locator("#strip").focus()
+    page.keyboard.press("ArrowRight")
+    page.get_by_text(f"2026-01-{NIGHTS - 1}, nightly").first.wait_for()
+
+
+def test_the_grid_is_filtered_and_sorted(page: Any, site: Path) -> None:
+    page.goto((site / "grid.html").as_uri())
     filtered(page, 153)
     assert shown(page)[0] == "breaks"  # the newest failure comes first
     assert len(shown(page)) < 60
@@ -144,21 +188,24 @@ def test_the_grid_is_filtered_sorted_and_searched(page: Any, site: Path) -> None
     [
         {"color_scheme": "light"},
         {"color_scheme": "dark"},
-        {"color_scheme": "dark", "viewport": {"width": 360, "height": 700}},
+        {"color_scheme": "dark", "viewport": {"width": 320, "height": 700}},
+        {"reduced_motion": "reduce", "viewport": {"width": 1600, "height": 900}},
     ],
     indirect=True,
-    ids=["light", "dark", "phone"],
+    ids=["light", "dark", "phone", "wide"],
 )
-def test_no_page_has_a_serious_accessibility_fault(page: Any, site: Path) -> None:
+def test_no_page_has_an_accessibility_fault(page: Any, site: Path) -> None:
     failure = next((site / "failures").iterdir()).name
     for name in (
         "index.html",
         "grid.html",
         "trends.html",
+        "nights.html",
+        "search.html?text=segfault",
         f"failures/{failure}",
         "case.html#breaks",
     ):
-        page.goto((site / name).as_uri().replace("%23", "#"))
+        page.goto((site / name).as_uri().replace("%23", "#").replace("%3F", "?"))
         page.wait_for_load_state("networkidle")
         assert faults(page) == [], name
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (

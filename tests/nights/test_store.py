@@ -16,12 +16,7 @@ from triage.cli.nights import flaky_in_nights, open_nights
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
-from triage.nightly.trends import (
-    FailureLife,
-    failure_lives,
-    find_steps,
-    segment_bounds,
-)
+from triage.nightly.trends import FailureLife, failure_lives, find_steps, segment_bounds
 from triage.toolchains.home import Home
 
 HISTORIES = {
@@ -79,7 +74,7 @@ def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(
         )
 
 
-@pytest.mark.parametrize("name", ["nightly.json.z", "columns.z"])
+@pytest.mark.parametrize("name", ["nightly.json.z", "columns-2.z"])
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
 def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
     store: NightStore, name: str, content: bytes
@@ -87,7 +82,7 @@ def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
     store.history()
     (store.path / "3" / name).write_bytes(content)
     if name == "nightly.json.z":
-        (store.path / "3" / "columns.z").unlink()
+        (store.path / "3" / "columns-2.z").unlink()
     warnings: list[str] = []
     history = NightStore(Home(store.path.parent), warn=warnings.append).history()
     assert history.numbers == (

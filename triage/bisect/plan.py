@@ -21,8 +21,9 @@ from triage.bisect.candidates import (
     release_range,
 )
 from triage.bisect.releases import follow_failure, search_from_open_ends
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.execution.judge import result_of
 from triage.execution.own_program import case_with_own_program
 from triage.git_history.branches import main_refs

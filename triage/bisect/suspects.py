@@ -12,8 +12,8 @@ from triage.bisect.candidates import commit_change
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.plan import line_to, range_end
 from triage.bisect.prior import Clues, PassEvidence, commit_prior, explain, table_of
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import RankedChange, RankedChanges
-from triage.bisect.search import BisectRequest
 from triage.git_history.branches import (
     Branch,
     common_commit,

@@ -11,13 +11,7 @@ from functools import cache, lru_cache
 from triage.classify.diagnostic import HEADLINE, Diagnostic
 from triage.classify.findings import Finding
 from triage.classify.log_line import LogLine
-from triage.classify.rules import (
-    MatchScope,
-    Pattern,
-    Rule,
-    RuleSet,
-    captures_of,
-)
+from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of
 
 EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure"

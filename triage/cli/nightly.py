@@ -38,12 +38,14 @@ from triage.execution.task import ProbeJob
 from triage.investigate.origin import OriginFinder
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
+from triage.nightly.owners import owner_rules, with_owners
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun, with_investigation
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
+from triage.toolchains.sources.project import OwnerRule
 
 _THRESHOLD = 0.05  # the smallest change of a run time that counts
 
@@ -153,6 +155,7 @@ def nightly(
     cases = shard(selection.cases, part)
     wanted = _Wanted(bisect, bisect and repo is not None, reduce, investigate, budget)
     wanted.check(out, cases)
+    owners = owner_rules(selection.family, project)
     with compiling.open(*cases, fresh=fresh, trust=trust) as engine:
         new, old = (
             engine.registry.resolve(rev, selection.family) for rev in selection.revs
@@ -171,7 +174,7 @@ def nightly(
             len(selection.cases) if part else 0,
         )
         finder = OriginFinder(engine, run.refs, repo, project)
-        reports = _Reports(run, out, output, github)
+        reports = _Reports(run, out, output, github, owners)
         with reports.partial():
             run.compare()
             if bench or wanted.is_any:
@@ -350,13 +353,14 @@ class _Reports:
     out: Path | None
     output: str
     github: bool
+    owners: Sequence[OwnerRule]
     add: Callable[[Night], Night] = lambda night: night
     """Adds what is known beyond the comparison."""
 
     def write(self, stopped: str | None = None) -> Night:
         if self.out is not None:
             self.run.write_logs(self.out)
-        night = self.add(self.run.night(stopped))
+        night = with_owners(self.add(self.run.night(stopped)), self.owners)
         if self.out:
             return write_reports(night, self.out)
         return night

@@ -21,26 +21,30 @@ from triage.cli.options import FormatOption, JUnitFormatOption, argument, flag, 
 from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
-from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.issues import IssueChange, failures_of, plan_issues, stands_for
 from triage.nightly.result import Night
 from triage.nightly.store import NightStore, read_night
-from triage.report.document import Paragraph, Table
+from triage.report.document import Paragraph
 from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.issue import issue_body
 from triage.report.night import write_night
+from triage.report.nights import night_blocks
 from triage.report.printable import visible
 from triage.report.tables import issues_document
-from triage.toolchains.home import open_home, write_whole
+from triage.toolchains.home import Home, open_home, write_whole
 
 app = typer.Typer(no_args_is_help=True, help="List, show and prune stored nights.")
 _NIGHT = "A night's number, its date as 2026-11-21, `latest` or `previous`"
 
 
 def open_nights() -> NightStore:
-    """Open the nights of TRIAGE_HOME. Those of older versions are named once."""
-    home = open_home()
+    """Open the nights of TRIAGE_NIGHTS, or else of TRIAGE_HOME. Those of older versions
+    are named once.
+    """
+    home, own = open_home(), os.environ.get("TRIAGE_NIGHTS")
+    if own:
+        return NightStore(Home(Path(own).absolute()), warn=print_stderr)
     store, named = NightStore(home, warn=print_stderr), home.state / "old-nights"
     old = sorted(str(path) for path in home.path.glob("nights*") if path != store.path)
     if old and not named.exists():
@@ -77,43 +81,24 @@ def flaky_in_nights() -> Callable[[str], bool]:
 @command
 def list_nights(output: FormatOption = "text") -> Exit:
     """List stored nights, the oldest first."""
-    store, listed, rows = open_nights(), [], []
-    for number, columns in store.columns():
-        night, suites, statuses = columns.night, columns.suites, columns.statuses
+    store, listed = open_nights(), []
+    stored = store.columns()
+    for number, columns in stored:
+        night = columns.night
         ends = {"toolchain": night.toolchain, "baseline": night.baseline}
-        more = {"cases": statuses, "partial": night.partial}
-        listed.append(
-            {"night": number, "at": night.started, "suites": suites, **ends, **more}
-        )
-        counts = [
-            str(sum(statuses.get(status, 0) for status in group))
-            for group in (PASSING, FAILING, (Status.UNTESTABLE,))
-        ]
-        names = [", ".join(suites), *(end.name for end in ends.values())]
-        began = night.started[:16].replace("T", " ")
-        rows.append(
-            [str(number), began, *names, *counts, "partial" if night.partial else ""]
-        )
+        more = {"cases": columns.statuses, "partial": night.partial}
+        more["verdict"] = columns.verdicts
+        suites = {"suites": columns.suites}
+        listed.append({"night": number, "at": night.started, **suites, **ends, **more})
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
-    titles = (
-        "night",
-        "began",
-        "suites",
-        "toolchain",
-        "against",
-        "passed",
-        "failed",
-        "untestable",
-        "",
-    )
-    if rows:
-        total = f"{plural(len(rows), 'night')}, {size / 1e6:.1f} MB"
+    if listed:
+        total = f"{plural(len(listed), 'night')}, {size / 1e6:.1f} MB"
     else:
         total = "no nights yet: `triage nightly` stores each one"
     write_answer(
         output,
         {"nights": listed, "bytes": size},
-        [Table(titles, rows), Paragraph(total)],
+        [*night_blocks(stored), Paragraph(total)],
         "Nights",
     )
     return Exit.OK
@@ -187,6 +172,14 @@ def show(
 @command
 def site(
     out: Annotated[Path, option("Folder to write.", metavar="DIR")] = Path("public"),
+    tracks: Annotated[
+        str,
+        option(
+            "Show only tracks whose names fit this shell pattern, such as '*cuda*'.",
+            "--track",
+            metavar="GLOB",
+        ),
+    ] = "*",
     output: FormatOption = "text",
 ) -> Exit:
     """Write a static site of all stored nights.
@@ -197,7 +190,7 @@ def site(
     from triage.report.site import Site  # templates and arrays are slow to import
 
     with closing(ResultCache(open_home().results_database, print_stderr)) as results:
-        written = Site(open_nights(), out, results).write()
+        written = Site(open_nights(), out, results, tracks).write()
     counts = ", ".join(
         plural(written[f"{noun}s"], noun) for noun in ("night", "case", "failure")
     )

@@ -26,7 +26,7 @@ from triage.report.formats import FORMATS, VERBOSE
 if TYPE_CHECKING:  # what compiles is imported when a command loads its cases
     from triage.cli.program import StartedRecipe
     from triage.execution.engine import Engine
-    from triage.execution.judge import Match
+    from triage.execution.match import Match
 
 RECIPES = (".yaml", ".yml")
 SECONDS = 60.0  # for which each probe of a time is measured at most
@@ -471,12 +471,12 @@ class FailureMatch(StrEnum):
 
 def match_by(kind: FailureMatch) -> Callable[[Failure], Match]:
     """Return what makes the test of whether another failure is the same."""
-    from triage.execution import judge  # slow to import
+    from triage.execution import match
 
     known: dict[FailureMatch, Callable[[Failure], Match]] = {
-        FailureMatch.SIGNATURE: judge.same_signature,
-        FailureMatch.CLASS: judge.same_class,
-        FailureMatch.FAMILY: judge.same_family,
-        FailureMatch.ANY: lambda _: judge.any_failure,
+        FailureMatch.SIGNATURE: match.same_signature,
+        FailureMatch.CLASS: match.same_class,
+        FailureMatch.FAMILY: match.same_family,
+        FailureMatch.ANY: lambda _: match.any_failure,
     }
     return known[kind]

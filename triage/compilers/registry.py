@@ -9,7 +9,8 @@ from pkgutil import resolve_name
 
 from triage.compilers.base import Compiler
 from triage.compilers.family_ref import FamilyRef
-from triage.compilers.parts import RecipeFromInput, Suites
+from triage.compilers.parts import Suites
+from triage.compilers.recipe_input import RecipeFromInput
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeFamilies, RecipeFamily

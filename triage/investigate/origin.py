@@ -19,10 +19,11 @@ from triage.bisect.plan import (
     versions_between,
 )
 from triage.bisect.releases import search_change
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.execution.engine import Engine
-from triage.execution.judge import Metric
+from triage.execution.metric import Metric
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Failure, NoAnswer

@@ -197,6 +197,8 @@ class FailureCluster:
     """Path of the draft of an issue, relative to the folder of the report. It is
     rendered from this cluster, never read.
     """
+    owner: str | None = None
+    """Who looks after it, as `owners` of the project file says."""
     steps: list[StepResult] = field(default_factory=list)
 
     @property

@@ -12,6 +12,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import Any
@@ -21,9 +22,11 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
+from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Status
 from triage.model.revision import Revision
 from triage.nightly.result import Night
+from triage.nightly.verdict import BackendVerdict
 from triage.recipes.values import parse_version
 
 Matrix = NDArray[Any]
@@ -49,8 +52,8 @@ class NightColumns:
     night: Night
     """Without the cases that only passed."""
     keys: bytes
-    """JSON of a list: compiler, suite, target, kind of the toolchain and name of each
-    case.
+    """JSON of a list: compiler, suite, target, kind of the toolchain, name and file of
+    each case.
     """
     kinds: Sequence[Failure]
     entries: Matrix
@@ -71,6 +74,19 @@ class NightColumns:
             counts[status] = counts.get(status, 0) + count
         return counts
 
+    @property
+    def verdicts(self) -> list[BackendVerdict]:
+        """What the night says of each backend."""
+        counts = _backends_in(self.keys)
+        found = {verdict.backend: verdict for verdict in self.night.verdict}
+        for backend in counts:
+            found.setdefault(backend, BackendVerdict(backend, 0, 0, 0))
+        verdicts = [
+            replace(verdict, cases=counts[verdict.backend])
+            for verdict in found.values()
+        ]
+        return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
+
     @classmethod
     def of(cls, night: Night) -> NightColumns:
         kind = kind_of(night.toolchain.name)
@@ -82,7 +98,9 @@ class NightColumns:
                 target = ""
             else:
                 target = " ".join(filter(None, (case.target.backend, case.target.chip)))
-            keys.append((case.compiler, case.suite, target, kind, case.case))
+            keys.append(
+                (case.compiler, case.suite, target, kind, case.case, case.source)
+            )
             number = 0
             if case.failure:
                 text = case.failure.signature, case.failure.headline
@@ -96,9 +114,7 @@ class NightColumns:
                     *(numbers_of.get(name, np.nan) for name in METRICS),
                 )
             )
-        listed = [
-            case for case in night.cases if case.counts or case.bisections or case.issue
-        ]
+        listed = [case for case in night.cases if _says_more(case)]
         head = replace(night, cases=listed)
         return cls(
             head,
@@ -125,6 +141,20 @@ class NightColumns:
 @cache
 def _suites_in(keys: bytes) -> tuple[str, ...]:
     return tuple(sorted({suite for _, suite, *_ in json.loads(keys)}))
+
+
+@cache
+def _backends_in(keys: bytes) -> Counter[str]:
+    """Return how many cases each backend has."""
+    targets = (target for _, _, target, *_ in json.loads(keys))
+    return Counter(target.partition(" ")[0] for target in targets)
+
+
+def _says_more(case: CaseResult) -> bool:
+    """Return whether a case did not only pass, or has more than its state."""
+    kinds = (CaseChangeKind.FIXED, CaseChangeKind.FLAKY)
+    changed = case.counts or case.change in kinds or case.status is Status.XPASS
+    return bool(changed or case.bisections or case.issue)
 
 
 @cache
@@ -184,6 +214,8 @@ class NightsHistory:
     """Without the cases that only passed."""
     rows: tuple[tuple[Track, str], ...]
     """Track and name of each case."""
+    sources: tuple[str, ...]
+    """The file of the recipe of each case, where it is known."""
     states: Matrix
     """0 where a night has no result."""
     failures: Matrix
@@ -244,6 +276,31 @@ class NightsHistory:
         nights = np.where(self.states > 0, np.arange(self.states.shape[1]), 0)
         return np.take_along_axis(
             self.states, np.maximum.accumulate(nights, axis=1), axis=1
+        )
+
+    def of_tracks(self, pattern: str) -> NightsHistory:
+        """Return the tracks whose names fit a shell pattern, with their nights. Raises
+        BadInput if none does.
+        """
+        kept = [
+            row
+            for row, (track, _) in enumerate(self.rows)
+            if fnmatchcase(track.name, pattern)
+        ]
+        if self.rows and not kept:
+            names = ", ".join(repr(track.name) for track in self.tracks)
+            raise BadInput(f"no track fits {pattern!r}; there are {names}")
+        nights = np.flatnonzero(self.states[kept].any(axis=0)).tolist()
+        part = np.ix_(kept, nights)
+        return replace(
+            self,
+            numbers=tuple(self.numbers[night] for night in nights),
+            nights=tuple(self.nights[night] for night in nights),
+            rows=tuple(self.rows[row] for row in kept),
+            sources=tuple(self.sources[row] for row in kept),
+            states=self.states[part],
+            failures=self.failures[part],
+            metrics={name: values[part] for name, values in self.metrics.items()},
         )
 
     def last_night(self, track: Track) -> int:
@@ -346,7 +403,7 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
     had before are left out.
     """
     read = sorted(nights, key=lambda entry: (entry[1].night.started, entry[0]))
-    rows, placed = _aligned([columns for _, columns in read])
+    rows, sources, placed = _aligned([columns for _, columns in read])
     shape = len(rows), len(read)
     states, failures = np.zeros(shape, np.uint8), np.zeros(shape, np.uint32)
     metrics = {name: np.full(shape, np.nan, np.float32) for name in METRICS}
@@ -366,6 +423,7 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
         numbers=tuple(number for number, _ in read),
         nights=tuple(columns.night for _, columns in read),
         rows=tuple(rows),
+        sources=tuple(sources[key] for key in rows),
         states=states,
         failures=failures,
         kinds=tuple(kinds),
@@ -379,11 +437,16 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
 
 def _aligned(
     nights: Sequence[NightColumns],
-) -> tuple[dict[tuple[Track, str], int], list[tuple[Matrix, Matrix]]]:
-    """Return the row of each case and, for each night, rows and the entries that belong
-    there.
+) -> tuple[
+    dict[tuple[Track, str], int],
+    dict[tuple[Track, str], str],
+    list[tuple[Matrix, Matrix]],
+]:
+    """Return the row and the file of each case and, for each night, rows and the
+    entries that belong there.
     """
     rows: dict[tuple[Track, str], int] = {}
+    sources: dict[tuple[Track, str], str] = {}
     # for each night, rows and the entries that belong there
     placed: list[tuple[Matrix, Matrix]] = []
     newest: dict[Track, Revision] = {}
@@ -393,7 +456,9 @@ def _aligned(
     for columns in nights:
         if columns.keys != keys:  # most nights have the cases of the one before
             keys, left_out = columns.keys, None
-            cases = [(Track(*key[:-1]), key[-1]) for key in json.loads(keys)]
+            read = json.loads(keys)
+            cases = [(Track(*key[:4]), key[4]) for key in read]
+            sources.update(zip(cases, (key[5] for key in read), strict=True))
             tracks = {track for track, _ in cases}
         toolchain = columns.night.toolchain
         older = {
@@ -417,7 +482,7 @@ def _aligned(
                 np.int64,
             )
         placed.append((at, entries))
-    return rows, placed
+    return rows, sources, placed
 
 
 def _is_older(toolchain: Revision, other: Revision) -> bool:

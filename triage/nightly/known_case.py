@@ -15,14 +15,14 @@ from triage.classify import packaged_rules
 from triage.execution.cache import ResultCache
 from triage.execution.judge import judge
 from triage.execution.record import Record
-from triage.investigate.result import FailureCluster
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Outcome, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
+from triage.nightly.failure_report import FailureReport, known_failures, report_of
 from triage.nightly.history import NightsHistory, status_in
 from triage.nightly.store import NightStore
-from triage.nightly.trends import known_failures
+from triage.nightly.trends import failure_lives
 from triage.recipes.values import parse_version
 from triage.reduce.reproducer import without_paths
 
@@ -57,6 +57,22 @@ class CaseRun(ProbeResult):
     """The id of the failure."""
 
 
+@dataclass(frozen=True, slots=True)
+class CaseState:
+    """The last result of a case in a track."""
+
+    track: str
+    status: Status
+    since: str
+    """The day of the first night with this result."""
+    toolchain: Revision
+    """Of that night."""
+    missed: str | None
+    """The day of the last night of the track, if it has no result of the case."""
+    flaky_changes: int
+    """Changes without a change of the compiler."""
+
+
 @dataclass(frozen=True)
 class KnownCase:
     """Everything known of a case."""
@@ -65,16 +81,16 @@ class KnownCase:
     suite: str
     facts: Mapping[str, str]
     """Its compiler and target."""
+    now: Sequence[CaseState]
+    """The last result in each track."""
     runs: Sequence[CaseRun]
     """The newest first."""
     states: Sequence[ProbeResult]
     """The last result on each toolchain, the newest release first. What the recipe
     expects is known from nights only.
     """
-    flaky_changes: int
-    """Changes without a change of the compiler."""
-    failures: Sequence[FailureCluster]
-    """What nights found out about its failures."""
+    failures: Sequence[FailureReport]
+    """What nights know of its failures."""
     tracked: Mapping[str, str]
     """The issues of these failures, by id."""
     log: LogExcerpt | None
@@ -96,9 +112,8 @@ def known_case(
         )
     known = known_failures(history, store.issues())
     runs = [run for row in rows for run in _runs(name, history, row)]
-    clusters = dict.fromkeys(run.cluster for run in runs)
-    by_id = {key.id: failure for key, failure in known.items()}
-    found = [by_id[one] for one in clusters if one in by_id]
+    lives = [each for each in failure_lives(history) if {*each.rows} & {*rows}]
+    found = [report_of(history, life, known.get(life.key)) for life in lives]
     failing = next((run.toolchain.name for run in runs if run.failure), "")
     logs = (
         log_of(records, failing),
@@ -112,11 +127,11 @@ def known_case(
         case=name,
         suite=track.suite if track else "",
         facts={"compiler": track.compiler, "target": track.target} if track else {},
+        now=[state_of(history, row) for row in rows],
         runs=runs,
         states=states_of(records, history, rows),
-        flaky_changes=sum(history.flaky.get(row, 0) for row in rows),
-        failures=[each.cluster for each in found],
-        tracked={each.cluster.key.id: each.tracker for each in found if each.tracker},
+        failures=found,
+        tracked={each.cluster.id: each.issue for each in found if each.issue},
         log=next(filter(None, logs), None),
     )
 
@@ -134,6 +149,21 @@ def _name_of(text: str, history: NightsHistory) -> str:
             f"{shown}{', ...' * (len(fitting) > 10)}"
         )
     return next(iter(fitting), text)
+
+
+def state_of(history: NightsHistory, row: int) -> CaseState:
+    """Return the last result of a case."""
+    track, run = history.rows[row][0], history.runs[row][-1]
+    last, first = history.nights[history.tracks[track][-1]], history.nights[run.first]
+    is_missed = not history.states[row, history.tracks[track][-1]]
+    return CaseState(
+        track=track.name,
+        status=run.status,
+        since=first.started[:10],
+        toolchain=first.toolchain,
+        missed=last.started[:10] if is_missed else None,
+        flaky_changes=history.flaky.get(row, 0),
+    )
 
 
 def _runs(name: str, history: NightsHistory, row: int) -> Iterator[CaseRun]:

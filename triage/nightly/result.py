@@ -25,7 +25,7 @@ from triage.model.execution import Stage
 from triage.model.json_form import StoresInline, in_json, inline
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.model.revision import Revision
-from triage.nightly.verdict import BackendVerdict, verdicts_of
+from triage.nightly.verdict import BackendVerdict, ToDo, to_dos_of, verdicts_of
 
 SCHEMA: Final = 5  # of the JSON
 
@@ -183,6 +183,13 @@ class Night:
     def verdict(self) -> list[BackendVerdict]:
         """What broke on each backend and what to do, the most broken first."""
         return verdicts_of(self.cases, self.clusters)
+
+    @in_json
+    def to_do(self) -> list[ToDo]:
+        """What to do about each new failure, known issue, unexpected pass and flaky
+        case.
+        """
+        return to_dos_of(self.cases, self.clusters)
 
     @property
     def left_steps(self) -> list[tuple[FailureCluster, StepResult]]:

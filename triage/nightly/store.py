@@ -25,7 +25,7 @@ from triage.toolchains.home import Home, disk_errors, write_whole
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
 _OLDER = "nights-4"  # of the last schema
-_STORED, _COLUMNS, _ISSUES = "nightly.json.z", "columns.z", "issues.json"
+_STORED, _COLUMNS, _ISSUES = "nightly.json.z", "columns-2.z", "issues.json"
 _LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are stored
 
 

@@ -4,13 +4,13 @@ measured every night.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
-from triage.investigate.result import ClusterKey, FailureCluster, text_id
+from triage.investigate.result import ClusterKey
 from triage.model.outcome import Failure, Status
 from triage.nightly.history import Matrix, NightsHistory, StateRun, Track
 
@@ -93,17 +93,6 @@ class FailureLife:
         return max(failing.after.first for failing in self.runs if failing.after)
 
 
-@dataclass(frozen=True)
-class KnownFailure:
-    """What nights found out about a failure."""
-
-    cluster: FailureCluster
-    night: int = 0
-    """The night that found it out."""
-    tracker: str | None = None
-    """The issue that a recipe names, or that was opened for it."""
-
-
 def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
     """Return all failures: first the open ones, the newest of these first, then the
     known ones, then those that are gone.
@@ -150,40 +139,6 @@ def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
             ),
         )
     )
-
-
-def known_failures(
-    history: NightsHistory, issues: Mapping[str, str]
-) -> dict[ClusterKey, KnownFailure]:
-    """Return what nights found out about each failure. issues: by the id of their
-    cluster.
-    """
-    known: dict[ClusterKey, KnownFailure] = {}
-    # an issue that an older version stored by the signature is that of its first
-    # failure
-    oldest: dict[str, ClusterKey] = {}
-    for number, night in enumerate(history.nights):
-        for cluster in night.clusters:
-            key, signature = cluster.key, cluster.signature
-            if oldest.setdefault(signature, key) == key:
-                own_id = text_id(signature)
-            else:
-                own_id = key.id
-            before, tracker = known.get(key), issues.get(key.id, issues.get(own_id))
-            if before is None:
-                known[key] = KnownFailure(cluster, number, tracker)
-            elif cluster.steps or not before.cluster.steps:
-                culprit = cluster.culprit or before.cluster.culprit
-                fix = cluster.fix or before.cluster.fix
-                known[key] = KnownFailure(
-                    replace(cluster, culprit=culprit, fix=fix), number, tracker
-                )
-        for case in night.cases:
-            if case.failure and case.issue:
-                key = case.key_of(case.failure)
-                empty = KnownFailure(key.cluster([]), number)
-                known[key] = replace(known.get(key, empty), tracker=case.issue)
-    return known
 
 
 @dataclass(frozen=True, slots=True)

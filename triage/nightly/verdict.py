@@ -1,15 +1,22 @@
-"""What a night says of each backend: what broke, what is known, and what to do."""
+"""What a night says of each backend: what broke, what is known, and what to do about
+each failure.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
 from triage.bisect.result import Answer
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
+
+_PROGRAMS = (".yaml", ".yml", ".mlir", ".mlirbc", ".onnx", ".py")
 
 
 class Action(StrEnum):
@@ -24,6 +31,24 @@ class Action(StrEnum):
     """The case passes although its recipe expects a failure."""
     LOOK = "look"
     """Why a case is flaky."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToDo:
+    """The one thing to do about a failure, or about a case."""
+
+    action: Action
+    cluster: str | None = None
+    """The id of the failure."""
+    case: str | None = None
+    issue: str | None = None
+    """What to wait for."""
+    since: str | None = None
+    """The day since which it fails, or the version since which the case passes."""
+    command: str | None = None
+    """A command line that investigates the failure, or shows the case."""
+    reason: str | None = None
+    """Why it is not investigated, if something prevented it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,75 +84,118 @@ def verdicts_of(
     for backend, own in by_backend.items():
         names = {case.case for case in own}
         failures = [each for each in clusters if not names.isdisjoint(each.cases)]
-        verdicts.append(_verdict(backend, own, failures))
+        verdict = BackendVerdict(
+            backend,
+            cases=len(own),
+            broken=sum(case.counts for case in own),
+            fixed=sum(case.change is CaseChangeKind.FIXED for case in own),
+            **summed_up(failures, to_dos_of(own, failures)),
+        )
+        verdicts.append(verdict)
     return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
 
 
-def action_of(cluster: FailureCluster, tracked: Collection[str] = ()) -> Action:
-    """Return what to do about a new failure. tracked: ids of clusters with an issue."""
-    if cluster.id in tracked:
-        return Action.WAIT
+def to_dos_of(
+    cases: Sequence[CaseResult], clusters: Sequence[FailureCluster]
+) -> list[ToDo]:
+    """Return what to do about each new failure, then about the other cases."""
+    by_name = {case.case: case for case in cases}
+    issues = {case.cluster: case.issue for case in cases if case.issue}
+    found = []
+    for cluster in clusters:
+        members = (by_name.get(name) for name in _best_first(cluster))
+        command = next((command_for(case) for case in members if case), None)
+        issue = issues.get(cluster.id)
+        found.append(failure_to_do(cluster, issue=issue, command=command))
+    return [*found, *_other_to_dos(cases, {each.issue for each in found})]
+
+
+def failure_to_do(
+    cluster: FailureCluster,
+    *,
+    issue: str | None = None,
+    since: str | None = None,
+    command: str | None = None,
+) -> ToDo:
+    """Return what to do about a failure.
+
+    issue: one that is open for it; since: the day since which it fails; command: one
+    that investigates it.
+    """
+    if issue:
+        return ToDo(Action.WAIT, cluster.id, issue=issue, since=since)
     if cluster.is_investigated:
-        return Action.FILE
-    return Action.INVESTIGATE
-
-
-def reason_of(cluster: FailureCluster) -> str | None:
-    """Return why the investigation of a failure stopped, if something stopped it."""
+        return ToDo(Action.FILE, cluster.id)
     steps = (step for step in cluster.steps if step.status in ("left", "failed"))
-    return next((step.reason for step in steps if step.reason), None)
+    reason = next((step.reason for step in steps if step.reason), None)
+    return ToDo(Action.INVESTIGATE, cluster.id, command=command, reason=reason)
+
+
+def command_for(case: CaseResult) -> str | None:
+    """Return the command line that investigates a failing case, unless many cases come
+    from the file.
+    """
+    if Path(case.source).suffix not in _PROGRAMS:
+        return None
+    ends = ["-t", case.toolchain.name, "-b", case.baseline.toolchain.name]
+    words = ["triage", "nightly", case.source, *ends, "--investigate", "--out", "out"]
+    return shlex.join(words)
+
+
+def close(case: str, version: str) -> ToDo:
+    """Return what to do about a case that passes since a version, although its recipe
+    expects a failure.
+    """
+    return ToDo(Action.CLOSE, case=case, since=version)
+
+
+def look(case: str) -> ToDo:
+    """Return what to do about a flaky case."""
+    return ToDo(Action.LOOK, case=case, command=shlex.join(["triage", "show", case]))
+
+
+def _other_to_dos(
+    cases: Sequence[CaseResult], waiting: set[str | None]
+) -> Iterator[ToDo]:
+    """Yield what to do about cases without a new failure. waiting: the issues that are
+    waited for already.
+    """
+    for case in cases:
+        if case.status is Status.XPASS:
+            yield close(case.case, case.toolchain.name)
+        elif case.change is CaseChangeKind.FLAKY:
+            yield look(case.case)
+        elif case.change is CaseChangeKind.KNOWN and case.issue not in {None, *waiting}:
+            waiting.add(case.issue)
+            yield ToDo(Action.WAIT, case.cluster, issue=case.issue)
 
 
 def summed_up(
-    verdict: BackendVerdict,
-    clusters: Sequence[FailureCluster],
-    others: Iterable[Action],
-    tracked: Collection[str] = (),
-) -> BackendVerdict:
-    """Return a verdict with what is known of its new failures and what to do.
-
-    clusters: the new failures. others: what to do besides. tracked: ids of clusters
-    with an issue.
+    clusters: Sequence[FailureCluster], to_dos: Sequence[ToDo]
+) -> Mapping[str, Any]:
+    """Return the fields of a verdict that say what is known of new failures and what to
+    do.
     """
-    known = [(cluster, action_of(cluster, tracked)) for cluster in clusters]
+    culprits = [cluster.id for cluster in clusters if _has_culprit(cluster)]
     left = [
-        cluster
-        for cluster, action in known
-        if action is Action.INVESTIGATE and not _has_culprit(cluster)
+        each
+        for each in to_dos
+        if each.action is Action.INVESTIGATE and each.cluster not in culprits
     ]
-    reasons = filter(None, map(reason_of, left))
-    actions = Counter([action for _, action in known])
-    actions.update(others)
-    return replace(
-        verdict,
-        failures=len(clusters),
-        with_culprit=sum(_has_culprit(cluster) for cluster in clusters),
-        not_investigated=len(left),
-        reason=next(reasons, None),
-        actions={action: actions[action] for action in Action if actions[action]},
-    )
+    counts = Counter(each.action for each in to_dos)
+    return {
+        "failures": len(clusters),
+        "with_culprit": len(culprits),
+        "not_investigated": len(left),
+        "reason": next((each.reason for each in left if each.reason), None),
+        "actions": {action: counts[action] for action in Action if counts[action]},
+    }
 
 
-def _verdict(
-    backend: str, cases: Sequence[CaseResult], clusters: Sequence[FailureCluster]
-) -> BackendVerdict:
-    verdict = BackendVerdict(
-        backend,
-        cases=len(cases),
-        broken=sum(case.counts for case in cases),
-        fixed=sum(case.change is CaseChangeKind.FIXED for case in cases),
-    )
-    return summed_up(verdict, clusters, _other_actions(cases))
-
-
-def _other_actions(cases: Sequence[CaseResult]) -> Iterator[Action]:
-    issues = {case.issue for case in cases if case.change is CaseChangeKind.KNOWN}
-    yield from (Action.WAIT for issue in issues if issue)
-    for case in cases:
-        if case.status is Status.XPASS:
-            yield Action.CLOSE
-        elif case.change is CaseChangeKind.FLAKY:
-            yield Action.LOOK
+def _best_first(cluster: FailureCluster) -> list[str]:
+    if cluster.representative:
+        return [cluster.representative, *cluster.cases]
+    return cluster.cases
 
 
 def _has_culprit(cluster: FailureCluster) -> bool:

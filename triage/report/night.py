@@ -11,6 +11,7 @@ from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import FAILING, Cause, Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
+from triage.nightly.verdict import ToDo
 from triage.report.document import (
     Block,
     Details,
@@ -35,8 +36,8 @@ from triage.report.elements import (
 from triage.report.formats import rendered, write_report
 from triage.report.issue import issue_markdown
 from triage.report.junit import SuiteCase, junit_text
+from triage.report.next_step import backend_sentence, to_do_spans
 from triage.report.night_issue import (
-    backend_sentence,
     draft_path,
     night_facts,
     night_title,
@@ -114,14 +115,14 @@ def night_screen(night: Night) -> Document:
     tail = [Paragraph(Span(text, style)) for text, style in _tail(night)]
     if "json" in night.reports:
         tail.append(Paragraph(f"written: {', '.join(night.reports.values())}"))
-    blocks, room = _head(night), _LINES - len(tail)
+    blocks, room, to_dos = _head(night), _LINES - len(tail), _to_dos(night)
     for change, (title, style) in _CHANGED.items():
         groups = _groups(night.of(change))
         if groups:
             blocks.append(Heading(Span(f"{title} ({sum(map(len, groups))})", style)))
         while groups and room > 0:
             group = groups.pop(0)
-            parts = _group_blocks(night, group, _NAMES)
+            parts = _group_blocks(night, group, _NAMES, to_dos)
             blocks += parts
             room -= 1 + sum(len(part.rows) for part in parts if isinstance(part, Facts))
         if groups:
@@ -178,6 +179,7 @@ def night_document(night: Night) -> Document:
         [name.name, name.commit or "", name.date or ""]
         for name in (night.toolchain, night.baseline)
     ]
+    to_dos = _to_dos(night)
     blocks = [
         *_head(night)[1:],
         Paragraph(night_verdict(night)),
@@ -188,7 +190,7 @@ def night_document(night: Night) -> Document:
         if groups:
             blocks.append(Heading(f"{title} ({sum(map(len, groups))})"))
         for group in groups:
-            blocks += _group_blocks(night, group, _NAMES_ON_PAGE)
+            blocks += _group_blocks(night, group, _NAMES_ON_PAGE, to_dos)
             if group[0].counts:
                 failure = group[0].failure
                 if failure:
@@ -262,9 +264,18 @@ def _groups(cases: Sequence[CaseResult]) -> list[list[CaseResult]]:
     return sorted(groups.values(), key=lambda group: -len(group))
 
 
-def _group_blocks(night: Night, group: Sequence[CaseResult], most: int) -> list[Block]:
+def _to_dos(night: Night) -> dict[str | None, ToDo]:
+    return {to_do.cluster: to_do for to_do in night.to_do if to_do.cluster}
+
+
+def _group_blocks(
+    night: Night,
+    group: Sequence[CaseResult],
+    most: int,
+    to_dos: Mapping[str | None, ToDo],
+) -> list[Block]:
     """Return one failure with its cases in one line, and what was found out about it in
-    at most four more.
+    at most five more. to_dos: by the id of the failure.
     """
     names, failure = [case.case for case in group], group[0].either_failure
     if len(names) > most:
@@ -292,6 +303,8 @@ def _group_blocks(night: Night, group: Sequence[CaseResult], most: int) -> list[
     )
     if on_terminal:
         facts = [fact for fact in facts if fact[0] not in _ON_PAGES]
+    if cluster and cluster.id in to_dos:
+        facts.append(("to do", to_do_spans(to_dos[cluster.id])))
     if facts:
         return [*blocks, Facts(facts)]
     return blocks

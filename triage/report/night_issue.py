@@ -4,22 +4,21 @@ its program and its command, the verdict in one sentence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 
+from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.in_turn import Pace
 from triage.investigate.result import CaseResult, FailureCluster
 from triage.model.outcome import Status
 from triage.nightly.result import Night, TimeChange
-from triage.nightly.verdict import Action, BackendVerdict
 from triage.reduce.result import IssueDraft
 from triage.report.document import (
     Block,
     Code,
     Details,
-    Facts,
     Heading,
     Inline,
     Paragraph,
@@ -31,7 +30,6 @@ from triage.report.elements import (
     compare_spans,
     compiler_title,
     duration_text,
-    headline_text,
     joined,
     plural,
     revision_text,
@@ -39,19 +37,6 @@ from triage.report.elements import (
 from triage.report.runs import time_text
 
 _UNFOLDED = 100  # lines of a program
-_TO_DO = {
-    Action.FILE: ("file", ("issue",)),
-    Action.WAIT: ("wait for", ("known issue",)),
-    Action.INVESTIGATE: (
-        "investigate",
-        ("failure with --investigate", "failures with --investigate"),
-    ),
-    Action.CLOSE: (
-        "remove",
-        ("expected failure that passes", "expected failures that pass"),
-    ),
-    Action.LOOK: ("look at", ("flaky case",)),
-}
 _REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
 
 
@@ -60,35 +45,13 @@ def draft_path(cluster: FailureCluster) -> str:
     return f"issues/{cluster.id}.md"
 
 
-def cluster_blocks(
-    cluster: FailureCluster, facts: Sequence[tuple[str, Inline]]
-) -> list[Block]:
-    """Return facts, the error, the program, its command, the whole output and the
-    results of other versions.
-
-    The error is the original's. Where the program is smaller and fails with other
-    numbers, its own error stands above it.
+def input_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
+    """Return the smallest program, its own error if that differs, its command, the
+    whole output and the results of other versions.
     """
-    if cluster.failure:
-        headline = headline_text(cluster.failure, 400)
-    else:
-        headline = cluster.signature
-    draft = cluster.draft
-    blocks: list[Block]
-    if facts:
-        blocks = [Facts(facts)]
-    else:
-        blocks = []
-    if draft is None:
-        return [*blocks, Code(headline)]
-    is_same = fails_like_its_draft(cluster)
-    blocks += [Code(draft.error if is_same and draft.error else headline)]
-    blocks.append(
-        Heading(f"Smallest input, {cluster.size}" if cluster.size else "Input")
-    )
-    if is_same:
-        blocks += []
-    else:
+    title = f"Smallest input, {cluster.size}" if cluster.size else "Input"
+    blocks: list[Block] = [Heading(title)]
+    if not fails_like_its_draft(cluster):
         blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
     blocks += draft_blocks(draft)
     if cluster.replays:
@@ -134,16 +97,6 @@ def draft_blocks(draft: IssueDraft) -> list[Block]:
     if draft.output.strip() not in ("", draft.error.strip()):
         blocks.append(Details("Full output", [Code(draft.output)]))
     return blocks
-
-
-def known_facts(
-    cluster: FailureCluster, compiler: str | None
-) -> Iterator[tuple[str, Inline]]:
-    """Yield what brought and what fixed a failure, then what else was found out."""
-    yield from origin_facts(
-        (cluster.culprit, cluster.release_culprit, cluster.fix), compiler
-    )
-    yield from found_facts(cluster)
 
 
 def version_rows(cluster: FailureCluster) -> list[list[Inline]]:
@@ -215,36 +168,6 @@ def night_verdict(night: Night) -> str:
     return f"{counts}{rate}; {effort}"
 
 
-def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
-    """Return what a night says of one backend: `rocm: 3.3.0 breaks 3 of 41 cases with
-    2 failures, 1 with a culprit. Do: file 1 issue, investigate 1 failure.`
-    """
-    where = f"{verdict.backend}: " if verdict.backend else ""
-    if verdict.broken:
-        failures = plural(verdict.failures, "failure")
-        text = (
-            f"{where}{night.toolchain.name} breaks {verdict.broken} of "
-            f"{plural(verdict.cases, 'case')} with {failures}"
-        )
-        if verdict.with_culprit:
-            text += f", {verdict.with_culprit} with a culprit"
-        if verdict.not_investigated == verdict.failures:
-            text += ", not investigated"
-        elif verdict.not_investigated:
-            text += f", {verdict.not_investigated} not investigated"
-        if verdict.reason:
-            text += f" ({verdict.reason})"
-    else:
-        text = f"{where}nothing new fails in {plural(verdict.cases, 'case')}"
-    if verdict.fixed:
-        text += f"; {verdict.fixed} fixed"
-    actions = ", ".join(
-        f"{_TO_DO[action][0]} {plural(count, *_TO_DO[action][1])}"
-        for action, count in verdict.actions.items()
-    )
-    return f"{text}. Do: {actions}." if actions else f"{text}."
-
-
 def rate_text(passed: int, failed: int) -> str:
     """Return the share of the cases that pass."""
     if passed + failed:
@@ -309,9 +232,11 @@ def origin_facts(
 
 
 def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
-    """Yield what an investigation found out besides the origin: commits, the pass,
-    workarounds, what was tried.
+    """Yield the owner, and what an investigation found out besides the origin: commits,
+    the pass, workarounds, what was tried.
     """
+    if cluster.owner:
+        yield "owner", cluster.owner
     if cluster.culprit and cluster.culprit.status is not Answer.INCONCLUSIVE:
         for suspect in cluster.culprit.suspects[:3]:
             if suspect.url:
@@ -319,19 +244,7 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
                 yield "suspected commit", [link, f" {suspect.probability:.0%}"]
     found = cluster.attribution
     if found and found.suspects:
-        if found.phase:
-            phase = f" (phase {found.phase})"
-        else:
-            phase = ""
-        yield (
-            "pass",
-            ", ".join(
-                [
-                    f"the IR first differs after {found.suspects[0].name}{phase}",
-                    *found.files[:3],
-                ]
-            ),
-        )
+        yield "pass", pass_text(found)
     if cluster.remedies:
         yield (
             "workaround",
@@ -342,8 +255,18 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
     for step in cluster.steps:
         if step.status == "failed":
             yield "tried", f"{step.reason} ({step.step})"
+    if cluster.draft and cluster.draft.first_wrong:
+        yield "value", cluster.draft.first_wrong
     if cluster.draft and cluster.draft.unneeded:
         yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
+
+
+def pass_text(found: Attribution) -> str:
+    """Return the pass that differs, with its phase and its files."""
+    phase = f" (phase {found.phase})" if found.phase else ""
+    name = found.suspects[0].name
+    parts = [f"the IR first differs after {name}{phase}", *found.files[:3]]
+    return ", ".join(parts)
 
 
 def night_facts(

@@ -10,12 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 
 from triage.model.outcome import FAILING, PASSING, Failure, Status
+from triage.nightly.failure_report import FailureReport, states_over_nights
 from triage.nightly.history import STATUS, NightsHistory, StateRun
-from triage.nightly.trends import MetricStep
+from triage.nightly.known_case import state_of
+from triage.nightly.trends import FailureLife, MetricStep
+from triage.report.elements import compare_url
+from triage.report.nights import state_sentence
 from triage.report.printable import visible
 
 # : Letters of states in the data, in the words of `Status`; flaky ones are capital
@@ -71,7 +76,7 @@ def night_rows(history: NightsHistory) -> list[list[object]]:
 
 def track_rows(history: NightsHistory) -> list[list[object]]:
     """Return for each track: name, nights, the share of passing cases (of those not run
-    by their last result), target.
+    by their last result), compiler.
     """
     rows: list[list[object]] = []
     weights = np.array(
@@ -85,17 +90,19 @@ def track_rows(history: NightsHistory) -> list[list[object]]:
             _short(100 * good / (good + bad)) if good + bad else None
             for good, bad in zip(passed, failed, strict=True)
         ]
-        rows.append([visible(track.name), list(nights), rates, visible(track.target)])
+        rows.append([visible(track.name), list(nights), rates, visible(track.compiler)])
     return rows
 
 
 def grid(
-    history: NightsHistory, pages: Mapping[tuple[int, int], str]
+    history: NightsHistory,
+    pages: Mapping[tuple[int, int], str],
+    owners: Mapping[str, str],
 ) -> dict[str, object]:
     """Return the grid: cases as [name, track, flaky], their runs as [first, last,
-    letter, signature, ...].
+    letter, signature, ...], and the nights of the track that have no result of a case.
 
-    pages: of failures by row and signature.
+    pages: of failures by row and signature; owners: by page.
     """
     tracks = {track: number for number, track in enumerate(history.tracks)}
     classes = {kind.signature: kind.failure_class for kind in history.kinds if kind}
@@ -115,7 +122,61 @@ def grid(
             [value for run in runs for value in _run(run)] for runs in history.runs
         ],
         "pages": [[*key, page] for key, page in pages.items() if page != usual[key[1]]],
+        "gaps": {
+            row: gaps
+            for row in range(len(history.rows))
+            if (gaps := _gaps(history, row))
+        },
+        "owners": owners,
     }
+
+
+def _gaps(history: NightsHistory, row: int) -> list[int]:
+    """Return the nights of the track without a result of a case, since its first."""
+    states = history.states[row]
+    first = history.runs[row][0].first
+    nights = history.tracks[history.rows[row][0]]
+    return [night for night in nights if night > first and not states[night]]
+
+
+def failure_letters(history: NightsHistory, life: FailureLife) -> str:
+    """Return a letter for each night of a failure's track: as in `LETTERS`, o where its
+    cases fail in another way, - where none was run.
+    """
+    letters = []
+    for status, otherwise in states_over_nights(history, life):
+        letter = LETTERS[status] if status else "-"
+        letters.append("o" if otherwise else letter)
+    return "".join(letters)
+
+
+def search_rows(
+    history: NightsHistory, reports: Iterable[FailureReport]
+) -> list[list[str]]:
+    """Return what the search finds besides cases: kind, text and address of failures,
+    flags and commits.
+    """
+    rows: dict[tuple[str, str, str], None] = {}
+    for report in reports:
+        cluster, page = report.cluster, f"failures/{report.page}.html"
+        failure = cluster.failure
+        text = f"{failure.failure_class}: {failure.headline}" if failure else ""
+        rows["failure", f"{text} ({report.track}, {report.state})", page] = None
+        flags = [flag for remedy in cluster.remedies for flag in remedy.flags]
+        words = cluster.draft.command.split() if cluster.draft else []
+        flags += [word for word in words if word.startswith("--")]
+        for flag in flags:
+            rows["flag", flag, page] = None
+        for suspect in cluster.culprit.suspects if cluster.culprit else ():
+            name = f"{(suspect.commit or suspect.name)[:12]} {suspect.subject or ''}"
+            rows["commit", name.strip(), page] = None
+    for track, nights in history.tracks.items():
+        for number in nights:
+            night = history.nights[number]
+            name = f"{(night.toolchain.commit or '')[:12]} {night.toolchain.name}"
+            place = f"grid.html?suite={quote(visible(track.name))}&night={number}"
+            rows["commit", f"{name.strip()}, {night.started[:10]}", place] = None
+    return [[visible(part) for part in row] for row in rows]
 
 
 def case_files(
@@ -130,11 +191,18 @@ def case_files(
     by_case: dict[int, list[list[object]]] = {}
     for metric, of_metric in steps.items():
         for step in of_metric:
+            before, after = (
+                history.nights[at].toolchain for at in (step.before, step.at)
+            )
+            compiler = history.rows[step.row][0].compiler
+            url = compare_url(compiler, before, after) or ""
+            levels = _short(step.old), _short(step.new)
             by_case.setdefault(step.row, []).append(
-                [metric, step.at, _short(step.old), _short(step.new)]
+                [metric, step.at, *levels, step.before, url]
             )
     files: dict[int, dict[str, Any]] = {}
-    count = case_file_count(history)
+    count, intervals = case_file_count(history), _intervals(history)
+    tracks = {track: number for number, track in enumerate(history.tracks)}
     for row, name in enumerate(history.names):
         metrics = {
             metric.name: series
@@ -150,14 +218,36 @@ def case_files(
                 for run in history.runs[row]
                 if run.signature
             },
-            "facts": {"track": visible(history.rows[row][0].name)},
-            "flaky": history.flaky.get(row, 0),
+            "track": tracks[history.rows[row][0]],
+            "gaps": _gaps(history, row),
+            "source": visible(history.sources[row]),
+            "case": visible(history.rows[row][1]),
+            "said": visible(state_sentence(state_of(history, row))),
+            "intervals": intervals.get(history.rows[row][1], {}),
             "metrics": metrics,
             "steps": by_case.get(row, []),
             **facts(row),
         }
     for number in range(count):
         yield f"cases-{number}", data_file(f"cases-{number}", files.get(number, {}))
+
+
+def _intervals(history: NightsHistory) -> dict[str, dict[str, list[list[object]]]]:
+    """Return by case and metric the intervals of times: night, low, high. They come
+    from the ratio to the baseline that ran in turn.
+    """
+    found: dict[str, dict[str, list[list[object]]]] = {}
+    names = {"run": "run_seconds", "compile": "cpu_seconds"}
+    for number, night in enumerate(history.nights):
+        for row in night.times:
+            if row.ratio and row.baseline_seconds:
+                ends = (
+                    _short(row.baseline_seconds * ratio)
+                    for ratio in (row.ratio.low, row.ratio.high)
+                )
+                of_case = found.setdefault(row.case, {})
+                of_case.setdefault(names[row.measured], []).append([number, *ends])
+    return found
 
 
 def case_file_count(history: NightsHistory) -> int:

@@ -216,9 +216,14 @@ def variants_document(result: Variants) -> Document:
     rows: list[list[Inline]] = []
     for variant in result.results:
         values = [variant.values.get(key, "") for key in result.keys]
-        rows.append([*values, outcome_spans(variant, short=True, plain=True)])
+        numbers = [
+            f"{variant.metrics[name]:,.6g}" if name in variant.metrics else ""
+            for name in result.numbers
+        ]
+        state = outcome_spans(variant, short=True, plain=True)
+        rows.append([*values, state, *numbers])
     blocks: list[Block] = [
-        Table((*result.keys, "result"), rows),
+        Table((*result.keys, "result", *result.numbers), rows),
         Paragraph(Span(result.sentence, "strong")),
     ]
     return Document(
@@ -234,19 +239,16 @@ def known_case_document(result: KnownCase) -> Document:
     """Show what is known of a case: the nights, the toolchains, each failure, and the
     output around the root cause.
     """
-    from triage.report.night_issue import cluster_blocks, known_facts  # slow to import
+    from triage.report.failure import report_blocks  # slow to import
+    from triage.report.nights import state_sentence
 
-    facts = [(name, value) for name, value in result.facts.items() if value]
-    if result.flaky_changes:
-        facts.append(
-            (
-                "flaky",
-                (
-                    f"{plural(result.flaky_changes, 'change')} without a change of "
-                    "the compiler"
-                ),
-            )
-        )
+    facts: list[tuple[str, Inline]] = [
+        (name, value) for name, value in result.facts.items() if value
+    ]
+    facts += [
+        (state.track, Span(state_sentence(state), STYLES[state.status]))
+        for state in result.now
+    ]
     blocks: list[Block] = [
         Paragraph(Span(result.case, "strong")),
         *([Facts(facts)] if facts else []),
@@ -254,32 +256,17 @@ def known_case_document(result: KnownCase) -> Document:
     if result.runs:
         nights: list[list[Inline]] = []
         for run in result.runs:
-            if run.nights == 1:
-                when = run.first[:10]
-            else:
-                when = f"{run.first[:10]} to {run.last[:10]}"
+            when = " to ".join(dict.fromkeys((run.first[:10], run.last[:10])))
             ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
             nights.append([when, " to ".join(ends), outcome_spans(run)])
         blocks += [Heading("Nights"), Table(("", "", ""), nights)]
     if result.states:
         states = [[one.toolchain.name, outcome_spans(one)] for one in result.states]
         blocks += [Heading("Toolchains"), Table(("", ""), states)]
-    for cluster, signature in {
-        run.cluster: run.failure.signature for run in result.runs if run.failure
-    }.items():
-        known = next((one for one in result.failures if one.key.id == cluster), None)
-        rows: list[tuple[str, Inline]] = [("page", f"failures/{cluster}.html")]
-        if known:
-            rows += known_facts(known, result.facts.get("compiler"))
-            if known.reproducer:
-                rows += [("reproducer", known.reproducer)]
-        issue = result.tracked.get(cluster or "")
-        if issue:
-            rows.append(("tracked as", issue))
-        blocks += [
-            Heading(signature),
-            *(cluster_blocks(known, rows) if known else [Facts(rows)]),
-        ]
+    for report in result.failures:
+        page = Facts([("page", f"failures/{report.page}.html")])
+        title = f"{report.cluster.signature}, {report.state}"
+        blocks += [Heading(title), page, *report_blocks(report)]
     if result.log:
         blocks += [Heading(f"Output on {result.log.toolchain}")]
         if result.log.command:

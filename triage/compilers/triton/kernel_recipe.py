@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from triage.compilers.base import Constant
-from triage.compilers.parts import PastedText, RecipeFromInput
 from triage.compilers.pasted_text import chip_in, read_kernels
+from triage.compilers.recipe_input import PastedText, RecipeFromInput
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import (
     KernelGuess,

@@ -30,6 +30,29 @@ FILE = "triage.yaml"
 _EMPTY = "a project has at least a name and a compiler"
 
 
+class OwnerRule(MappingFormat):
+    """Who looks after the failures of some files, passes, backends or suites."""
+
+    owner: Text = Field(description="A person or a team.", examples=["@ann"])
+    files: Texts = Field(
+        default=(),
+        description="Shell patterns of files that the culprit changes, or of the pass.",
+    )
+    passes: Texts = Field(default=(), description="Shell patterns of passes.")
+    backends: Texts = Field(default=(), description="Shell patterns of backends.")
+    suites: Texts = Field(default=(), description="Shell patterns of suites.")
+
+    @model_validator(mode="after")
+    def _says_of_what(self) -> Self:
+        if not (self.files or self.passes or self.backends or self.suites):
+            raise AtKey(
+                "owner",
+                f'nothing says what belongs to "{self.owner}": add files, passes, '
+                "backends or suites.",
+            )
+        return self
+
+
 class Project(MappingFormat):
     """One compiler project: its repository and its sources."""
 
@@ -60,6 +83,10 @@ class Project(MappingFormat):
         "commit bisect leaves out commits that change no such file.",
         examples=["!docs/*"],
     )
+    owners: tuple[OwnerRule, ...] = Field(
+        default=(),
+        description="Who looks after which failures; the last rule that fits holds.",
+    )
 
     def sections(self) -> dict[str, SourceSection]:
         """Return the sections of sources by their keys."""
@@ -70,7 +97,8 @@ class Project(MappingFormat):
         """Whether a file of the repository can change what the compiler does."""
         wanted = [pattern for pattern in self.paths if not pattern.startswith("!")]
         unwanted = [pattern[1:] for pattern in self.paths if pattern.startswith("!")]
-        return (not wanted or _matches(path, wanted)) and not _matches(path, unwanted)
+        fits = not wanted or fits_any(path, wanted)
+        return fits and not fits_any(path, unwanted)
 
     @model_validator(mode="after")
     def _wheels_have_a_name(self) -> Self:
@@ -166,7 +194,8 @@ def shipped_projects() -> dict[str, Path]:
 
 def find_project(family: str, *folders: Path) -> Project:
     """Return the project for a compiler family: of the first folder with a
-    `triage.yaml` for it, else the shipped one.
+    `triage.yaml` for it, else the shipped one. One that names no source, such as one
+    that has only owners, has the other keys of the shipped one.
 
     Raises:
         BadInput: there is none.
@@ -179,7 +208,7 @@ def find_project(family: str, *folders: Path) -> Project:
         if path.is_file():
             project = load_project(path)
             if project.compiler == family:
-                return project
+                return _with_sources(project)
     paths = " or ".join(str(folder / FILE) for folder in folders) or FILE
     raise BadInput(
         f"no project file says where {family} compilers come from: write {paths} with "
@@ -187,7 +216,16 @@ def find_project(family: str, *folders: Path) -> Project:
     )
 
 
-def _matches(path: str, patterns: Iterable[str]) -> bool:
+def _with_sources(project: Project) -> Project:
+    shipped = shipped_projects().get(project.compiler)
+    if project.sections() or shipped is None:
+        return project
+    own = {name: getattr(project, name) for name in project.model_fields_set}
+    return load_project(shipped).model_copy(update=own)
+
+
+def fits_any(path: str, patterns: Iterable[str]) -> bool:
+    """Return whether a path fits a shell pattern, or is in a folder that does."""
     return any(
         fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/")
         for pattern in patterns

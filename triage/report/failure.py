@@ -1,0 +1,174 @@
+"""A failure as all nights know it, in the order in which one reads: since when, what
+brought it, the pass, what works around it, what to do, the smallest input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from triage.bisect.result import Answer, Bisection, Suspect
+from triage.investigate.result import FailureCluster
+from triage.model.revision import Revision
+from triage.nightly.failure_report import FailureReport, SeenAt
+from triage.recipes.values import parse_version
+from triage.report.document import Block, Facts, Inline, Paragraph, Span, with_code
+from triage.report.elements import compare_url, joined
+from triage.report.next_step import to_do_spans
+from triage.report.night_issue import input_blocks, origin_facts, pass_text
+
+_SUSPECTS = 5  # that are named
+_NO_OWNER = with_code("unknown: no rule in `owners` of `triage.yaml` fits")
+_ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
+
+
+def report_blocks(report: FailureReport) -> list[Block]:
+    """Return what is known of a failure. What is not known says why."""
+    cluster = report.cluster
+    facts = [*_dates(report), *_found(report)]
+    facts.append(("owner", cluster.owner or _NO_OWNER))
+    if report.issue and not (report.to_do and report.to_do.issue):
+        facts.append(("issue", issue_span(report.issue)))
+    facts.append(("to do", what_to_do(report)))
+    blocks: list[Block] = [Facts(facts)]
+    if cluster.draft:
+        return [*blocks, *input_blocks(cluster, cluster.draft)]
+    reason = why_unknown(cluster, "reduce")
+    return [*blocks, Paragraph(f"The smallest input is unknown: {reason}.")]
+
+
+def what_to_do(report: FailureReport) -> Inline:
+    """Return what to do about a failure, or why nothing is to do."""
+    if report.to_do:
+        issue = issue_span(report.issue) if report.issue else None
+        return to_do_spans(report.to_do, issue)
+    if report.state == "known":
+        return "nothing: its recipe expects it"
+    return "nothing: it is gone"
+
+
+def why_unknown(cluster: FailureCluster, step: str) -> str:
+    """Return why a step of an investigation has no answer."""
+    found = next((each for each in cluster.steps if each.step == step), None)
+    if found and found.reason:
+        return found.reason
+    if found and found.status == "done":
+        return "the search found nothing"
+    if cluster.is_investigated:
+        return "the investigation had no such step"
+    return "no night investigated the failure"
+
+
+def _dates(report: FailureReport) -> Iterator[tuple[str, Inline]]:
+    """Yield when a failure came, and when it went or was seen last."""
+    compiler, came, first = report.compiler, report.came, report.first
+    yield "since", _dated(range_spans(compiler, report.before, came.toolchain), came)
+    if first != came:
+        yield "first seen", _seen(first)
+    if report.gone is None:
+        yield "last seen", _seen(report.last)
+    else:
+        gone = range_spans(compiler, report.last.toolchain, report.gone.toolchain)
+        yield "gone", _dated(gone, report.gone)
+
+
+def _found(report: FailureReport) -> Iterator[tuple[str, Inline]]:
+    cluster, compiler = report.cluster, report.compiler
+    culprit, found = cluster.culprit, cluster.attribution
+    if culprit is None:
+        yield "culprit", f"unknown: {why_unknown(cluster, 'bisect')}"
+    elif culprit.status is Answer.INCONCLUSIVE or not culprit.suspects:
+        yield "culprit", f"unknown: {culprit.reason or 'the bisect names no suspect'}"
+    else:
+        name = "culprit" if culprit.status is Answer.CULPRIT else "suspects"
+        for suspect in culprit.suspects[:_SUSPECTS]:
+            yield name, _suspect(culprit, suspect)
+            name = ""
+        if len(culprit.suspects) > _SUSPECTS:
+            yield "", f"and {len(culprit.suspects) - _SUSPECTS} more"
+    # the pair of a culprit is often that of the nights
+    pair = (report.before, report.came.toolchain)
+    if culprit and (culprit.before, culprit.after) == pair:
+        culprit = None
+    origins = (culprit, cluster.release_culprit, cluster.fix)
+    yield from origin_facts(origins, compiler)
+    if found and found.suspects:
+        yield "pass", pass_text(found)
+    elif cluster.failure and cluster.failure.failing_pass:
+        yield "pass", f"{cluster.failure.failing_pass}, which fails"
+    else:
+        yield "pass", f"unknown: {why_unknown(cluster, 'attribute')}"
+    flags = (Span(remedy.text, "code") for remedy in cluster.remedies[:3])
+    if cluster.remedies:
+        yield "workaround", joined(flags, ", or ")
+    else:
+        yield "workaround", f"unknown: {why_unknown(cluster, 'remedy')}"
+
+
+def culprit_spans(cluster: FailureCluster) -> list[str | Span]:
+    """Return the culprit or the likeliest suspect in short, if one is known."""
+    culprit = cluster.culprit
+    if culprit is None or culprit.status is Answer.INCONCLUSIVE or not culprit.suspects:
+        return []
+    spans = _suspect(culprit, culprit.suspects[0])
+    more = len(culprit.suspects) - 1
+    return [*spans, f" or {more} more"] if more else spans
+
+
+def _suspect(culprit: Bisection, suspect: Suspect) -> list[str | Span]:
+    if culprit.status is Answer.CULPRIT:
+        sure = "confirmed"
+    else:
+        sure = f"{suspect.probability:.0%}"
+    text = suspect.subject or revision_name(suspect)
+    return [Span(text, url=suspect.url), f", {sure}"]
+
+
+def _dated(spans: list[str | Span], at: SeenAt) -> Inline:
+    """Return a range with the day of its night before the link to its commits."""
+    return [spans[0], f", {at.day}", *spans[1:]]
+
+
+def _seen(at: SeenAt) -> str:
+    return f"{at.day} with {revision_name(at.toolchain)}"
+
+
+def issue_span(issue: str) -> Span:
+    """Return a link to an issue that is named `owner/repository#number` or by its
+    address.
+    """
+    match = _ISSUE.fullmatch(issue)
+    if match:
+        return Span(issue, url=f"https://github.com/{match[1]}/issues/{match[2]}")
+    if "://" in issue:
+        return Span(issue, url=issue)
+    return Span(issue)
+
+
+def revision_name(revision: Revision | None) -> str:
+    """Return the name of a revision, with its commit where the name lacks it."""
+    if revision is None:
+        return "unknown"
+    commit = revision.commit or ""
+    is_named = not commit or revision.name.endswith(commit[:10])
+    if is_named:
+        return revision.name
+    return f"{revision.name} ({commit[:10]})"
+
+
+def range_spans(compiler: str, old: Revision | None, new: Revision) -> list[str | Span]:
+    """Return the range between two toolchains with a link to its commits. It never runs
+    backwards.
+    """
+    if old is None:
+        return [f"{new.name} or before"]
+    if old == new or (old.commit and old.commit == new.commit):
+        return [f"{new.name}, the same compiler"]
+    versions = parse_version(old.name), parse_version(new.name)
+    if versions[0] and versions[1] and versions[0] > versions[1]:
+        return [f"{new.name}, compared with the newer {old.name}"]
+    spans: list[str | Span] = [f"{old.name} .. {new.name}"]
+    url = compare_url(compiler, old, new)
+    if url:
+        return [*spans, " ", Span("compare", url=url)]
+    return spans
