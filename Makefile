@@ -51,12 +51,20 @@ $(VENV)/.ready: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable . --group dev
+	@touch $@ $(VENV)/.program
+
+# The program without what only its development needs.
+$(VENV)/.program: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --editable .
 	@touch $@
 
-# Exit code 1 means that regressions were found, which is the right answer for these pairs of releases. The site shows only
-# nights of this target, which has a store of its own.
+# Exit code 1 means that regressions were found, which is the right answer for these pairs of releases. What is compared is installed
+# first, side by side, and nothing else is. The site shows only nights of this target, which has a store of its own.
 triage: export TRIAGE_NIGHTS = $(OUT)/nights
-triage: setup
+triage: $(VENV)/.program
+	$(BIN)/triage toolchains install $(OLD) $(NEW) $(RUN_OLD) $(RUN_NEW) triton:$(TRITON_OLD) triton:$(TRITON_NEW)
 	$(BIN)/triage nightly $(RECIPES) --toolchain $(NEW) --baseline $(OLD) --bisect --reduce --out $(OUT) || [ $$? -eq 1 ]
 	$(BIN)/triage nightly $(TRITON_RECIPES) --toolchain triton:$(TRITON_NEW) --baseline triton:$(TRITON_OLD) --bisect --reduce --out $(OUT)/triton || [ $$? -eq 1 ]
 	$(BIN)/triage nightly $(RUN_RECIPES) --toolchain $(RUN_NEW) --baseline $(RUN_OLD) --bench 10s --out $(OUT)/runs || [ $$? -eq 1 ]

@@ -13,8 +13,9 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome
 from triage.bisect import plan
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import BisectRequest, run_search
+from triage.bisect.search import run_search
 from triage.compilers.base import Packaging
 from triage.execution.task import ProbeJob
 from triage.git_history.timeline import CommitPosition, Timeline

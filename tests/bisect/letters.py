@@ -107,6 +107,9 @@ class LetterRegistry:
             or int(ref.revision.name.split(".")[1]) in self.installed
         )
 
+    def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
+        return tuple(filter(self.is_installed, self.releases(family)))
+
     def obtain(self, ref: ToolchainRef) -> SimpleNamespace:
         return SimpleNamespace(identity=ref.revision.name)
 

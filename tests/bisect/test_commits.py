@@ -13,8 +13,9 @@ from tests.bisect.letters import case_named
 from tests.git_history.history import History
 from triage.bisect.candidates import CommitCandidates, CompilerSources, commit_range
 from triage.bisect.prior import PassEvidence
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
-from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.revision import Revision

@@ -7,7 +7,7 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome, release_refs
 from triage.bisect.metric import threshold_between
-from triage.execution.judge import Metric, MetricThreshold
+from triage.execution.metric import Metric, MetricThreshold
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import (

@@ -21,8 +21,9 @@ from tests.bisect.letters import (
     plain_range,
 )
 from triage.bisect.belief import confirmations
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.execution.task import ProbeJob
 from triage.model.outcome import Measured, Probe
 

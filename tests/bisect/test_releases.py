@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
 from triage.bisect.history import histories
 from triage.bisect.plan import bisect_between
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
-from triage.bisect.search import BisectRequest
-from triage.execution.judge import any_failure, same_family
+from triage.execution.match import any_failure, same_family
 from triage.model.outcome import Cause
 
 

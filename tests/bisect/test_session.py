@@ -11,8 +11,8 @@ from rich.console import Console
 from tests.bisect.letters import HistoryEngine, case_named
 from tests.execution.damage import DAMAGE, each_damage
 from triage.bisect.plan import plan
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind
-from triage.bisect.search import BisectRequest
 from triage.cli.interactive_bisect import Session, read_journal
 from triage.model.outcome import Verdict
 from triage.toolchains.home import Home

@@ -13,7 +13,7 @@ from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
 from triage.bisect.metric import TimeJudge, compile_time_judge
 from triage.execution.in_turn import Timed
-from triage.execution.judge import Metric
+from triage.execution.metric import Metric
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Failed, Measured, NoAnswer, Passed, Probe

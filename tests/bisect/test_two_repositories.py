@@ -68,7 +68,9 @@ def ask(
     monkeypatch.setenv("SMALL_REPO", str(compiler.path))
 
     def call(
-        *more: str, refs: tuple[str, str] = ("main~11", "main")
+        *more: str,
+        refs: tuple[str, str] = ("main~11", "main"),
+        recipe: str = "nets/attention.yaml",
     ) -> subprocess.CompletedProcess[str]:
         ends = [
             "--good",
@@ -81,7 +83,7 @@ def ask(
         other = ["--model", f"{models.path}@{refs[0]}..{refs[1]}"]
         asked = [
             "bisect",
-            "nets/attention.yaml",
+            recipe,
             "--project",
             str(command),
             "--jobs",
@@ -149,6 +151,17 @@ def test_the_repository_that_changed_is_named_with_its_commit(
         assert names(found["model"]) == [shas[MOVE]]
         assert found["model"]["suspects"][0]["files"] == ["README", "nets/m.mlir"]
         assert found["model"]["suspects"][0]["pull_request"] == 200 + MOVE
+
+
+def test_a_repository_without_recipes_has_only_the_input(
+    compiler: SmallCompiler, models: History, ask, tmp_path: Path
+) -> None:
+    shas = twelve(models, "narrow", "narrow wide")
+    own = tmp_path / "own.yaml"
+    own.write_text(RECIPE.replace("m.mlir", f"{models.path}/nets/m.mlir"))
+    found = answered(ask(recipe=str(own)))
+    assert found["changed"] == "model"
+    assert names(found["model"]) == [shas[MOVE]]
 
 
 @pytest.mark.parametrize(

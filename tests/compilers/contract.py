@@ -16,8 +16,9 @@ import yaml
 from triage.classify.rules_file import check_rules
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
-from triage.compilers.parts import MODULE_PLACE, RunValues, StandaloneCompile
+from triage.compilers.parts import RunValues
 from triage.compilers.registry import family_of, load_cases
+from triage.compilers.repro_script import MODULE_PLACE, StandaloneCompile
 from triage.execution.engine import open_engine
 from triage.model.case import Case
 from triage.model.errors import BadFiles, EnvironmentFailure
@@ -89,9 +90,10 @@ class Contract:
         return Toolchain(self.family.name, revision, "", root, program, known, "1.0.0")
 
     def inherits_from_no_other_family(self) -> None:
-        """Every part is a class of the family, of `parts` or of no compiler."""
+        """Every part is a class of the family, of all families or of no compiler."""
         own = type(self.family).__module__.rpartition(".")[0]
-        allowed = (own, "triage.compilers.parts", "triage.compilers.base")
+        shared = ("base", "parts", "linter", "repro_script", "recipe_input")
+        allowed = (own, *(f"triage.compilers.{name}" for name in shared))
         found = [getattr(self.family, name) for name in PARTS]
         parts = [self.family, *(part for part in found if part is not None)]
         bases = {base for part in parts for base in inspect.getmro(type(part))}

@@ -271,3 +271,36 @@ def test_a_query_is_reduced_by_tokens_after_lines(
     done = triage("reduce", tmp_path / "query.yaml", *words)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["program"].split() == ["SELECT::INT"]
+
+
+def test_a_number_that_grew_is_reduced_and_replayed(
+    home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    (tmp_path / "size.yaml").write_text(
+        'name: size\ncompiler: command\ncommand: ["{toolchain}/cc", "{input}", "{output}"]\n'
+        "input: program.txt\n"
+    )
+    (tmp_path / "program.txt").write_text("add\nloop\nadd\nmul\nloop\n")
+    for name, factor in (("good", 1), ("bad", 8)):
+        lines = '$(grep -c . "$1") + FACTOR * $(grep -c loop "$1")'
+        sizes = f"$(({lines.replace('FACTOR', str(factor))}))"
+        write_program(
+            tmp_path / name / "cc",
+            f'#!/bin/sh\necho "triage: {{\\"metrics\\": {{\\"instructions\\": {sizes}}}}}"\ncp "$1" "$2"\n',
+        )
+    bad = ("-t", f"path:{tmp_path / 'bad'}")
+    words = (*bad, "--good", f"path:{tmp_path / 'good'}", "--metric", "instructions")
+    folder = ("--out", tmp_path / "out", "--format", "json")
+    done = triage("reduce", tmp_path / "size.yaml", *words, *folder)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert (answer["program"], answer["signature"]) == (
+        "loop\n",
+        "metric:instructions",
+    )
+    for name, status in (("bad", "reproduces"), ("good", "fixed")):
+        words = ("-t", f"path:{tmp_path / name}", "--format", "json")
+        done = triage("replay", answer["reproducer"], *words)
+        assert json.loads(done.stdout)["reproducers"][0]["status"] == status
+    done = triage("reduce", tmp_path / "size.yaml", *bad, "--metric", "instructions")
+    assert done.returncode == 2

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from tests.conftest import Triage
-from triage.compilers.parts import RunValues, StandaloneCompile
+from triage.compilers.parts import RunValues
 from triage.compilers.registry import load_cases
+from triage.compilers.repro_script import StandaloneCompile
 from triage.compilers.xla.adapter import WORKER, Xla
 from triage.compilers.xla.hlo_text import generic_form
 from triage.compilers.xla.passes import XlaIr

@@ -20,8 +20,9 @@ from tests.execution.test_cache import record
 from tests.loopback_server import serving
 from tests.programs import write_program
 from triage.bisect.candidates import release_range
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer
-from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.cli.app import app
 from triage.execution.cache import ResultCache
 from triage.execution.record import Record

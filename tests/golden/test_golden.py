@@ -19,12 +19,7 @@ from typer.testing import CliRunner
 from tests.bisect.letters import case_named, outcome
 from tests.nightly.test_compare import night_of
 from triage.bisect.history import Histories, History
-from triage.bisect.result import (
-    Answer,
-    Bisection,
-    BisectKind,
-    Suspect,
-)
+from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.cli.app import app
 from triage.execution.judge import result_of
 from triage.execution.results import RunResults

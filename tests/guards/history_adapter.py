@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from tests.bisect.letters import LetterRegistry, case_named, letter_range, outcome
 from tests.guards.histories import World
 from triage.bisect.plan import bisect_between
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import BisectKind
-from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.execution.task import ProbeJob
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress

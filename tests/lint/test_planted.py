@@ -16,7 +16,7 @@ from tests.lint.conftest import Read
 from tests.lint.programs import ANYWHERE, FAULTS, hip, sharded
 from tests.real.statuses import read_statuses
 from triage.compilers.iree.lint.rules import CHECKS, findings
-from triage.compilers.parts import Severity
+from triage.compilers.linter import Severity
 from triage.lint.check import MAX_ITERATIONS, smallest_sufficient
 
 

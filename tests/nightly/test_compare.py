@@ -94,8 +94,11 @@ def test_a_wrong_shard_says_what_to_write(text: str) -> None:
         shard([], text)
 
 
-def night_of(histories: dict[str, str], old: int, new: int) -> Night:
+def night_of(
+    histories: dict[str, str], old: int, new: int, installed: set[int] | None = None
+) -> Night:
     engine = HistoryEngine(histories)
+    engine.registry.installed = installed
     engine.compiles = 7
     refs = release_refs(engine.registry.count)
     run = NightRun(
@@ -171,6 +174,19 @@ def test_a_nightly_traces_each_regression_to_its_releases(night: Night) -> None:
     assert origins["stays"] == [("regression", "1.2.0", "1.3.0")]
     [hidden] = next(case for case in night.cases if case.case == "hidden").bisections
     assert [suspect.name for suspect in hidden.suspects] == ["1.2.0", "1.3.0", "1.4.0"]
+
+
+@pytest.mark.parametrize(
+    ("installed", "suspects"),
+    [({1, 2, 3, 4, 7}, ["1.5.0", "1.6.0", "1.7.0"]), ({1, 2, 3, 4}, None)],
+)
+def test_a_fix_is_searched_with_what_is_installed(
+    installed: set[int], suspects: list[str] | None
+) -> None:
+    night = night_of({"a": "PPPPFFPP"}, old=1, new=4, installed=installed)
+    fixes = [one for one in night.cases[0].bisections if one.kind == "fix"]
+    found = [[suspect.name for suspect in one.suspects] for one in fixes]
+    assert found == ([suspects] if suspects else [])
 
 
 def test_a_night_is_read_as_it_was_written(night: Night) -> None:

@@ -17,13 +17,7 @@ from triage.execution.in_turn import LEAST, Pace, Ratio
 from triage.model.case import Case
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
-from triage.nightly.result import (
-    SCHEMA,
-    Night,
-    TimeChange,
-    night_bytes,
-    parse_night,
-)
+from triage.nightly.result import SCHEMA, Night, TimeChange, night_bytes, parse_night
 from triage.nightly.run import case_result, compile_times
 from triage.report.formats import rendered
 from triage.report.night import night_junit, night_screen

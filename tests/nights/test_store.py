@@ -16,12 +16,7 @@ from triage.cli.nights import flaky_in_nights, open_nights
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
-from triage.nightly.trends import (
-    FailureLife,
-    failure_lives,
-    find_steps,
-    segment_bounds,
-)
+from triage.nightly.trends import FailureLife, failure_lives, find_steps, segment_bounds
 from triage.toolchains.home import Home
 
 HISTORIES = {

@@ -13,7 +13,7 @@ import pytest
 
 from triage.compilers.base import KernelSpec
 from triage.compilers.interpreters import uv_program
-from triage.compilers.parts import PythonFunction, StandaloneCompile
+from triage.compilers.repro_script import PythonFunction, StandaloneCompile
 from triage.compilers.triton.standalone import script
 from triage.model.case import Case, Input, InputKind, Target
 

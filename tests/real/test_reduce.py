@@ -73,3 +73,16 @@ def test_a_regression_stays_a_regression(
         )
         assert (done.returncode != 0) is fails, done.stderr
         assert ("shared memory" in done.stderr) is fails
+
+
+def test_a_wrong_result_begins_at_the_first_wrong_value(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    words = ("-t", "3.12.0", "--good", "3.13.0", "--out", tmp_path)
+    found = json_answer(triage, "reduce", RECIPES / "masked-mean.yaml", *words)
+    value = found["first_wrong"]
+    assert (value["name"], value["operation"]) == ("%any", "onnx.ReduceMax")
+    assert (value["actual"], value["expected"]) == ("0", "1")
+    assert (value["mismatches"], value["elements"]) == (2, 4)
+    assert found["operations"]["after"] == 4
+    assert found["oracle_calls"] <= 48

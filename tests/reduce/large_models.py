@@ -73,8 +73,10 @@ PATTERNS = {
 }
 
 
-def model(name: str, lines: int) -> str:
-    """Return a model of about `lines` lines with a failing part in the middle."""
+def model(name: str, lines: int, *, sizes: int = 1) -> str:
+    """Return a model of about `lines` lines with a failing part in the middle. Its
+    blocks have so many sizes in turn, which multiplies the kinds of operations.
+    """
     part = (FOLDER / f"{name}.mlir").read_text().splitlines()
     block = (FOLDER / "block.mlir").read_text()
     maps = [line for line in part if line.startswith("#")]
@@ -90,11 +92,12 @@ def model(name: str, lines: int) -> str:
             ]
             arguments |= PATTERNS[name].arguments
             x = "%p_out"
-        result = f"b{number}"
-        body += block.replace("%in", x).replace("BLOCK", result).splitlines()
+        result, width = f"b{number}", str(256 + number % sizes)
+        text = block.replace("%in", x).replace("BLOCK", result)
+        body += text.replace("256", width).splitlines()
         arguments |= {
-            f"{result}_w1": "tensor<128x256xf32>",
-            f"{result}_w2": "tensor<256x128xf32>",
+            f"{result}_w1": f"tensor<128x{width}xf32>",
+            f"{result}_w2": f"tensor<{width}x128xf32>",
         }
         x = f"%{result}"
         number += 1

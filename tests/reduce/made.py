@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
-from triage.compilers.parts import StandaloneCompile
+from triage.compilers.repro_script import StandaloneCompile
 from triage.model.case import Case, Flag, Input, InputKind, Target
 from triage.model.execution import Limits
 from triage.model.outcome import (

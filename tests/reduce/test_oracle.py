@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.reduce.test_search import CASE
-from triage.execution.judge import same_signature
+from triage.execution.match import same_signature
 from triage.execution.task import Naming
 from triage.model.case import Case, InputKind
 from triage.model.outcome import Failed, Failure, Measured, Outcome, Passed, Probe

@@ -17,13 +17,12 @@ from tests.reduce.made import LuckyTest
 from tests.reduce.test_search import CASE
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
-from triage.reduce.frontends.python import (
+from triage.reduce.frontends.python import open_calls, python_frontend
+from triage.reduce.frontends.python_program import (
     PythonProgram,
     kernel_function,
-    open_calls,
     parameter_names,
     parse_program,
-    python_frontend,
     undefined_reads,
 )
 from triage.reduce.program import ReducedCase

@@ -12,7 +12,7 @@ import pytest
 
 from tests.reduce.made import CASE, reproducer
 from triage.compilers.base import KernelSpec
-from triage.compilers.parts import PythonFunction, StandaloneCompile
+from triage.compilers.repro_script import PythonFunction, StandaloneCompile
 from triage.model.case import Target
 from triage.reduce.reproducer import Reproducer
 from triage.report.reproducer import reproducer_files

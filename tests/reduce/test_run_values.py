@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.reduce.made import CASE
-from triage.execution.judge import same_wrong_result
+from triage.execution.match import same_wrong_result
 from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Stage

@@ -14,12 +14,7 @@ from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, NoAnswer, Outcome, Passed, Status
 from triage.model.revision import Revision
-from triage.remedy.variants import (
-    Variant,
-    compare_variants,
-    depends_on,
-    varied,
-)
+from triage.remedy.variants import Variant, compare_variants, depends_on, varied
 
 
 def grid(outcomes: str, **axes: list[str]) -> list[Variant]:

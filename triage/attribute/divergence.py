@@ -29,7 +29,7 @@ from triage.attribute.result import (
 from triage.compilers.invocation import Invocation
 from triage.compilers.parts import IrPrinter, PassTrace
 from triage.execution.engine import Engine
-from triage.execution.judge import same_signature
+from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import GitRefused, Repository
 from triage.mlir.fingerprint import Fingerprint, Vocabulary

@@ -25,7 +25,7 @@ from triage.execution.in_turn import (
     measure_in_turn,
     ratio_of,
 )
-from triage.execution.judge import TIMES, Metric, MetricThreshold, value_of
+from triage.execution.metric import TIMES, Metric, MetricThreshold, value_of
 from triage.execution.timing import (
     Program,
     compile_measured,
@@ -42,7 +42,7 @@ from triage.toolchains.registry import ToolchainRef
 
 _LEAST_RATIO = 1.25  # of the worse end to the better one
 _LEAST_EXACT_RATIO = 1.01  # the same for a number that does not depend on the machine
-_LEAST_SLOWER = 0.05  # the same for times, which are measured in turn
+LEAST_SLOWER = 0.05  # the same for times, which are measured in turn
 # a single compile this many times above or below the threshold is on that side, however
 # busy the machine is
 _CLEAR = 2.0
@@ -64,7 +64,7 @@ def threshold_between(
         BadInput: An end does not compile, or the numbers of the ends differ too little.
         EnvironmentFailure: The compiler of an end cannot be obtained.
     """
-    low, high = (_least_value(engine, case, ref, metric) for ref in ends)
+    low, high = (least_value(engine, case, ref, metric) for ref in ends)
     if high < low:
         metric = replace(metric, lower_is_worse=True)
         low, high = metric.compared(low), metric.compared(high)
@@ -89,9 +89,7 @@ def threshold_between(
     return MetricThreshold(metric, math.sqrt(low * high))
 
 
-def _least_value(
-    engine: Engine, case: Case, ref: ToolchainRef, metric: Metric
-) -> float:
+def least_value(engine: Engine, case: Case, ref: ToolchainRef, metric: Metric) -> float:
     """Measure a number several times and return the least, since a busy machine only
     adds.
     """
@@ -174,7 +172,7 @@ def measuring(
     """
     if choice.metric == Metric.RUN_SECONDS:
         with temporary_folder() as folder:
-            timing = _run_time_judge(engine, case, ends, choice, folder)
+            timing = run_time_judge(engine, case, ends, choice, folder)
             yield engine.judged_by(timing)
     elif choice.metric == Metric.CPU_SECONDS:
         timing = compile_time_judge(engine, case, ends, choice.threshold, choice.budget)
@@ -198,12 +196,10 @@ def compile_time_judge(
         return partial(time_compile, engine, case, ref)
 
     low, high = (
-        max(
-            _least_value(engine, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6
-        )
+        max(least_value(engine, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6)
         for ref in ends
     )
-    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, timed, 1 + _LEAST_SLOWER, budget)
+    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, timed, 1 + LEAST_SLOWER, budget)
     if threshold is None:
         threshold = low * (
             math.sqrt(high / low) if high > low * _CLEAR**2 else judge.halfway()
@@ -212,13 +208,16 @@ def compile_time_judge(
     return judge
 
 
-def _run_time_judge(
+def run_time_judge(
     engine: Engine,
     case: Case,
     ends: Ends,
     choice: MetricChoice,
     folder: Path,
 ) -> TimeJudge:
+    """Return what judges the run time of candidates by their ratio to the good end, by
+    default halfway; see `measuring`. The compiled programs go to a folder.
+    """
     function, ratio = choice.function, choice.threshold
     programs: dict[object, Program | NoAnswer] = {}  # a repeated probe compiles nothing
     specs = functions_of(engine, case, ends[0])
@@ -242,7 +241,7 @@ def _run_time_judge(
             return program
         return partial(program.sample, engine, fitting[0])
 
-    start = ratio or 1 + _LEAST_SLOWER
+    start = ratio or 1 + LEAST_SLOWER
     judge = TimeJudge(Metric.RUN_SECONDS, case, ends, timed, start, choice.budget)
     judge.ratio = ratio or judge.halfway()
     return judge
@@ -255,7 +254,7 @@ def slower_kernel(engine: Engine, case: Case, ends: Ends, budget: float) -> str 
     budget: seconds to measure for.
     """
     better, worse = rows = [Configuration(case, ref) for ref in ends]
-    result = Benchmark(rows, better, _LEAST_SLOWER).measure(engine, budget, dispatch="")
+    result = Benchmark(rows, better, LEAST_SLOWER).measure(engine, budget, dispatch="")
     lost: dict[str, float] = {}
     for series in result.rows(worse):
         before = result.of(better, series.function)

@@ -21,8 +21,9 @@ from triage.bisect.candidates import (
     release_range,
 )
 from triage.bisect.releases import follow_failure, search_from_open_ends
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.execution.judge import result_of
 from triage.execution.own_program import case_with_own_program
 from triage.git_history.branches import main_refs
@@ -366,18 +367,19 @@ def _commits_between(
     )
 
 
-def line_to(repository: Repository, newest: str) -> Timeline:
+def line_to(repository: Repository, newest: str, since: str | None = None) -> Timeline:
     """Return the line with a commit: the checked out one or the main one, else the line
-    that ends with it.
+    that ends with it. since: a commit that all of these contain; older ones are not
+    read.
     """
     for ref in ("HEAD", *main_refs(repository)):
         try:
-            timeline = Timeline(repository, ref)
+            timeline = Timeline(repository, ref, since)
             if timeline.place(newest).exact:
                 return timeline
         except BadInput:  # no such ref, or a line without a common commit
             continue
-    return Timeline(repository, newest)
+    return Timeline(repository, newest, since)
 
 
 def range_end(request: BisectRequest, text: str) -> RangeEnd:

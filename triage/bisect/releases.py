@@ -7,23 +7,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
+from triage.bisect.answer import answer, logged
 from triage.bisect.candidates import CommitCandidates
 from triage.bisect.history import bounds_of, narrow, state_of
-from triage.bisect.result import (
-    Answer,
-    Bisection,
-    BisectKind,
-    Side,
-    unexpected,
-)
-from triage.bisect.search import (
-    BisectSearch,
-    answer,
-    cannot_test,
-    logged,
-    run_search,
-)
-from triage.execution.judge import Match, any_failure, result_of
+from triage.bisect.result import Answer, Bisection, BisectKind, Side, unexpected
+from triage.bisect.search import BisectSearch, cannot_test, run_search
+from triage.execution.judge import result_of
+from triage.execution.match import Match, any_failure
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.model.outcome import (

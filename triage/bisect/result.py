@@ -10,13 +10,7 @@ from typing import Any
 from triage.git_history.branches import Branch
 from triage.git_history.refs import PinMove
 from triage.model.case import Case
-from triage.model.outcome import (
-    UNANSWERED,
-    Failure,
-    MayLackAnswer,
-    NoAnswer,
-    Verdict,
-)
+from triage.model.outcome import UNANSWERED, Failure, MayLackAnswer, NoAnswer, Verdict
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.recipes.expectations import matches

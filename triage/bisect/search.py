@@ -16,43 +16,29 @@ needs the pair around it probed again, fresh and here, as often as the confidenc
 
 from __future__ import annotations
 
-import math
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
-from triage.bisect.belief import Belief, Floats, next_probes, next_round
+from triage.bisect.answer import answer
+from triage.bisect.belief import Belief, next_probes, next_round
 from triage.bisect.candidates import BisectRange, Candidate, CommitCandidates
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.prior import Clues, PassEvidence
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import (
-    CONFIDENCE,
     Answer,
     Bisection,
     BisectKind,
-    LoggedProbe,
     Side,
-    Suspect,
     Transition,
     unexpected,
 )
-from triage.execution.engine import Engine
-from triage.execution.judge import (
-    Match,
-    any_failure,
-    result_of,
-    same_signature,
-    verdict_of,
-)
+from triage.execution.match import Match, verdict_of
 from triage.execution.task import ProbeJob
-from triage.git_history.repository import Repository
 from triage.model.case import Case
-from triage.model.errors import BadInput
 from triage.model.outcome import (
     Cause,
     Failed,
@@ -64,8 +50,6 @@ from triage.model.outcome import (
     Probe,
     Verdict,
 )
-from triage.model.probe_result import ProbeResult
-from triage.toolchains.sources.project import FILE, Project, find_project, load_project
 
 _LEAST_SECONDS = 0.05  # of a compile that has not been measured yet
 _MOST_FLAKY_PROBES = 400  # of a range whose probes contradict themselves
@@ -76,7 +60,6 @@ _SLOWER = 6.0
 _END_REPEATS = 3  # probes that must be right after a first one that was wrong at an end
 # compilers that cannot be obtained for the same reason before the search gives up
 _SAME_ERRORS = 5
-_NOTED = 20  # suspects with details
 # what differs between equal errors of two commits
 _OF_A_COMMIT = re.compile(r"[0-9a-f]{7,40}|/\S+|\d+")
 
@@ -93,75 +76,6 @@ class Effort:
     started: float = field(default_factory=time.monotonic)
     compile_seconds: float = _LEAST_SECONDS
     """The longest compile."""
-
-
-@dataclass(frozen=True)
-class BisectRequest:
-    """What to bisect and how, without the two revisions."""
-
-    engine: Engine
-    case: Case
-    repo: Path | None = None
-    """A clone of the compiler, to search commits; without one, releases are searched.
-    """
-    project_file: Path | None = None
-    """Named by the user; else a `triage.yaml` here that the clone does not track, or
-    with `build` the clone's.
-
-    Otherwise the file that is shipped.
-    """
-    kind: BisectKind = BisectKind.REGRESSION
-    match: Callable[[Failure], Match] = same_signature
-    confidence: float = CONFIDENCE
-    attribute: bool = True
-    """Compare the passes of both ends before a search over commits, as evidence about
-    the commit.
-    """
-    build: bool = False
-    """Build commits from source although the user's own project file does not say how.
-    What the clone's says may run then.
-    """
-    go_on: Callable[[str], bool] = lambda _: True
-    """Asks whether to start a search over commits whose cost is this text."""
-
-    @cached_property
-    def repository(self) -> Repository:
-        """The clone. Raises BadInput if it is missing or not a clone."""
-        if self.repo is None:
-            raise BadInput("commits need a clone of the compiler: name it with --repo")
-        return Repository(self.repo)
-
-    @cached_property
-    def project(self) -> Project:
-        """The project file. Raises BadFiles if it has mistakes."""
-        if self.project_file:
-            return load_project(self.project_file)
-        own, in_clone = Path(FILE), (self.repo or Path()) / FILE
-        if self.build:
-            return find_project(self.case.compiler, own.parent, in_clone.parent)
-        is_own = own.is_file() and not (self.repo and self.repository.tracks(own))
-        if in_clone.is_file() and not (is_own and own.samefile(in_clone)):
-            warning = (
-                f"{in_clone} is not used, because it can run commands: pass --build "
-                f"or --project {in_clone}"
-            )
-            self.engine.progress.note(warning)
-        project = find_project(self.case.compiler, *([own.parent] if is_own else []))
-        if is_own:
-            return project
-        return project.model_copy(update={"build": None})
-
-    @cached_property
-    def unused_builds(self) -> Project:
-        """A project with only the builds that --build would allow, for an estimate."""
-        own = self.project
-        with suppress(BadInput):  # no project is shipped
-            if own.build is None:
-                return own.model_copy(
-                    update=dict.fromkeys(own.sections())
-                    | {"build": find_project(own.compiler).build}
-                )
-        return own.model_copy(update=dict.fromkeys(own.sections()))
 
 
 @dataclass(slots=True)
@@ -584,145 +498,3 @@ def cannot_test(name: str, outcome: NoAnswer) -> NoAnswer:
 
 def _flaky_end(name: str) -> NoAnswer:
     return NoAnswer(Cause.NOISE, f"{name} is flaky: repeated probes disagree")
-
-
-def answer(search: BisectSearch) -> Bisection:
-    """Report what the search knows so far."""
-    request, belief = search.request, search.belief
-    inconclusive = _inconclusive(search)
-    if belief is None or search.failure is None or search.stopped:
-        return inconclusive
-    chances, confirmed = belief.probabilities, belief.is_confirmed(request.confidence)
-    hint = inconclusive.hint
-    early = belief.early_failure(search.failing_end)
-    if search.resolved and early is not None and belief.is_older(search.failing_end):
-        if search.failing_end:
-            low, high = (0, early)
-        else:
-            low, high = (early, search.last)
-        chances, confirmed = belief.prior, False
-        indices = list(range(low + 1, high + 1))
-        failures, runs = belief.failures_at(early, search.failing_end)
-        hint = (
-            f"{search.name(early)} shows the same failure in {failures} of {runs} "
-            f"runs: {search.name(belief.leading.last)} only changed how often it "
-            "occurs."
-        )
-    elif search.resolved:
-        (low, _), (high, _) = belief.pair
-        indices = [index for index in range(low + 1, high + 1) if chances[index] > 0]
-    else:
-        low, high = belief.bounds
-        indices = belief.credible(request.confidence)
-    kind = request.kind
-    before = search.range.candidates[low].revision
-    after = search.range.candidates[high].revision
-    undone = all(search.range.candidates[index].is_undone for index in indices)
-    if undone:  # what the new end lacks: it changed the state the other way round
-        if kind is BisectKind.REGRESSION:
-            kind = BisectKind.FIX
-        else:
-            kind = BisectKind.REGRESSION
-        before, after = after, before
-    return replace(
-        inconclusive,
-        hint=hint,
-        kind=kind,
-        status=Answer.CULPRIT if confirmed and len(indices) == 1 else Answer.SUSPECTS,
-        before=before,
-        after=after,
-        undone=undone,
-        suspects=_suspects(search, indices, chances),
-        confirmed=confirmed,
-        evidence=search.evidence.summary if search.evidence else None,
-        branches=search.range.branches,
-    )
-
-
-def _inconclusive(search: BisectSearch) -> Bisection:
-    """Return the answer without suspects."""
-    request, effort = search.request, search.effort
-    untestable, others = _without_verdict(search)
-    return Bisection(
-        case=request.case.name,
-        kind=request.kind,
-        status=Answer.INCONCLUSIVE,
-        failure=search.failure,
-        probes=effort.probes,
-        rounds=effort.rounds,
-        cached=effort.cached,
-        halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
-        obtained=Counter(search.range.brought),
-        seconds=round(time.monotonic() - effort.started, 1),
-        log=tuple(logged(search)),
-        untestable=tuple(untestable),
-        other_failures=tuple(others),
-        unanswered=search.stopped,
-        hint=unexpected(request.case, search.failure) if search.failure else None,
-        broke=search.broke,
-        fixed=search.fixed,
-    )
-
-
-def logged(search: BisectSearch) -> Iterator[LoggedProbe]:
-    """Yield the probes so far, in order, with their verdicts about the failure."""
-    match: Match = any_failure
-    if search.failure:
-        match = search.request.match(search.failure)
-    for candidate, probe in search.effort.log:
-        failure = probe.outcome.failure
-        yield LoggedProbe(
-            candidate.revision.name,
-            candidate.revision.commit,
-            search.judge(probe.outcome, match),
-            failure.signature if failure else None,
-            probe.outcome.reason,
-            probe.cached,
-            round(probe.measured.seconds, 3),
-            candidate.source,
-        )
-
-
-def _without_verdict(
-    search: BisectSearch,
-) -> tuple[list[ProbeResult], list[ProbeResult]]:
-    """Return the results of candidates that cannot be tested, and of those that fail in
-    another way.
-    """
-    if search.failure:
-        match = search.request.match(search.failure)
-    else:
-        match = any_failure
-    untestable, others = [], []
-    for candidate in search.range.candidates:
-        if not candidate.probes:
-            continue
-        result = result_of(candidate.probes[-1])
-        if result.untestable:
-            untestable.append(result)
-        elif result.failure and not match(result.failure):
-            others.append(result)
-    if search.belief is not None:
-        low, high = search.belief.bounds
-        for one in search.range.candidates[low + 1 : high]:
-            if one.untestable is not None:
-                why = NoAnswer(Cause.TOOLCHAIN, one.untestable)
-                untestable.append(result_of(search.without_run(one, why)))
-        untestable += search.range.left_out
-    return untestable, others
-
-
-def _suspects(
-    search: BisectSearch, indices: Sequence[int], chances: Floats
-) -> tuple[Suspect, ...]:
-    """Return the candidates that may be the culprit, the likeliest first."""
-    total = float(sum(chances[index] for index in indices))
-    ranked = sorted(indices, key=lambda index: (-chances[index], index))
-    details = search.range.details(ranked[:_NOTED], search.clues)
-    return tuple(
-        replace(
-            details.get(index) or search.range.change(index),
-            probability=round(float(chances[index]) / total, 4),
-        )
-        for index in ranked
-    )

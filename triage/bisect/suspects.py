@@ -12,9 +12,15 @@ from triage.bisect.candidates import commit_change
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.plan import line_to, range_end
 from triage.bisect.prior import Clues, PassEvidence, commit_prior, explain, table_of
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import RankedChange, RankedChanges
-from triage.bisect.search import BisectRequest
-from triage.git_history.branches import Branch, place_of, read_branches, same_change
+from triage.git_history.branches import (
+    Branch,
+    common_commit,
+    place_of,
+    read_branches,
+    same_change,
+)
 from triage.git_history.refs import links_of, pull_request, title
 from triage.git_history.timeline import Timeline
 from triage.model.outcome import Failure
@@ -48,7 +54,8 @@ def rank_changes(
     """
     project = request.project
     old, new = range_end(request, good), range_end(request, bad)
-    timeline = line_to(request.repository, new.commit)
+    since = common_commit(request.repository, [old.commit, new.commit])
+    timeline = line_to(request.repository, new.commit, since)
     branches = read_branches(timeline, [(good, old.commit), (bad, new.commit)])
     span = timeline.between(old.commit, new.commit)
     undone = _missing(timeline, old.commit, span, branches)

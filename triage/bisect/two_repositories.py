@@ -23,8 +23,9 @@ from tempfile import TemporaryDirectory
 
 from triage.bisect.candidates import BisectRange, Candidate, commit_change
 from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, Combination, Side
-from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.execution.judge import result_of
 from triage.git_history.refs import links_of
 from triage.git_history.repository import Repository
@@ -40,9 +41,9 @@ _SHORT_SHA = 10
 
 
 class ModelHistory:
-    """Reads a recipe from commits; the work tree is not read.
+    """Reads a recipe or a program from commits; the work tree is not read.
 
-    A recipe is extracted with its folder, or with the whole tree if it needs more.
+    The file is extracted with its folder, or with the whole tree if it needs more.
     Extracted trees are cached by content, so that commits that change nothing of it
     give the same case.
     """
@@ -50,21 +51,23 @@ class ModelHistory:
     def __init__(
         self,
         repository: Repository,
-        recipe: Path,
+        path: Path,
         home: Home,
         load: Callable[[Path], Case],
         ends: tuple[str, str],
     ) -> None:
-        """Find out whether the recipe's folder is enough. BadInput if the recipe is
-        outside the repository.
+        """Find out whether the file's folder is enough. BadInput if the file is outside
+        the repository.
 
         Extracted trees are cached in `home`; `load` reads a file's only case; `ends`
         are shas of the old and the new end.
         """
         self.repository, self.ends = repository, ends
         self._cache, self._load = home.kept(KeptKind.MODELS), load
-        self._recipe = _path_inside(recipe, repository)
-        self._folder = self._recipe.parent
+        inside = path_inside(path, repository)
+        if inside is None:
+            raise BadInput(f"{path} is not in the repository {repository.path}")
+        self._path, self._folder = inside, inside.parent
         try:
             for sha in ends:
                 self.at(sha)
@@ -77,8 +80,7 @@ class ModelHistory:
         """
         try:
             return self._load(
-                self._extract(*self.trees([sha]))
-                / self._recipe.relative_to(self._folder)
+                self._extract(*self.trees([sha])) / self._path.relative_to(self._folder)
             )
         except BadInput as error:
             problems = "; ".join(
@@ -86,9 +88,8 @@ class ModelHistory:
                     rf"{re.escape(str(self._cache))}/[0-9a-f]+/", "", str(error)
                 ).splitlines()
             )
-            raise BadInput(
-                f"{self._recipe} at {sha[:_SHORT_SHA]}: {problems}"
-            ) from error
+            where = f"{self._path} at {sha[:_SHORT_SHA]}"
+            raise BadInput(f"{where}: {problems}") from error
 
     def case_of(self, sha: str) -> Case | NoAnswer:
         try:
@@ -115,14 +116,17 @@ class ModelHistory:
     def _extract(self, tree: str | None) -> Path:
         if tree is None:
             raise BadInput("the commit has no such folder")
-        folder = self._cache / tree
+        # a compiler may read the name of the folder, such as that of a package
+        name = self._folder.name or self.repository.path.name
+        folder = self._cache / tree[:16] / name
         if folder.is_dir():
             with suppress(OSError):  # the home cannot be written
-                os.utime(folder)  # `triage toolchains prune` removes what nobody uses
+                # `triage toolchains prune` removes what nobody uses
+                os.utime(folder.parent)
             return folder
         packed = self.repository.ask("archive", "--format=tar", tree)
         with disk_errors("extract a model from its repository"):
-            self._cache.mkdir(parents=True, exist_ok=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=self._cache, prefix=".taking-") as scratch:
                 try:
                     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
@@ -165,14 +169,17 @@ class ModelHistory:
         )
 
 
-def _path_inside(recipe: Path, repository: Repository) -> PurePosixPath:
+def path_inside(path: Path, repository: Repository) -> PurePosixPath | None:
+    """Return a path relative to a repository, or None if it is outside. A relative path
+    of no file is one in the repository.
+    """
     tree = repository.work_tree
-    for path in (recipe.absolute(), recipe.resolve()):
-        if tree and path.is_relative_to(tree):
-            return PurePosixPath(path.relative_to(tree))
-    if recipe.is_absolute() or ".." in recipe.parts:
-        raise BadInput(f"{recipe} is not in the repository {repository.path}")
-    return PurePosixPath(recipe)
+    for one in (path.absolute(), path.resolve()):
+        if tree and one.is_relative_to(tree):
+            return PurePosixPath(one.relative_to(tree))
+    if path.is_absolute() or ".." in path.parts or path.exists():
+        return None
+    return PurePosixPath(path)
 
 
 class ChangedSide(StrEnum):

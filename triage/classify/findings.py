@@ -493,18 +493,5 @@ def as_made(failure: Failure, rules: RuleSet) -> Failure | None:
 
 
 def _renamed(failure: Failure, rule: Rule) -> Failure:
-    return in_class(
-        failure, rule, failure.signature.replace(failure.failure_class, rule.name, 1)
-    )
-
-
-def in_class(failure: Failure, rule: Rule, signature: str) -> Failure:
-    """Return a failure under another class."""
-    about = replace(
-        failure,
-        failure_class=rule.name,
-        family=rule.family,
-        signature=signature,
-        phase=rule.phase,
-    )
-    return replace(about, explanation=rule.explanation, remedies=rule.remedies)
+    signature = failure.signature.replace(failure.failure_class, rule.name, 1)
+    return rule.renamed(failure, signature)

@@ -11,14 +11,7 @@ from functools import cache, lru_cache
 from triage.classify.diagnostic import HEADLINE, Diagnostic
 from triage.classify.findings import Finding
 from triage.classify.log_line import LogLine
-from triage.classify.rules import (
-    MatchScope,
-    Pattern,
-    Rule,
-    RuleSet,
-    captures_of,
-    required_literals,
-)
+from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of
 
 EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure"
@@ -50,7 +43,7 @@ def _choices(rules: RuleSet, *scopes: MatchScope) -> tuple[_Choice, ...]:
     return tuple(
         (
             max(
-                required_literals(pattern.regex),
+                rules.literals_of(pattern),
                 key=lambda step: min(map(len, step)),
                 default=("",),
             ),
@@ -145,7 +138,7 @@ def _search(
             text = line
         for literal in literals:  # a generator here would take as long as all else
             if literal in text:
-                match = pattern.search(text)
+                match = rules.search(pattern, text)
                 if match:
                     return rule, pattern.scope, match
                 break
@@ -163,7 +156,7 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
     else:
         trace = f"{text}\n"
     for _, rule, pattern in _choices(rules, MatchScope.EXCEPTION):
-        match = pattern.search(trace)
+        match = rules.search(pattern, trace)
         if match is None:
             continue
         found = Finding(
@@ -208,7 +201,7 @@ def _match_part(
         is_loose = rule.as_read is not None or rule.family == "input"
         if rule.rank >= rank or (is_loose and not is_diagnostic):
             continue
-        match = pattern.search(part)
+        match = rules.search(pattern, part)
         if match:
             captures = captures_of(match)
             headline, scope = text[:HEADLINE], MatchScope.EXCEPTION

@@ -14,7 +14,7 @@ import re
 import zlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, islice
 from typing import Any, BinaryIO, cast
 
@@ -178,7 +178,7 @@ class SelectedLines:
         self, pieces: Iterable[bytes], rules: RuleSet, closely: int = 0
     ) -> None:
         """closely: bytes at the start of the log of which each line is read."""
-        self._needle, self._message = _selectors(rules)
+        self._rules = rules
         self._closely = closely
         self.is_read_closely = closely > 0
         self.numbered = self._numbered(pieces)
@@ -205,10 +205,16 @@ class SelectedLines:
                 yield number, line
             self.above.append(line)
 
+    @cached_property
+    def _selectors(self) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+        """Of lines that are not read closely: a short log has none."""
+        return _selectors(self._rules)
+
     def _is_selected(self, line: bytes) -> bool:
-        if self._needle.search(line) and not _WARNING.match(line):
+        needle, message = self._selectors
+        if needle.search(line) and not _WARNING.match(line):
             return True
-        return bool(self._message.match(line)) or line.rstrip().endswith(_CUT_ASSERTION)
+        return bool(message.match(line)) or line.rstrip().endswith(_CUT_ASSERTION)
 
 
 @cache

@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 
 from triage.model.execution import Ending
 from triage.model.outcome import Advice, Cause, Detail, Failure
+from triage.model.program_file import kept
 
 NEEDLES = ("rror", "Assertion")
 """Parts of nearly every error message and rarely of printed IR; every line that
@@ -35,7 +36,8 @@ _INTEGER = re.compile(r"-?\d{1,29}\Z")
 @cache
 def packaged_yaml(name: str) -> Any:
     """Read a YAML file next to this one."""
-    return read_yaml(Path(__file__).with_name(f"{name}.yaml"))
+    path = Path(__file__).with_name(f"{name}.yaml")
+    return kept(name, [path], partial(read_yaml, path))
 
 
 @cache
@@ -73,8 +75,12 @@ def detail(value: Any) -> Any:
     return value
 
 
+Steps = tuple[tuple[str, ...], ...]
+"""Literals of which every match contains one, step after step."""
+
+
 @cache
-def required_literals(regex: str) -> tuple[tuple[str, ...], ...]:
+def required_literals(regex: str) -> Steps:
     """Return steps, each with literals of which every match contains one after the
     steps before.
 
@@ -202,20 +208,6 @@ class Pattern(Strict):
     """
     anchors: Annotated[Texts, Field(alias="anchor")] = ()
     """Every matching line contains one of these anywhere."""
-
-    def search(self, text: str) -> re.Match[str] | None:
-        """Return the first match in `text`."""
-        start = 0
-        for step in required_literals(self.regex):
-            ends = [
-                place + len(literal)
-                for literal in step
-                if (place := text.find(literal, start)) >= 0
-            ]
-            if not ends:
-                return None
-            start = min(ends)
-        return compiled(self.regex).search(text)
 
 
 def _found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
@@ -396,6 +388,17 @@ class Rule(Strict):
         """Whether this class is reported only when no root cause is found."""
         return self.rank >= _CONSEQUENCE
 
+    def renamed(self, failure: Failure, signature: str) -> Failure:
+        """Return a failure under this class."""
+        about = replace(
+            failure,
+            failure_class=self.name,
+            family=self.family,
+            signature=signature,
+            phase=self.phase,
+        )
+        return replace(about, explanation=self.explanation, remedies=self.remedies)
+
     def is_identified_by(self, capture: str) -> bool:
         """Whether a capture is part of the signature."""
         return any(capture in names.split("|") for names in self.identity)
@@ -426,6 +429,10 @@ class RuleSet:
     """
 
     rules: tuple[Rule, ...]
+    literals: Mapping[str, Steps] = field(default_factory=dict, repr=False)
+    """What `required_literals` returns for regexes of the rules, where it is known:
+    finding out takes as long as compiling the regex.
+    """
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self.rules)
@@ -434,6 +441,27 @@ class RuleSet:
     def by_name(self) -> Mapping[str, Rule]:
         """The rules by class name."""
         return {rule.name: rule for rule in self.rules}
+
+    def search(self, pattern: Pattern, text: str) -> re.Match[str] | None:
+        """Return the first match of a rule's pattern."""
+        start = 0
+        for step in self.literals_of(pattern):
+            ends = [
+                place + len(literal)
+                for literal in step
+                if (place := text.find(literal, start)) >= 0
+            ]
+            if not ends:
+                return None
+            start = min(ends)
+        return compiled(pattern.regex).search(text)
+
+    def literals_of(self, pattern: Pattern) -> Steps:
+        """Return the literals that each match of a pattern contains."""
+        known = self.literals.get(pattern.regex)
+        if known is None:
+            return required_literals(pattern.regex)
+        return known
 
     def unexplained(self, failure: Failure) -> bool:
         """Return whether the output does not say what went wrong: only a consequence,

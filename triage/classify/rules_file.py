@@ -8,15 +8,23 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from triage.classify.rules import Rule, RuleSet, Strict, read_yaml
+from triage.classify.rules import (
+    Rule,
+    RuleSet,
+    Steps,
+    Strict,
+    read_yaml,
+    required_literals,
+)
 from triage.model.errors import BadFiles, Problem
 from triage.model.outcome import Failure
+from triage.model.program_file import kept
 
 if TYPE_CHECKING:
     from triage.recipes.document import ConfigDocument
@@ -66,11 +74,21 @@ def packaged_rules() -> RuleSet:
     """Return the rules that come with the program; their regexes are checked by the
     tests, not at each start.
     """
-    read = map(read_yaml, rule_files())
+    files = rule_files()
+    modules = [Path(__file__), Path(__file__).with_name("rules.py")]
+    return kept("rules", [*files, *modules], partial(_read_packaged, files))
+
+
+def _read_packaged(files: Sequence[Path]) -> RuleSet:
     adapter = TypeAdapter(RuleFile)
-    return _ranked(
-        [rule for data in read for rule in adapter.validate_python(data).rules]
-    )
+    rules = [
+        rule
+        for file in files
+        for rule in adapter.validate_python(read_yaml(file)).rules
+    ]
+    regexes = (pattern.regex for rule in rules for pattern in rule.patterns)
+    literals = {regex: required_literals(regex) for regex in regexes}
+    return _ranked(rules, literals)
 
 
 def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
@@ -96,14 +114,11 @@ def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
             problems += error.problems
     if problems:
         raise BadFiles(problems)
+    packaged = packaged_rules()
     if own:
-        return _ranked(
-            [
-                *own.values(),
-                *(rule for rule in packaged_rules() if rule.name not in own),
-            ]
-        )
-    return packaged_rules()
+        others = [rule for rule in packaged if rule.name not in own]
+        return _ranked([*own.values(), *others], packaged.literals)
+    return packaged
 
 
 def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
@@ -144,8 +159,8 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
     return rules
 
 
-def _ranked(rules: Sequence[Rule]) -> RuleSet:
-    return RuleSet(tuple(sorted(rules, key=lambda rule: rule.rank)))
+def _ranked(rules: Sequence[Rule], literals: Mapping[str, Steps]) -> RuleSet:
+    return RuleSet(tuple(sorted(rules, key=lambda rule: rule.rank)), literals)
 
 
 def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
@@ -179,7 +194,8 @@ def _check_examples(
                 **known,
                 **{rule.name: rule for rule in rules},
             }.values()
-        )
+        ),
+        packaged_rules().literals,
     )
 
     def first_failure(text: str, rule: Rule) -> Failure | None:

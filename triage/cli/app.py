@@ -132,10 +132,6 @@ _REMOVED = {
     "install --jobs": "four are installed at once",
     "list --family": "write `triage toolchains list FAMILY`",
     "new --kernel": "write --input FILE.py:KERNEL",
-    "reduce --metric": (
-        "write a recipe of `compiler: command` whose command fails where the number "
-        "is too large"
-    ),
     **dict.fromkeys(
         ("--import-log", "--export-log"),
         "`triage bisect --interactive --resume` keeps its verdicts",

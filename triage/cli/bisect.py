@@ -18,14 +18,10 @@ from triage.bisect.candidates import CommitCandidates
 from triage.bisect.metric import MetricChoice, measuring
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
 from triage.bisect.recorded_pair import RecordedPair
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
-from triage.bisect.search import BisectRequest
-from triage.bisect.two_repositories import ModelHistory, bisect_two
-from triage.cli.context import (
-    cases_in,
-    named_family,
-    one_case,
-)
+from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
+from triage.cli.context import named_family
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
@@ -51,10 +47,7 @@ from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause
-from triage.report.bisection import (
-    bisect_document,
-    two_repositories_document,
-)
+from triage.report.bisection import bisect_document, two_repositories_document
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import default_home
@@ -353,7 +346,9 @@ def _model_history(
 ) -> ModelHistory:
     """Open the history of a model that DIR@GOOD..BAD names."""
     if named.script or named.recipe is None:
-        raise BadInput("--model needs a recipe, and does not work with --script")
+        raise BadInput(
+            "--model needs a recipe or a program, and does not work with --script"
+        )
     folder, at, refs = model.rpartition("@")
     good, dots, bad = refs.partition("..")
     if not (at and good and dots and bad):
@@ -362,13 +357,18 @@ def _model_history(
         )
     repository = Repository(Path(folder).expanduser())
     ends = _in_order(kind, repository.resolve(good), repository.resolve(bad))
-    return ModelHistory(
-        repository,
-        named.recipe,
-        default_home(),
-        lambda path: one_case(cases_in([path]), named.case),
-        ends,
-    )
+    path, load = named.recipe, named.case_of
+    if path.is_file() and path_inside(path, repository) is None:
+        case = named.case_of(path)
+        path, load = case.input.path, partial(_with_input, case)
+    return ModelHistory(repository, path, default_home(), load, ends)
+
+
+def _with_input(case: Case, path: Path) -> Case:
+    """Return the case of a recipe outside of the clone with a commit's input."""
+    if not path.is_file():
+        raise BadInput("the commit has no such file")
+    return replace(case, input=replace(case.input, path=path))
 
 
 def _forecast(

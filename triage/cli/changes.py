@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from triage.bisect.history import Histories, History, histories
-from triage.bisect.search import BisectRequest
+from triage.bisect.request import BisectRequest
 from triage.bisect.suspects import rank_changes
 from triage.classify import classify_log, packaged_rules
 from triage.cli.context import (
@@ -46,10 +46,7 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failed, Failure
-from triage.report.bisection import (
-    history_document,
-    suspects_document,
-)
+from triage.report.bisection import history_document, suspects_document
 from triage.report.formats import write_report
 from triage.toolchains.registry import ToolchainRef
 

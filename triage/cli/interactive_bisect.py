@@ -15,9 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from triage.bisect.answer import answer
 from triage.bisect.plan import plan
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind, Side
-from triage.bisect.search import BisectRequest, BisectSearch, answer, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.cli.exit_codes import command_again
 from triage.model.errors import BadInput
 from triage.model.outcome import Verdict

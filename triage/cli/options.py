@@ -21,13 +21,12 @@ from triage.cli.screen import AppContext
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Failure
-from triage.recipes.values import parse_duration
 from triage.report.formats import FORMATS, VERBOSE
 
 if TYPE_CHECKING:  # what compiles is imported when a command loads its cases
     from triage.cli.program import StartedRecipe
     from triage.execution.engine import Engine
-    from triage.execution.judge import Match
+    from triage.execution.match import Match
 
 RECIPES = (".yaml", ".yml")
 SECONDS = 60.0  # for which each probe of a time is measured at most
@@ -70,6 +69,8 @@ def duration_option(text: str, name: str) -> Any:
     """Return an option that takes a duration such as 45m or 90d, as seconds."""
 
     def seconds(value: str) -> float:
+        from triage.recipes.values import parse_duration  # slow to import
+
         try:
             if re.fullmatch(r"\d{1,5}d", value):
                 return int(value[:-1]) * 86400.0
@@ -470,12 +471,12 @@ class FailureMatch(StrEnum):
 
 def match_by(kind: FailureMatch) -> Callable[[Failure], Match]:
     """Return what makes the test of whether another failure is the same."""
-    from triage.execution import judge  # slow to import
+    from triage.execution import match
 
     known: dict[FailureMatch, Callable[[Failure], Match]] = {
-        FailureMatch.SIGNATURE: judge.same_signature,
-        FailureMatch.CLASS: judge.same_class,
-        FailureMatch.FAMILY: judge.same_family,
-        FailureMatch.ANY: lambda _: judge.any_failure,
+        FailureMatch.SIGNATURE: match.same_signature,
+        FailureMatch.CLASS: match.same_class,
+        FailureMatch.FAMILY: match.same_family,
+        FailureMatch.ANY: lambda _: match.any_failure,
     }
     return known[kind]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from triage.bisect.metric import MetricChoice
+from triage.bisect.metric_ratio import comparing
 from triage.cli.context import select_families, show_forecast
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
+    SECONDS,
     Compiling,
     FailureMatch,
     ForecastOption,
@@ -24,6 +28,7 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.execution.task import ProbeJob
+from triage.model.errors import BadInput
 from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import Replay, Replays, open_reproducers
 from triage.reduce.replay import replay as replay_all
@@ -51,6 +56,22 @@ def reduce_recipe(
     match: Annotated[
         FailureMatch, option("Compare failures by this.", metavar=None)
     ] = FailureMatch.SIGNATURE,
+    metric: Annotated[
+        str | None,
+        option(
+            "Reduce a program whose number grew since --good instead of a failure: "
+            "cpu_seconds, run_seconds, artifact_bytes, or any that `triage run` "
+            "reports. FUNCTION: the one to run.",
+            metavar="NAME[:FUNCTION]",
+        ),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        option(
+            "Ratio of the number to that on --good which must stay (default: halfway).",
+            least=0.0,
+        ),
+    ] = None,
     dry_run: ForecastOption = False,
     resume: Annotated[
         bool,
@@ -72,6 +93,10 @@ def reduce_recipe(
 
     - `triage reduce recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
     """
+    if metric and not good:
+        raise BadInput("--metric needs --good: the toolchain with the better number")
+    if threshold is not None and not metric:
+        raise BadInput("--threshold needs --metric")
     case = chosen.load()
     folder_for(out, case)
     with compiling.open(case) as engine:
@@ -85,7 +110,15 @@ def reduce_recipe(
             remark = "then the candidates; their number depends on the program"
             return show_forecast(output, engine, planned, remark)
         request = ReductionRequest(case, bad, better, match_by(match), resume=resume)
-        reduction, found = reduce_case(engine, request), None
+        found = None
+        with ExitStack() as stack:
+            judging = engine
+            if metric and better:
+                choice = MetricChoice.parse(metric, SECONDS, threshold)
+                judging = stack.enter_context(
+                    comparing(engine, case, (better, bad), choice)
+                )
+            reduction = reduce_case(judging, request)
         if reduction.unanswered is None:
             found = reproducer_of(engine, reduction, bad)
             reduction = replace(

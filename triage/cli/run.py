@@ -29,9 +29,7 @@ from triage.cli.options import (
     option,
 )
 from triage.cli.screen import AppContext
-from triage.execution.benchmark import Benchmark, Configuration
 from triage.execution.engine import Engine
-from triage.execution.in_turn import Pace
 from triage.execution.judge import result_of
 from triage.execution.own_program import case_with_own_program
 from triage.execution.results import RunResults
@@ -156,6 +154,10 @@ def bench(
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0 --dispatch all` compares
       their kernels one by one
     """
+    # slow to import, and `triage run` needs neither
+    from triage.execution.benchmark import Benchmark, Configuration
+    from triage.execution.in_turn import Pace
+
     selection = select_one_family(chosen.load(), toolchain or ["installed"], "bench")
     with open_runner(app, selection.cases, 1) as engine:
         family = engine.compilers[selection.cases[0].compiler]

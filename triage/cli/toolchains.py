@@ -4,6 +4,7 @@ it has.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import as_completed
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,8 +24,10 @@ from triage.model.json_form import as_json
 from triage.model.revision import Toolchain
 from triage.recipes.values import parse_size
 from triage.report.document import Block, Facts, Paragraph, Span, Style, Table
+from triage.report.elements import plural
 from triage.report.formats import write_answer
 from triage.toolchains.home import Home, KeptKind, open_home
+from triage.toolchains.install import bytes_below
 from triage.toolchains.pruning import TOOLCHAINS, prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRef
 
@@ -78,7 +81,7 @@ def list_toolchains(
         (one["family"], one["name"], Span("yes", "good") if one["installed"] else "")
         for one in releases
     ]
-    count = Paragraph(f"{len(toolchains)} installed, {size / _GIB:.1f} GiB")
+    count = Paragraph(f"{len(toolchains)} installed, {_gib([size])}")
     answer = {"releases": releases, "bytes": size}
     write_answer(
         output, answer, [Table(["family", "release", "installed"], rows), count]
@@ -129,11 +132,19 @@ def install_toolchains(
     failures = {
         name: str(answer) for name, answer in named.items() if name not in ready
     }
-    rows = [(name, str(toolchain.root)) for name, toolchain in ready.items()]
+    sizes = {name: bytes_below(one.root) for name, one in ready.items()}
+    rows = [
+        (name, f"{sizes[name] / _MIB:.0f} MiB", str(one.root))
+        for name, one in ready.items()
+    ]
+    total = Paragraph(f"{plural(len(ready), 'toolchain')}, {_gib(sizes.values())}")
+    toolchains = [
+        {**_summary(one), "bytes": sizes[name]} for name, one in ready.items()
+    ]
     write_answer(
         output,
-        {"toolchains": [_summary(one) for one in ready.values()], "failures": failures},
-        [Facts(rows)],
+        {"toolchains": toolchains, "failures": failures},
+        [Table(["", "size", "folder"], rows), total],
     )
     for message in failures.values():
         print_stderr(f"triage: {message}")
@@ -281,6 +292,10 @@ def doctor(output: FormatOption = "text") -> Exit:
     if broken:
         return Exit.ENVIRONMENT
     return Exit.OK
+
+
+def _gib(sizes: Iterable[int]) -> str:
+    return f"{sum(sizes) / _GIB:.1f} GiB"
 
 
 def _name(folder: Path, home: Home) -> str:

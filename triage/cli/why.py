@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,8 +27,10 @@ from triage.cli.options import (
 from triage.cli.program import CodeNotAllowed
 from triage.cli.screen import AppContext
 from triage.compilers.recipe_start import NoProgramError
-from triage.execution.judge import Metric
+from triage.execution.match import same_signature
+from triage.execution.metric import Metric
 from triage.model.errors import BadInput
+from triage.model.execution import Stage
 from triage.model.outcome import Cause, NoAnswer
 from triage.report.attribution import attribution_document
 from triage.report.document import plain_text
@@ -216,6 +219,8 @@ def attribute_case(
     from triage.attribute.result import ComparisonResult
     from triage.bisect.metric import MetricChoice, measuring, slower_kernel
     from triage.git_history.repository import Repository
+    from triage.reduce.baseline import ReductionRequest
+    from triage.reduce.workflow import find_first_wrong
 
     case = chosen.load()
     if repo:
@@ -236,6 +241,11 @@ def attribute_case(
                 kernel = slower_kernel(engine, case, ends, SECONDS)
         request = AttributionRequest(case, *ends, clone, kernel=kernel)
         found = attribute(judging, request)
+        if found.failure and found.failure.stage is Stage.COMPARE:
+            wrong = ReductionRequest(case, ends[1], ends[0], same_signature)
+            value = find_first_wrong(engine, wrong)
+            if value:
+                found = replace(found, notes=(value.sentence, *found.notes))
     write_report(output, found, attribution_document)
     if found.status is not ComparisonResult.INCONCLUSIVE:
         return Exit.OK

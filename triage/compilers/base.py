@@ -12,20 +12,20 @@ from pathlib import Path
 
 from triage.compilers.family_ref import FamilyRef
 from triage.compilers.invocation import Invocation, MlirTools
+from triage.compilers.linter import Linter
 from triage.compilers.parts import (
     IssueForm,
     Kernels,
-    Linter,
     Measures,
     PassTrace,
-    RecipeFromInput,
     RemedyHints,
-    ReproScript,
     Resources,
     Runner,
     Suites,
     family_yaml,
 )
+from triage.compilers.recipe_input import RecipeFromInput
+from triage.compilers.repro_script import ReproScript
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, Toolchain

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from triage.compilers.parts import PastedText, ShellCommand, TextExcerpt
+from triage.compilers.recipe_input import PastedText, ShellCommand, TextExcerpt
 from triage.model.pass_name import IR_DUMP_LINE
 
 # No pattern here takes quadratic time: each run of characters is tried from its begin

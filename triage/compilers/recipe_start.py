@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from triage.classify import classify_log, packaged_rules
-from triage.compilers.parts import (
+from triage.compilers.pasted_flags import harmless_flags, keep_harmless
+from triage.compilers.recipe_input import (
     PastedText,
     RecipeFromInput,
     ShellCommand,
     TextExcerpt,
 )
-from triage.compilers.pasted_flags import harmless_flags, keep_harmless
 from triage.compilers.registry import (
     DEFAULT_FAMILY,
     family_named,

@@ -7,13 +7,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from pkgutil import resolve_name
 
-from triage.classify import load_rules, packaged_rules
 from triage.compilers.base import Compiler
 from triage.compilers.family_ref import FamilyRef
-from triage.compilers.parts import RecipeFromInput, Suites
+from triage.compilers.parts import Suites
+from triage.compilers.recipe_input import RecipeFromInput
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.recipes.family import RecipeFamilies
+from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.loader import load_recipes
 
 # Imported on first use. The first is the family of recipes and revisions that name
@@ -85,6 +85,8 @@ class FailureNames(Collection[str]):
 
     @cached_property
     def _names(self) -> frozenset[str]:
+        from triage.classify import packaged_rules  # slow to import
+
         return frozenset(
             name for rule in packaged_rules() for name in (rule.name, rule.family)
         )
@@ -109,14 +111,35 @@ def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
     cases = load_recipes(paths, recipe_families(), FailureNames())
     for case in cases:
         family_of(case)
-    for rules in dict.fromkeys(case.rules for case in cases if case.rules):
-        load_rules([rules])
+    own = dict.fromkeys(case.rules for case in cases if case.rules)
+    if own:
+        from triage.classify import load_rules  # slow to import
+
+        for rules in own:
+            load_rules([rules])
     return cases
+
+
+class _FamiliesOfRecipes(Mapping[str, RecipeFamily]):
+    """What recipes of each family may contain. A family is imported when a recipe names
+    it.
+    """
+
+    def __getitem__(self, name: str) -> RecipeFamily:
+        if name not in _CLASSES:
+            raise KeyError(name)
+        return family_named(name).recipe
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CLASSES)
+
+    def __len__(self) -> int:
+        return len(_CLASSES)
 
 
 def recipe_families() -> RecipeFamilies:
     """Return the families of `compiler` in recipes, the default first."""
-    return {name: family_named(name).recipe for name in _CLASSES}
+    return _FamiliesOfRecipes()
 
 
 def recipe_starters() -> dict[str, RecipeFromInput]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.parts import ShellCommand
+from triage.compilers.recipe_input import ShellCommand
 from triage.model.errors import BadInput
 
 _LARGEST = 1 << 20  # bytes of all response files of a command line together

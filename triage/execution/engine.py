@@ -165,7 +165,11 @@ class Engine:
         )
 
     def known_on(self, case: Case, toolchain: Toolchain) -> Probe | None:
-        """Return what the cache knows of a case on a toolchain. Compiles nothing."""
+        """Return what the cache knows of a case on a toolchain. Compiles nothing, and
+        so knows nothing where a number is judged.
+        """
+        if self._judge:
+            return None
         return self.maker.known(self.planner.plan(case, toolchain))
 
     def trial(
@@ -189,7 +193,13 @@ class Engine:
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Task):
             task = replace(task, variant=f"trial {attempt} {naming}", naming=naming)
-        return self.maker.run(task, cancelled, here=here)
+        here = here or self._judge is not None
+        probe = self.maker.run(task, cancelled, here=here)
+        ref = self.registry.ref_of(toolchain)
+        if self._judge is None or ref is None:
+            return probe
+        again = partial(self.probe_on, case, toolchain, fresh=True, here=True)
+        return self._judge.judge(probe, ref, again)
 
     def observe(
         self,

@@ -21,7 +21,8 @@ from urllib.parse import urlsplit
 from triage.compilers.base import ModelImporter
 from triage.execution.cache import ResultCache
 from triage.execution.files import KeptFiles, Prepared, note_use
-from triage.execution.judge import judge_import, machine_problem, rules_of
+from triage.execution.judge import judge_import, rules_of
+from triage.execution.machine_problem import machine_problem
 from triage.execution.mlir_tools import toolchain_python
 from triage.execution.record import Record
 from triage.model.case import Artifact, Case, InputKind

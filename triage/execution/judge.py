@@ -4,20 +4,16 @@ outcome a verdict on one failure.
 
 from __future__ import annotations
 
-import math
-import os
 import re
-import signal
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from triage.classify import RuleSet, diagnose, load_rules, packaged_rules
-from triage.classify.findings import in_class
-from triage.classify.rules import detail
 from triage.compilers.invocation import reported_facts
+from triage.execution.machine_problem import machine_problem
+from triage.execution.match import NOT_NUMBERS, sort_of_result
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import (
@@ -31,40 +27,16 @@ from triage.model.outcome import (
     Passed,
     Probe,
     Status,
-    Verdict,
 )
 from triage.model.pass_name import PassName
 from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import expectation_for
 
 if TYPE_CHECKING:
+    from triage.classify import Diagnosis, RuleSet
     from triage.compilers.parts import Runner
-    from triage.toolchains.registry import ToolchainRef
 
-Match = Callable[[Failure], bool]
 _SUGGESTION = re.compile(r"[Dd]id you mean '?(-{1,2}[^\s'?]+)")
-
-_NO_SPACE = "No space left on device"
-_FULL = 1 << 20  # bytes; with less free space, any write may have failed
-# bytes; a file that did not fit may have been that large, and be removed again
-_NEARLY_FULL = 1 << 30
-# share of the time that a run may wait for a core until its time limit shows nothing
-_WAITED = 0.1
-# exit codes of the loader and of shells for a program that they cannot run
-_NOT_RUN = (126, 127)
-_SKIPS = 125  # of a test script
-_NOT_LOADED = re.compile(
-    r"(?P<program>[^:]+): (?:error while loading shared libraries: [^:]+: "
-    r"|[^:]+: version `(?P<symbol>[^']+)' not found \(required by |.*(?:not "
-    r"found|cannot execute|Exec format error))"
-)
-# what follows, if anything, describes where it was searched
-_PYTHON_NOT_LOADED = re.compile(
-    r"^(?:OSError|ImportError): (?:[^\s:]+\.so[.\d]*: cannot open shared object file|"
-    r"[^\s:]+: version `[^']+' not found|Could not (?:find/)?load shared "
-    r"(?:object|library))[^\n]*",
-    re.MULTILINE,
-)
 
 
 def rules_of(case: Case) -> RuleSet:
@@ -74,6 +46,8 @@ def rules_of(case: Case) -> RuleSet:
     Raises:
         BadFiles: the recipe's rule file has mistakes.
     """
+    from triage.classify import packaged_rules  # slow to import
+
     if case.rules is None:
         rules = packaged_rules()
     else:
@@ -85,19 +59,18 @@ def rules_of(case: Case) -> RuleSet:
 
 @cache
 def _rules_in(path: Path, _modified: int) -> RuleSet:
+    from triage.classify import load_rules  # slow to import
+
     return load_rules([path])
 
 
 @cache
 def _with_parse_errors(rules: RuleSet) -> RuleSet:
-    return RuleSet(
-        tuple(
-            replace(rule, says_nothing=None)
-            if rule.says_nothing is Cause.INPUT
-            else rule
-            for rule in rules
-        )
+    changed = tuple(
+        replace(rule, says_nothing=None) if rule.says_nothing is Cause.INPUT else rule
+        for rule in rules
     )
+    return replace(rules, rules=changed)
 
 
 def is_silent_pass(execution: Execution) -> bool:
@@ -123,8 +96,7 @@ def judge(
     unusable = machine_problem(execution)
     if unusable is not None:
         return unusable
-    rules = _without_machine(rules)
-    diagnosis = diagnose(execution, rules, failing_pass)
+    diagnosis = _diagnosis(execution, rules, failing_pass)
     if execution.ok:
         return Passed(warnings=diagnosis.warnings)
     # The phase that the compiler itself reported is more reliable than that of the pass
@@ -137,7 +109,7 @@ def judge(
     # the message is the same when a program runs
     if first.failure_class == "run-failure" and "status" in first.details:
         signature = first.signature.replace(first.failure_class, "compiler-status", 1)
-        first = in_class(first, rules.by_name["compiler-status"], signature)
+        first = rules.by_name["compiler-status"].renamed(first, signature)
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
         if rule.says_nothing is Cause.FLAG:
@@ -160,15 +132,22 @@ def judge(
     return Failed(first, tuple(others), flaky)
 
 
+def _diagnosis(
+    execution: Execution, rules: RuleSet, failing_pass: PassName | None = None
+) -> Diagnosis:
+    from triage.classify import diagnose  # slow to import
+
+    return diagnose(execution, _without_machine(rules), failing_pass)
+
+
 def judge_import(execution: Execution, rules: RuleSet) -> Failed:
     """Turn a failed import of a model into an outcome. An error that no rule names has
     the class `import-error`.
     """
-    first, *_ = diagnose(execution, _without_machine(rules)).failures
+    first, *_ = _diagnosis(execution, rules).failures
     if execution.ending is Ending.EXITED and first.failure_class != "import-error":
-        first = in_class(
-            first, rules.by_name["import-error"], f"import-error:{first.signature}"
-        )
+        signature = f"import-error:{first.signature}"
+        first = rules.by_name["import-error"].renamed(first, signature)
     return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
 
 
@@ -198,7 +177,7 @@ def judge_run(
     if mismatch:
         first = _wrong_result(mismatch, rules)
     else:
-        first, *_ = diagnose(execution, _without_machine(rules)).failures
+        first, *_ = _diagnosis(execution, rules).failures
     if first.failure_class == "wrong-result":
         return Failed(_with_numbers(first, metrics), flaky=flaky)
     if first.family == "run":
@@ -207,11 +186,11 @@ def judge_run(
     name = _RUN_CLASSES.get(
         first.failure_class, "run-crash" if crashed else "run-failure"
     )
-    failure = in_class(
-        first,
-        rules.by_name[name],
-        f"{name}:{first.signature}" if name in ("run-crash", "run-failure") else name,
-    )
+    if name in ("run-crash", "run-failure"):
+        signature = f"{name}:{first.signature}"
+    else:
+        signature = name
+    failure = rules.by_name[name].renamed(first, signature)
     return Failed(
         replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky
     )
@@ -238,13 +217,15 @@ def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
 
 def _wrong_result(mismatch: Mapping[str, Detail], rules: RuleSet) -> Failure:
     """Return the failure of a result that differs as a run reports it."""
+    from triage.classify.rules import detail  # slow to import
+
     rule = rules.by_name["wrong-result"]
     details = {name: detail(value) for name, value in mismatch.items()}
     known = [str(details[name]) for name in rule.identity if name in details]
     signature = f"{rule.name}:{' '.join(known)}"
     headline = " ".join(f"{name} {value}" for name, value in details.items())
     failure = Failure(rule.name, rule.family, signature, headline, details=details)
-    return in_class(failure, rule, signature)
+    return rule.renamed(failure, signature)
 
 
 def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
@@ -260,9 +241,9 @@ def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
     ):
         return outcome
     wrong, output = outcome.failure, int(outcome.failure.details.get("output", 0))
-    sort, name = _sort_of_result(wrong)[0], operator(output)
+    sort, name = sort_of_result(wrong)[0], operator(output)
     signature = " ".join(
-        filter(None, (wrong.signature, sort if sort in _NOT_NUMBERS else "", name))
+        filter(None, (wrong.signature, sort if sort in NOT_NUMBERS else "", name))
     )
     if name:
         headline = wrong.headline.replace(
@@ -292,108 +273,15 @@ def _without_machine(rules: RuleSet) -> RuleSet:
     Only a log has no facts. In a run, any other message about a full disk or a missing
     library is the compiler's own.
     """
+    from triage.classify import packaged_rules  # slow to import
+
     packaged = packaged_rules().by_name
-    return RuleSet(
-        tuple(
-            rule
-            for rule in rules
-            if rule.says_nothing not in OF_MACHINE
-            or rule is not packaged.get(rule.name)
-        )
+    others = tuple(
+        rule
+        for rule in rules
+        if rule.says_nothing not in OF_MACHINE or rule is not packaged.get(rule.name)
     )
-
-
-def machine_problem(execution: Execution) -> NoAnswer | None:
-    """Return the problem of the machine that made a run fail, which says nothing about
-    the compiler, if there is one.
-    """
-    head = execution.stderr.head
-    if execution.ending is Ending.NOT_STARTED:
-        return NoAnswer(
-            Cause.TOOLCHAIN, head.strip() or "the compiler could not be started"
-        )
-    if execution.ok or execution.ending is Ending.OVER_OUTPUT:
-        return None
-    if _is_not_loaded(execution):
-        exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
-        return NoAnswer(
-            Cause.TOOLCHAIN,
-            exception[0].strip() if exception else execution.stderr.first_line,
-        )
-    if _NO_SPACE in execution.stderr.text or _NO_SPACE in execution.stdout.text:
-        full = _NEARLY_FULL
-    else:
-        full = _FULL
-    if execution.disk_free is not None and execution.disk_free < full:
-        return NoAnswer(
-            Cause.ENVIRONMENT,
-            f"no space left on the disk: {execution.disk_free >> 10} KiB were free",
-        )
-    if (
-        execution.ending is Ending.TIMED_OUT
-        and execution.waited > _WAITED * execution.seconds
-    ):
-        times = (
-            f"{execution.seconds:.0f} s, {execution.waited:.0f} s of them without a "
-            "core of the busy machine"
-        )
-        return NoAnswer(
-            Cause.ENVIRONMENT,
-            (
-                f"stopped after {times}; use fewer --jobs, or a limit without "
-                "waiting: `120s cpu`"
-            ),
-        )
-    if execution.ending is Ending.SIGNALLED and execution.signal in (
-        signal.SIGKILL,
-        signal.SIGTERM,
-        signal.SIGINT,
-    ):
-        name = signal.Signals(execution.signal).name
-        return NoAnswer(
-            Cause.ENVIRONMENT,
-            f"killed from outside by {name} at {execution.peak_rss_mb:.0f} MiB"
-            + (
-                "; the system may have run out of memory"
-                if execution.signal == signal.SIGKILL
-                else ""
-            ),
-        )
-    return None
-
-
-def _is_not_loaded(execution: Execution) -> bool:
-    """Return whether the system's loader or a shell, not the compiler, wrote the first
-    line: it begins with the program.
-
-    The same where Python cannot load a library of a package.
-    """
-    match = _NOT_LOADED.match(execution.stderr.first_line)
-    if match is None:
-        return _PYTHON_NOT_LOADED.search(execution.stderr.text) is not None
-    program = Path(match["program"])
-    is_program = program.name == Path(execution.argv[0]).name or (
-        program.is_absolute() and os.access(program, os.X_OK)
-    )
-    return is_program and (
-        match["symbol"] is not None or execution.exit_code in _NOT_RUN
-    )
-
-
-def skipped_by_script(execution: Execution) -> NoAnswer | None:
-    """Return why a user's test says nothing about the compiler, if so: it skips, as for
-    `git bisect run`, or something that it needs cannot be run.
-    """
-    if execution.ending is not Ending.EXITED:
-        return None
-    code = execution.exit_code
-    if code == _SKIPS:
-        return NoAnswer(Cause.INPUT, f"the script skips it (exit code {code})")
-    if code in _NOT_RUN:
-        last = execution.stderr.last_line or "it printed nothing"
-        why = f"the script could not run a program (exit code {code}): {last}"
-        return NoAnswer(Cause.TOOLCHAIN, why)
-    return None
+    return replace(rules, rules=others)
 
 
 def needs_pass(execution: Execution, rules: RuleSet) -> bool:
@@ -401,8 +289,7 @@ def needs_pass(execution: Execution, rules: RuleSet) -> bool:
     failure.
     """
     return (
-        machine_problem(execution) is None
-        and diagnose(execution, _without_machine(rules)).needs_pass
+        machine_problem(execution) is None and _diagnosis(execution, rules).needs_pass
     )
 
 
@@ -446,230 +333,3 @@ def result_of(probe: Probe) -> ProbeResult:
         metrics=measured.metrics,
         warnings=outcome.warnings,
     )
-
-
-def same_signature(reference: Failure) -> Match:
-    """Match failures with the signature of `reference`."""
-    return lambda failure: failure.signature == reference.signature
-
-
-_NOT_NUMBERS = ("nan", "inf")
-_CLEAR = 0.01  # a relative error that no rounding explains
-
-
-def same_wrong_result(reference: Failure) -> Match:
-    """Match wrong results of the same sort: another shape, NaN, infinity, or numbers
-    that are off by about as much.
-
-    Of numbers a tenth of the error is enough, at most a hundredth of the value. The
-    index of the result may differ.
-    """
-    sort, error = _sort_of_result(reference)
-
-    def matches(failure: Failure) -> bool:
-        other, seen = _sort_of_result(failure)
-        return (
-            failure.failure_class == reference.failure_class
-            and other == sort
-            and seen >= min(_CLEAR, error / 10)
-        )
-
-    return matches
-
-
-def _sort_of_result(failure: Failure) -> tuple[str, float]:
-    """Return the sort of a wrong result, and how far off its numbers are."""
-    details = failure.details
-    if "kind" in details:
-        return str(details["kind"]), 0.0
-    sort = next((sort for sort in _NOT_NUMBERS if details.get(sort)), None)
-    if sort:
-        return sort, 0.0
-    relative, absolute = (
-        float(details.get(f"max_{name}_error", 0)) for name in ("rel", "abs")
-    )
-    return "numbers", relative or absolute
-
-
-def same_family(reference: Failure) -> Match:
-    """Match any class of the family: for a root cause whose class changes between
-    releases.
-    """
-    return lambda failure: failure.family == reference.family
-
-
-def same_class(reference: Failure) -> Match:
-    """Match any signature of the class."""
-    return lambda failure: failure.failure_class == reference.failure_class
-
-
-def any_failure(_: Failure) -> bool:
-    """Match every failure."""
-    return True
-
-
-def verdict_of(outcome: Outcome, match: Match) -> Verdict:
-    """Return the verdict on the failure that `match` recognises; another failure and a
-    flaky one are skipped.
-    """
-    if (
-        isinstance(outcome, Failed)
-        and not outcome.flaky
-        and any(map(match, (outcome.failure, *outcome.others)))
-    ):
-        return Verdict.BAD
-    if isinstance(outcome, Passed):
-        return Verdict.GOOD
-    return Verdict.SKIP
-
-
-RUN_MS = "run_ms"  # the metric of a run that is measured
-DISPATCHES = "dispatches"
-
-
-def judge_thresholds(
-    case: Case, metrics: Mapping[str, float], stage: Stage
-) -> Failed | NoAnswer | None:
-    """Return the first number of a stage that is above its threshold or not known."""
-    for name, largest in case.thresholds:
-        if (name == RUN_MS) != (stage is Stage.BENCHMARK):
-            continue
-        if name not in metrics:
-            return NoAnswer(Cause.FLAG, f"this version does not report {name}")
-        if metrics[name] > largest:
-            return _above(name, metrics[name], largest, stage)
-    return None
-
-
-def _above(
-    name: str,
-    value: float,
-    largest: float,
-    stage: Stage = Stage.COMPILE,
-    *,
-    lower_is_worse: bool = False,
-) -> Failed:
-    details = {"value": f"{value:.4g}", "threshold": f"{largest:.4g}"}
-    if value == int(value) and largest == int(largest):
-        details = {"value": f"{value:.0f}", "threshold": f"{largest:.0f}"}
-    headline = (
-        f"{name} is {details['value']}, {'below' if lower_is_worse else 'above'} "
-        f"{details['threshold']}"
-    )
-    return Failed(
-        Failure(
-            "metric", "metric", f"metric:{name}", headline, details=details, stage=stage
-        )
-    )
-
-
-_NEAR = 1.3  # a value within this factor of the threshold is measured again
-TIMES = 3  # measurements at most; the smallest counts, since a busy machine only adds
-
-
-# times and memory
-_OF_THE_MACHINE = re.compile(r"(?:^|_)(?:seconds|s|ms|us|ns|rss_mb)$")
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A number of a compile that succeeds, or the run time of what it wrote: one of
-    this program, or any that a recipe's compiler prints.
-
-    lower_is_worse: it became worse when it shrank, such as a number of vectorized
-    loops. Then its reciprocal is compared, which grows.
-    """
-
-    name: str
-    lower_is_worse: bool = False
-
-    CPU_SECONDS: ClassVar[Metric]
-    PEAK_RSS_MB: ClassVar[Metric]
-    ARTIFACT_BYTES: ClassVar[Metric]
-    # measured in turn with the good and the bad compiler of a bisect
-    RUN_SECONDS: ClassVar[Metric]
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def exact(self) -> bool:
-        """Whether it is the same each time, however busy the machine is."""
-        return _OF_THE_MACHINE.search(self.name) is None
-
-    def compared(self, value: float) -> float:
-        """Return what is compared of a value; the other way round, the value of what is
-        compared.
-        """
-        if not self.lower_is_worse:
-            return value
-        if value > 0:
-            return 1 / value
-        return math.inf
-
-
-Metric.CPU_SECONDS, Metric.PEAK_RSS_MB = Metric("cpu_seconds"), Metric("peak_rss_mb")
-Metric.ARTIFACT_BYTES = Metric("artifact_bytes")
-Metric.RUN_SECONDS = Metric("run_seconds")
-
-
-@dataclass(frozen=True, slots=True)
-class MetricThreshold:
-    """Reads a compile whose number is above the threshold as a failure of its own
-    class.
-
-    Every search that looks for failures can then look for numbers. Other failures stay
-    what they are. threshold: of what is compared of the metric.
-    """
-
-    metric: Metric
-    threshold: float
-
-    is_alone: ClassVar[bool] = False
-
-    def judge(
-        self, probe: Probe, _ref: ToolchainRef, again: Callable[[], Probe]
-    ) -> Probe:
-        """Return the probe as the threshold judges it. `again` repeats the compile
-        while the value is near the threshold.
-        """
-        value = value_of(probe, self.metric)
-        for _ in range(TIMES - 1):
-            if (
-                value is None
-                or self.metric.exact
-                or not self.threshold / _NEAR < value < self.threshold * _NEAR
-            ):
-                break
-            repeated = value_of(again(), self.metric)
-            if repeated is not None:
-                value = min(value, repeated)
-        if value is None or value <= self.threshold:
-            return probe
-        value = self.metric.compared(value)
-        threshold = self.metric.compared(self.threshold)
-        return replace(
-            probe,
-            outcome=_above(
-                self.metric.name,
-                value,
-                threshold,
-                lower_is_worse=self.metric.lower_is_worse,
-            ),
-        )
-
-
-def value_of(probe: Probe, metric: Metric) -> float | None:
-    """Return what is compared of the number, if the case compiled and it was
-    measured.
-    """
-    if not isinstance(probe.outcome, Passed):
-        return None
-    own = {
-        Metric.CPU_SECONDS.name: probe.measured.cpu_seconds,
-        Metric.PEAK_RSS_MB.name: probe.measured.peak_rss_mb,
-    }
-    value = own.get(metric.name, probe.measured.metrics.get(metric.name))
-    if value is None:
-        return None
-    return metric.compared(value)

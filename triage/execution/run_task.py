@@ -14,7 +14,7 @@ from triage.compilers.invocation import mismatch_line
 from triage.compilers.parts import RunValues
 from triage.execution.files import KeptFiles, digest_of
 from triage.execution.inputs import no_recipe
-from triage.execution.judge import RUN_MS
+from triage.execution.metric import RUN_MS
 from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from triage.execution.judge import RUN_MS
+from triage.execution.metric import RUN_MS
 from triage.execution.record import Record, record_json, verified
 from triage.model.errors import BadInput, Interrupted
 from triage.model.execution import Ending

@@ -21,23 +21,21 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
-from triage.classify import PassScanner
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
 from triage.compilers.parts import RunValues
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared, Scratch
 from triage.execution.judge import (
-    DISPATCHES,
     is_silent_pass,
     judge,
     judge_run,
-    judge_thresholds,
     needs_pass,
     rules_of,
-    skipped_by_script,
     with_operator,
 )
+from triage.execution.machine_problem import skipped_by_script
+from triage.execution.metric import DISPATCHES, judge_thresholds
 from triage.execution.record import Record
 from triage.execution.run_task import RunTask, agreeing_runs, limits_key
 from triage.mlir.result_operator import operator_in
@@ -436,6 +434,8 @@ class Maker:
                     )
             if on_output:
                 on_output(module)
+
+        from triage.classify import PassScanner  # slow to import
 
         scanner = PassScanner()
         reporting = task.with_pass_reporting()

@@ -15,7 +15,7 @@ from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
 from triage.execution.in_turn import Sample
-from triage.execution.judge import DISPATCHES
+from triage.execution.metric import DISPATCHES
 from triage.execution.mlir_tools import Reader
 from triage.execution.run_task import no_program, readable
 from triage.mlir import UnparsableError, parse_module

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from triage.git_history.refs import pull_request, title
-from triage.git_history.repository import Repository
+from triage.git_history.repository import GitRefused, Repository
 from triage.git_history.timeline import Fork, Timeline, newest_at
 from triage.model.errors import BadInput
 from triage.model.revision import Commit, Revision
@@ -127,7 +127,7 @@ def read_branches(
     the main line have none.
     """
     lines = [
-        Timeline(timeline.repository, ref)
+        Timeline(timeline.repository, ref, timeline.since)
         for ref in main_refs(timeline.repository) or ["HEAD"]
     ]
     read = (_read_branch(lines, name, sha) for name, sha in ends)
@@ -142,6 +142,21 @@ def main_refs(repository: Repository) -> list[str]:
         "for-each-ref", "--format=%(objectname) %(refname:lstrip=1)", *_MAIN_LINES
     ).split()
     return list(dict(zip(listed[::2], listed[1::2], strict=True)).values())
+
+
+def common_commit(repository: Repository, shas: Iterable[str]) -> str | None:
+    """Return the newest commit that some commits, the checked out one and the main
+    lines contain; None where there is none, as in a clone of unrelated histories.
+    """
+    tips = []
+    for ref in ("HEAD", *main_refs(repository)):
+        with suppress(BadInput):  # no commit is checked out
+            tips.append(repository.resolve(ref))
+    try:
+        found = repository.text("merge-base", "--octopus", *tips, *shas).strip()
+    except GitRefused:
+        return None
+    return found or None
 
 
 def _read_branch(lines: Sequence[Timeline], name: str, sha: str) -> Branch | None:

@@ -55,9 +55,17 @@ class Timeline:
     and what was read is kept.
     """
 
-    def __init__(self, repository: Path | Repository, ref: str = "HEAD") -> None:
+    def __init__(
+        self,
+        repository: Path | Repository,
+        ref: str = "HEAD",
+        since: str | None = None,
+    ) -> None:
         """Read the commits up to `ref`. BadInput if there is no repository, it is
         empty, or it has no `ref` (UnknownCommit).
+
+        since: a commit in the history of `ref`. The timeline begins with the newest of
+        its commits that this one contains: a long history takes seconds to read.
         """
         if isinstance(repository, Repository):
             self.repository = repository
@@ -65,16 +73,30 @@ class Timeline:
             self.repository = Repository(repository)
         self.ref = ref
         self.head = self.repository.resolve(ref)
-        fields = self.repository.text(*_LINE, self.head, "--").split("\0")
+        self.since = since
         #: Oldest first, without their files.
-        self.commits: Sequence[Commit] = tuple(
+        self.commits: Sequence[Commit] = self._read(since)
+        self._at = {commit.sha: index for index, commit in enumerate(self.commits)}
+        self._files: dict[str, tuple[str, ...]] = {}
+
+    def _read(self, since: str | None) -> tuple[Commit, ...]:
+        if since is None:
+            return self._log(self.head)
+        later = self._log(self.head, f"^{since}")
+        if not later:
+            return self._log("-1", self.head)
+        if later[0].parent is None:  # `since` is of another history
+            return later
+        return (*self._log("-1", later[0].parent), *later)
+
+    def _log(self, *words: str) -> tuple[Commit, ...]:
+        fields = self.repository.text(*_LINE, *words, "--").split("\0")
+        return tuple(
             Commit(sha, parents.partition(" ")[0] or None, date, subject)
             for sha, parents, date, subject in zip(
                 *(fields[first:-1:4] for first in range(4)), strict=True
             )
         )
-        self._at = {commit.sha: index for index, commit in enumerate(self.commits)}
-        self._files: dict[str, tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self.commits)
@@ -116,7 +138,7 @@ class Timeline:
         position = self.place(name)
         if position.exact:
             return Fork(self, position.index, self, range(0))
-        line = Timeline(self.repository, position.sha)
+        line = Timeline(self.repository, position.sha, self.since)
         last = next(
             (
                 index
@@ -125,6 +147,8 @@ class Timeline:
             ),
             None,
         )
+        if last is None and self.since:  # it left before the first commit that was read
+            return Timeline(self.repository, self.head).fork(name)
         if last is None:
             advice = self.repository.fetch_advice
             raise BadInput(

@@ -14,8 +14,8 @@ from typing import TypeVar
 from triage.attribute.divergence import AttributionRequest
 from triage.attribute.result import Attribution
 from triage.bisect.plan import bisect_between
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import BisectRequest
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared

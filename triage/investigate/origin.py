@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from triage.bisect.candidates import BisectRange, release_range
 from triage.bisect.metric import MetricChoice, measuring
 from triage.bisect.plan import (
     VersionRange,
@@ -18,14 +19,17 @@ from triage.bisect.plan import (
     versions_between,
 )
 from triage.bisect.releases import search_change
+from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import BisectRequest, BisectSearch, run_search
+from triage.bisect.search import BisectSearch, run_search
 from triage.execution.engine import Engine
-from triage.execution.judge import Metric
+from triage.execution.metric import Metric
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Failure, NoAnswer
 from triage.toolchains.registry import ToolchainRef
+
+_ABSENT = "it is not installed"
 
 ToolchainPair = tuple[ToolchainRef, ToolchainRef]
 """The toolchain without the failure, and the one with it."""
@@ -63,25 +67,32 @@ class OriginFinder:
 
     @cached_property
     def fixes(self) -> VersionRange:
-        """The toolchains from the new one to the newest release."""
-        new = self.pair[1]
+        """The toolchains from the new one to the newest release that is installed."""
+        registry, new = self.engine.registry, self.pair[1]
         if new.path is not None:  # its family may have no releases
             return VersionRange()
-        return versions_between(
-            self.engine.registry, new, self.engine.registry.releases(new.family)[-1]
-        )
+        installed = registry.installed_releases(new.family)
+        if not installed:
+            return VersionRange()
+        return versions_between(registry, new, installed[-1])
 
     def find_fix(self, case: Case) -> Bisection | None:
-        """Bisect the fix of a failure after the toolchain. Returns None if the newest
-        release has no fix.
+        """Bisect the fix of a failure after the toolchain, with what is installed: a
+        night installs what it compares. Returns None if no newer release has a fix.
         """
-        if self.fixes.refs:
-            fix = self._search(case, self.fixes, None, BisectKind.FIX)
-        else:
-            fix = None
-        if fix and fix.bisection.after is not None:
-            return fix.bisection
-        return None
+        if not self.fixes.refs:
+            return None
+        registry = self.engine.registry
+        candidates = [
+            one if registry.is_installed(one.ref) else replace(one, untestable=_ABSENT)
+            for one in release_range(registry, self.fixes.refs).candidates
+        ]
+        request = replace(self._request(case), kind=BisectKind.FIX)
+        search = BisectSearch(request, BisectRange(tuple(candidates)))
+        fix = _run(search, None).bisection
+        if fix.after is None:
+            return None
+        return fix
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
         """Bisect where the run of a function became slower, or without one the compile.
@@ -178,14 +189,10 @@ class OriginFinder:
         case: Case,
         versions: VersionRange,
         changed: Failure | None,
-        kind: BisectKind = BisectKind.REGRESSION,
     ) -> CaseOrigin:
         if versions.problem is not None:
-            return CaseOrigin(Bisection.inconclusive(case, versions.problem, kind))
-        return _run(
-            search_versions(replace(self._request(case), kind=kind), versions.refs),
-            changed,
-        )
+            return CaseOrigin(Bisection.inconclusive(case, versions.problem))
+        return _run(search_versions(self._request(case), versions.refs), changed)
 
     def _request(self, case: Case) -> BisectRequest:
         return BisectRequest(

@@ -15,7 +15,7 @@ from triage.attribute.divergence import AttributionRequest, attribute
 from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection
 from triage.execution.engine import Engine, time_limit
-from triage.execution.judge import same_signature
+from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
 from triage.investigate.origin import OriginFinder, ToolchainPair

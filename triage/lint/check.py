@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.parts import (
+from triage.compilers.linter import (
     LintFinding,
     LintRule,
     ProgramFindings,
@@ -37,7 +37,7 @@ from triage.recipes.expectations import flag_applies
 from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:
-    from triage.compilers.parts import Linter
+    from triage.compilers.linter import Linter
 
 _SEVERITIES = list(Severity)
 _IGNORE = re.compile(rb"(^\s*)?//\s*triage:\s*ignore(?:\[([\w\s,-]*)\])?\s*$")

@@ -15,13 +15,7 @@ from pathlib import Path
 from triage.bisect.result import Bisection
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
-from triage.execution.in_turn import (
-    LOOKS,
-    Contender,
-    Pace,
-    measure_in_turn,
-    ratio_of,
-)
+from triage.execution.in_turn import LOOKS, Contender, Pace, measure_in_turn, ratio_of
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.execution.timing import time_compile

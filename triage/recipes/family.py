@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -112,8 +112,10 @@ class RecipeStart:
     """Sentences for the user, which the recipe holds as comments."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables that a command line sets."""
-    guessed: Collection[str] = ()
-    """Entries of the family's keys whose values a compile can correct."""
+    guessed: Mapping[str, str] = field(default_factory=dict)
+    """Entries of the family's keys whose values a compile can correct, each with the
+    reason of its value.
+    """
     expect: Sequence[str] = ()
     """The class of the failure that was reported."""
     toolchain: str | None = None

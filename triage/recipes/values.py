@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -87,16 +87,20 @@ def yaml_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def yaml_lines(values: Mapping[str, Any], guessed: Collection[str] = ()) -> list[str]:
+def yaml_lines(
+    values: Mapping[str, Any], guessed: Mapping[str, str] | None = None
+) -> list[str]:
     """Return keys as lines of YAML, a mapping with a line for each entry; `guessed`
-    entries get a comment.
+    entries get a comment with the reason.
     """
+    reasons = (guessed or {}).items()
+    comments = {name: f"  # guessed: {why}" for name, why in reasons}
     lines = []
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             lines.append(f"{key}:")
             lines += [
-                f"  {name}: {yaml_text(item)}{'  # guessed' * (name in guessed)}"
+                f"  {name}: {yaml_text(item)}{comments.get(name, '')}"
                 for name, item in value.items()
             ]
         else:

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from triage.execution.engine import Engine
-from triage.execution.judge import Match, rules_of, same_signature, same_wrong_result
+from triage.execution.judge import rules_of
+from triage.execution.match import Match, same_signature, same_wrong_result
 from triage.execution.task import Naming
 from triage.model.case import Case
 from triage.model.execution import Stage

@@ -29,6 +29,7 @@ from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase, Reducible
 
 T = TypeVar("T")
+MOST_KINDS = 16  # of items to drop kind by kind; among more, halves are faster
 _ENOUGH = 3  # chunks of equal kinds that could not be dropped
 # a bound against passes that undo each other; more rounds have not been seen to help
 _ROUNDS = 8
@@ -124,9 +125,10 @@ def minimise(
     single ones (ddmin's complements).
 
     `build` makes the candidate that keeps the given items. With `whole`, all items are
-    dropped at once first. `kind_of` groups equal items: whole groups are dropped first,
-    and after three chunks of equal kinds could not be dropped the remaining ones are
-    skipped, because a chain that must be long has hundreds of equal links.
+    dropped at once first. `kind_of` groups equal items: whole groups are dropped first
+    unless there are many. After three chunks of equal kinds could not be dropped the
+    remaining ones are skipped, because a chain that must be long has hundreds of equal
+    links.
 
     Returns the candidate of the items left, the candidate itself when nothing was
     dropped.
@@ -147,7 +149,8 @@ def minimise(
         kinds = Counter(map(kind_of, left))
     else:
         kinds = Counter[Hashable]()
-    for kind in (kind for kind, count in kinds.items() if count > 1):
+    repeated = [kind for kind, count in kinds.items() if count > 1]
+    for kind in repeated if len(repeated) <= MOST_KINDS else ():
         kept = [item for item in left if kind_of and kind_of(item) != kind]
         if kept:
             smaller = interesting(kept)

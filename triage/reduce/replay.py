@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import MinLen
 from pydantic import BaseModel, ValidationError
@@ -14,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
 from triage.execution.judge import is_recorded_as, result_of
+from triage.execution.metric import Metric, MetricThreshold
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
@@ -33,6 +35,12 @@ class RecordedVersion(BaseModel):
     name: Name
 
 
+class RecordedFailure(BaseModel):
+    """What is read of a recorded failure."""
+
+    details: dict[str, Any] = {}
+
+
 class ReproducerRecord(BaseModel):
     """What is read of `reproducer.json`."""
 
@@ -40,6 +48,25 @@ class ReproducerRecord(BaseModel):
     """The name of the case that it was reduced from."""
     signature: Name
     bad: RecordedVersion
+    failure: RecordedFailure = RecordedFailure()
+
+    @property
+    def judge(self) -> MetricThreshold | None:
+        """The threshold between the two numbers of a metric that was reduced."""
+        kind, _, name = self.signature.partition(":")
+        if kind != "metric":
+            return None
+        try:
+            value, good = (
+                float(self.failure.details[key]) for key in ("value", "good")
+            )
+        except (LookupError, TypeError, ValueError):
+            return None
+        metric = Metric(name, lower_is_worse=value < good)
+        low, high = metric.compared(good), metric.compared(value)
+        if 0 < low < high < math.inf:
+            return MetricThreshold(metric, math.sqrt(low * high))
+        return MetricThreshold(metric, min(high / 2, low * 2 if low > 0 else math.inf))
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +255,16 @@ def replay(
             )
         }
         jobs[one.case.source] = [ProbeJob(one.case, ref) for ref in refs.values()]
-    every = [job for own in jobs.values() for job in own]
+    judges = {one.case.source: one.record.judge for one in reproducers}
+    every = [job for path, own in jobs.items() for job in own if not judges[path]]
     probes = {
         (probe.case.source, probe.revision.name): probe
         for probe in engine.probe_all(every, "replay")
     }
+    for path, judge in judges.items():
+        if judge:
+            for probe in engine.judged_by(judge).probe_all(jobs[path], "replay"):
+                probes[path, probe.revision.name] = probe
     replays = []
     for one in reproducers:
         signature, source = one.record.signature, one.case.source

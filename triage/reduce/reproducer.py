@@ -13,8 +13,12 @@ from pathlib import Path
 from packaging.version import Version
 
 from triage.compilers.base import Environment, Packaging, kernel_of
-from triage.compilers.parts import MODULE_PLACE, PythonFunction, StandaloneCompile
 from triage.compilers.registry import family_of
+from triage.compilers.repro_script import (
+    MODULE_PLACE,
+    PythonFunction,
+    StandaloneCompile,
+)
 from triage.execution.engine import Engine
 from triage.execution.task import Task
 from triage.model.case import Case, Expectation, RunSpec
@@ -22,7 +26,11 @@ from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.revision import Revision
 from triage.recipes.run_values import split_value
 from triage.recipes.values import parse_version
-from triage.reduce.frontends.python import kernel_in, parameter_names, parse_program
+from triage.reduce.frontends.python_program import (
+    kernel_in,
+    parameter_names,
+    parse_program,
+)
 from triage.reduce.result import IssueDraft, Reduction
 from triage.toolchains.registry import ToolchainRef
 
@@ -212,6 +220,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         for line in printed
     ]
     more = len(lines) - _OUTPUT_LINES
+    wrong = reproducer.reduction.first_wrong
     return IssueDraft(
         files={
             name: text
@@ -240,6 +249,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         unit=reduction.unit,
         changes=list(reduction.changes),
         notes=list(reduction.notes),
+        first_wrong=wrong.sentence if wrong else "",
     )
 
 

@@ -38,6 +38,29 @@ class SizeChange:
 
 
 @dataclass(frozen=True, slots=True)
+class WrongValue:
+    """The first value of the original program that the bad toolchain computes wrong."""
+
+    name: str | None
+    """In the source, such as `%12`."""
+    operation: str
+    actual: str
+    """The first wrong element."""
+    expected: str
+    mismatches: int
+    elements: int
+
+    @property
+    def sentence(self) -> str:
+        """`%12 = linalg.generic` is the first value that differs: ..."""
+        name = f"{self.name} = {self.operation}" if self.name else self.operation
+        return (
+            f"`{name}` is the first value that differs: {self.actual} instead of "
+            f"{self.expected} in {self.mismatches:,} of {self.elements:,} elements"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Reduction(MayLackAnswer):
     """A smaller program that fails as the original does, or the reason why there is
     none.
@@ -75,6 +98,8 @@ class Reduction(MayLackAnswer):
     seconds: float = 0.0
     compile_seconds: float = 0.0
     """Summed over the compiles."""
+    first_wrong: WrongValue | None = None
+    """Of a wrong result, where it was found."""
     notes: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     """Flags, parts of the target and options of a kernel that the smaller program does
@@ -252,6 +277,8 @@ class IssueDraft:
     """Of this program's failure: a reduced one may have other numbers than the
     original.
     """
+    first_wrong: str = ""
+    """A sentence on the first value that differs, of a wrong result."""
     unneeded: list[str] = field(default_factory=list)
     """Flags of the case that the failure does not need."""
     program: str = ""

@@ -68,6 +68,12 @@ class ArgumentValues:
             self._arrays[origin] = array
         return candidate.with_case(run=replace(run, inputs=()))
 
+    def keep(self, origin: Hashable, text: str) -> None:
+        """Remember a value for arguments of this origin."""
+        array = read_value(text)
+        if array is not None:
+            self._arrays[origin] = array
+
     def bound(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with values for its arguments, if each can have one."""
         run = run_of(candidate)
@@ -313,6 +319,34 @@ class RunOracle(Oracle):
                 if not self._agree(expected, again.values()):
                     return False
         return True
+
+    def computed(
+        self, candidate: ReducedCase, reference: Reference, folder: Path
+    ) -> tuple[str, ...] | None:
+        """Return the results of a candidate by a reference, if there are any. A folder
+        that does not exist receives their files.
+        """
+        bound = self.bound(candidate)
+        if bound is None or candidate.program.valid() is None:
+            return None
+        if self._is_quick:
+            with self._written(bound) as case:
+                answer = self._reference_answer(case, reference, folder)
+            if answer is not None:
+                return answer.values()
+        return self._expected(bound, reference)
+
+    def first_difference(
+        self, texts: Sequence[str], others: Sequence[str]
+    ) -> tuple[int, dict[str, float]] | None:
+        """Return the index of the first of these values that differs from the other
+        one, with the numbers of the difference.
+        """
+        for index, (text, other) in enumerate(zip(texts, others, strict=True)):
+            numbers = differences(text, other, self._tolerances)
+            if numbers.get("mismatches"):
+                return index, numbers
+        return None
 
     def _reference_answer(
         self, case: Case, reference: Reference, folder: Path

@@ -22,9 +22,11 @@ from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, ReductionRequest, baseline
 from triage.reduce.engine import Frontend, Pass, reduce, run_pass
+from triage.reduce.first_wrong import FirstWrong
 from triage.reduce.frontends.mlir import mlir_frontend
 from triage.reduce.frontends.mlir_program import Checker
-from triage.reduce.frontends.python import parse_program, python_frontend
+from triage.reduce.frontends.python import python_frontend
+from triage.reduce.frontends.python_program import parse_program
 from triage.reduce.frontends.text import text_frontend
 from triage.reduce.interestingness import InterestingnessTest, Oracle, line_of
 from triage.reduce.program import ReducedCase, Reducible, settings_of
@@ -32,6 +34,7 @@ from triage.reduce.result import (
     Reduction,
     ReductionFolder,
     SizeChange,
+    WrongValue,
     not_reduced,
     setting_changes,
 )
@@ -129,6 +132,33 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
     after an interruption.
     """
     started = time.monotonic()
+    with ExitStack() as stack:
+        work = _begun(engine, request, stack)
+        if isinstance(work, Reduction):
+            return work
+        found = work.reduced(stack)
+    if isinstance(found, Reduction):
+        return replace(found, seconds=round(time.monotonic() - started, 2))
+    if work.oracle.problem:
+        found = NoAnswer(Cause.ENVIRONMENT, work.oracle.problem)
+    return Reduction(work.request.case, found, work.start.probes)
+
+
+def find_first_wrong(engine: Engine, request: ReductionRequest) -> WrongValue | None:
+    """Return the first value of a program that the bad toolchain computes wrong, if it
+    is found. Nothing is reduced.
+    """
+    with ExitStack() as stack:
+        work = _begun(engine, request, stack)
+        if isinstance(work, Reduction):
+            return None
+        return work.first_wrong_value(stack)
+
+
+def _begun(
+    engine: Engine, request: ReductionRequest, stack: ExitStack
+) -> _Work | Reduction:
+    """Return a reduction that can go on, or why there is nothing to reduce."""
     bad, good = engine.registry.obtain(request.bad), None
     if request.good:
         good = engine.registry.obtain(request.good)
@@ -136,54 +166,47 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
     if isinstance(start, Reduction):
         return start
     references: list[Reference] = []
-    if start.failure.stage is Stage.COMPILE:
+    if start.failure.stage is Stage.COMPILE or start.failure.family == "metric":
         request = replace(request, case=replace(request.case, run=None))
     elif not (references := references_for(engine, request, good)):
         return not_reduced(request.case, start.probes, _NO_REFERENCE)
     case = request.case
-    with ExitStack() as stack:
-        task = engine.progress.task(f"reduce  {case.name}", total=None)
-        stack.callback(task.finish)
-        read = engine.planner.input_of(case, bad)
-        assert isinstance(read, Prepared)  # it was compiled
-        key = (
-            case.name,
-            read.digest,
-            settings_of(case),
-            bad.identity,
-            good and good.identity,
-            start.failure.signature,
+    task = engine.progress.task(f"reduce  {case.name}", total=None)
+    stack.callback(task.finish)
+    read = engine.planner.input_of(case, bad)
+    assert isinstance(read, Prepared)  # it was compiled
+    key = (
+        case.name,
+        read.digest,
+        settings_of(case),
+        bad.identity,
+        good and good.identity,
+        start.failure.signature,
+    )
+    folder = ReductionFolder(engine.registry.home, repr(key))
+    candidates = stack.enter_context(Scratch(folder.path / "candidates").folder())
+    oracle, last = Oracle(engine, candidates, bad, good, start), list[Pass]()
+    if case.run:
+        values = ArgumentValues(folder.path / "values")
+        last = [values.simplify_values]
+        # Without the good toolchain: a candidate that fails was computed by the
+        # reference.
+        oracle = RunOracle(
+            engine,
+            candidates,
+            bad,
+            None,
+            start,
+            values=values,
+            references=references,
+            results=folder.path / "results",
+            workers=StayingWorkers(candidates, engine.stop),
         )
-        folder = ReductionFolder(engine.registry.home, repr(key))
-        candidates = stack.enter_context(Scratch(folder.path / "candidates").folder())
-        oracle, last = Oracle(engine, candidates, bad, good, start), list[Pass]()
-        if case.run:
-            values = ArgumentValues(folder.path / "values")
-            last = [values.simplify_values]
-            # Without the good toolchain: a candidate that fails was computed by the
-            # reference.
-            oracle = RunOracle(
-                engine,
-                candidates,
-                bad,
-                None,
-                start,
-                values=values,
-                references=references,
-                results=folder.path / "results",
-                workers=StayingWorkers(candidates, engine.stop),
-            )
-            stack.callback(oracle.workers.close)
-        jobs = engine.jobs if start.is_portable else engine.local_jobs
-        test = InterestingnessTest(oracle, folder.save, jobs, task)
-        stack.callback(test.close)
-        work = _Work(engine, request, good, test, folder, last)
-        found = work.reduced(read.path, stack)
-    if isinstance(found, Reduction):
-        return replace(found, seconds=round(time.monotonic() - started, 2))
-    if oracle.problem:
-        found = NoAnswer(Cause.ENVIRONMENT, oracle.problem)
-    return Reduction(case, found, start.probes)
+        stack.callback(oracle.workers.close)
+    jobs = engine.jobs if start.is_portable else engine.local_jobs
+    test = InterestingnessTest(oracle, folder.save, jobs, task)
+    stack.callback(test.close)
+    return _Work(engine, request, good, test, folder, last, read.path)
 
 
 @dataclass(frozen=True)
@@ -197,6 +220,8 @@ class _Work:
     folder: ReductionFolder
     last: Sequence[Pass]
     """Passes after those of the frontend."""
+    read: Path
+    """What the compiler reads."""
 
     @property
     def oracle(self) -> Oracle:
@@ -206,17 +231,27 @@ class _Work:
     def start(self) -> Baseline:
         return self.test.oracle.baseline
 
-    def reduced(self, read: Path, stack: ExitStack) -> Reduction | NoAnswer:
-        """Reduce with the first frontend that can read the program. read: what the
-        compiler reads.
-        """
-        case, source = _in_less_time(self.request.case, self.start), read
+    def first_wrong_value(self, stack: ExitStack) -> WrongValue | None:
+        """Return the first wrong value of the original, if it is found."""
+        search, case = self._first_wrong(), _in_less_time(self.request.case, self.start)
+        if search is None:
+            return None
+        frontends = frontends_for(self.engine, case, self.oracle.bad, self.read, stack)
+        for frontend, _ in frontends:
+            opened = _open(frontend, self.read, case, self.test, None)
+            if not isinstance(opened, NoAnswer):
+                search.look(opened[1])
+        return search.found
+
+    def reduced(self, stack: ExitStack) -> Reduction | NoAnswer:
+        """Reduce with the first frontend that can read the program."""
+        case, source = _in_less_time(self.request.case, self.start), self.read
         # reduced before it is imported
         if case.input.kind is InputKind.ONNX:
             source = case.input.path
         saved = self.folder.best(case) if self.request.resume else None
         refusals: list[NoAnswer] = []
-        frontends = frontends_for(self.engine, case, self.oracle.bad, read, stack)
+        frontends = frontends_for(self.engine, case, self.oracle.bad, self.read, stack)
         for frontend, note in frontends:
             opened = _open(frontend, source, case, self.test, saved)
             if isinstance(opened, NoAnswer):
@@ -225,6 +260,9 @@ class _Work:
             original, candidate, line = opened
             if frontend.approach:
                 candidate = run_pass(candidate, self.test, frontend.approach(line))
+            wrong = self._first_wrong()
+            if wrong:
+                candidate = run_pass(candidate, self.test, wrong.first_wrong_value)
             final = (*frontend.final_passes, *self.last)
             first = candidate
             candidate = reduce(first, self.test, frontend.passes, final)
@@ -233,10 +271,20 @@ class _Work:
                 candidate = reduce(first, self.test, frontend.passes, final)
             found = self._finished(original, candidate)
             notes = (*self.start.notes, *([note] if note else []), *self.oracle.notes)
+            value = wrong.found if wrong else None
+            if value:
+                notes = (value.sentence, *notes)
             if found.unanswered is None:
-                found = replace(found, notes=notes)
+                found = replace(found, notes=notes, first_wrong=value)
             return found
         return next(iter(refusals), NoAnswer(Cause.INPUT, _UNREADABLE))
+
+    def _first_wrong(self) -> FirstWrong | None:
+        """Return the search for the first wrong value, if a result is wrong."""
+        is_wrong = self.start.failure.stage is Stage.COMPARE
+        if is_wrong and isinstance(self.oracle, RunOracle):
+            return FirstWrong(self.oracle, self.read)
+        return None
 
     def _finished(self, original: ReducedCase, candidate: ReducedCase) -> Reduction:
         """Probe the program on every version, in each form that can be written.

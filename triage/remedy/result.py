@@ -7,13 +7,7 @@ from dataclasses import dataclass, field
 
 from triage.execution.in_turn import RATIO_METRICS
 from triage.model.json_form import UNPRINTED, UNSTORED, in_json, key
-from triage.model.outcome import (
-    UNANSWERED,
-    Cause,
-    Failure,
-    MayLackAnswer,
-    NoAnswer,
-)
+from triage.model.outcome import UNANSWERED, Cause, Failure, MayLackAnswer, NoAnswer
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.remedy.candidates import change_text

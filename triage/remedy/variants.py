@@ -12,7 +12,9 @@ from typing import Any
 
 from triage.compilers.base import kernel_of
 from triage.execution.engine import Prober
-from triage.execution.judge import Match, any_failure, result_of, same_class
+from triage.execution.judge import result_of
+from triage.execution.match import Match, any_failure, same_class
+from triage.execution.metric import Metric
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, Target
 from triage.model.errors import BadInput
@@ -46,6 +48,18 @@ class Variants:
     sentence: str
     failure: Failure | None
     results: tuple[Variant, ...]
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The metrics that differ between the variants, apart from those that the
+        machine decides.
+        """
+        seen: dict[str, set[float | None]] = {}
+        for one in self.results:
+            for name in one.metrics:
+                if Metric(name).exact:
+                    seen[name] = {other.metrics.get(name) for other in self.results}
+        return tuple(sorted(name for name, values in seen.items() if len(values) > 1))
 
 
 def changed_values(case: Case, other: Case) -> tuple[tuple[str, str], ...]:

@@ -300,7 +300,7 @@ def issue_form(compiler: str | None) -> IssueForm:
     """Return the form for bug reports of a compiler family; the plain one where the
     family is not known.
     """
-    from triage.compilers.parts import IssueForm  # slow to import
+    from triage.compilers.parts import IssueForm
 
     family = _family(compiler)
     return family.issue_form if family else IssueForm()

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote
 
-from triage.compilers.parts import LintFinding, Severity
+from triage.compilers.linter import LintFinding, Severity
 from triage.lint.check import LintedCase, LintResult
 from triage.model.json_form import Json
 from triage.report.document import Block, Document, Facts, Inline, Paragraph, Span

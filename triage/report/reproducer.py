@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from triage.compilers.parts import RULES_FILE, StandaloneCall
 from triage.compilers.registry import family_of
+from triage.compilers.repro_script import RULES_FILE, StandaloneCall
 from triage.execution.judge import rules_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -28,15 +28,7 @@ from triage.reduce.reproducer import (
     span_around,
 )
 from triage.reduce.result import Reduction
-from triage.report.document import (
-    Block,
-    Code,
-    Document,
-    Facts,
-    Inline,
-    Paragraph,
-    Span,
-)
+from triage.report.document import Block, Code, Document, Facts, Inline, Paragraph, Span
 from triage.report.elements import (
     failure_facts,
     headline_text,

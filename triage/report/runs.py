@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from triage.execution.benchmark import Benchmark, Series
 from triage.execution.results import RunResults
 from triage.model.outcome import Failure, Status
 from triage.model.probe_result import ProbeResult
@@ -29,6 +29,9 @@ from triage.report.elements import (
     plural,
 )
 from triage.report.junit import SuiteCase, junit_text
+
+if TYPE_CHECKING:  # `triage run` measures nothing
+    from triage.execution.benchmark import Benchmark, Series
 
 Row = Sequence[ProbeResult | None]
 

@@ -14,13 +14,7 @@ from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.failure_report import FailureReport, before_of
 from triage.nightly.history import NightsHistory, Track, status_in
 from triage.nightly.trends import FailingRun, FailureLife
-from triage.nightly.verdict import (
-    BackendVerdict,
-    ToDo,
-    close,
-    look,
-    summed_up,
-)
+from triage.nightly.verdict import BackendVerdict, ToDo, close, look, summed_up
 from triage.report.document import Inline
 from triage.report.elements import plural
 from triage.report.failure import culprit_spans, range_spans, what_to_do

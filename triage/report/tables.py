@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from triage.execution.in_turn import ratio_in
 from triage.report.document import (
     Block,
     Bullets,
@@ -217,9 +216,14 @@ def variants_document(result: Variants) -> Document:
     rows: list[list[Inline]] = []
     for variant in result.results:
         values = [variant.values.get(key, "") for key in result.keys]
-        rows.append([*values, outcome_spans(variant, short=True, plain=True)])
+        numbers = [
+            f"{variant.metrics[name]:,.6g}" if name in variant.metrics else ""
+            for name in result.numbers
+        ]
+        state = outcome_spans(variant, short=True, plain=True)
+        rows.append([*values, state, *numbers])
     blocks: list[Block] = [
-        Table((*result.keys, "result"), rows),
+        Table((*result.keys, "result", *result.numbers), rows),
         Paragraph(Span(result.sentence, "strong")),
     ]
     return Document(
@@ -361,6 +365,8 @@ def _row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[Inline]
             if changed and plain
             else now
         )
+    from triage.execution.in_turn import ratio_in  # slow to import
+
     ratio = ratio_in(cost)
     cells.append(str(ratio) if ratio else "")
     cells.append(", ".join(revision.name for revision in remedy.verified_on))

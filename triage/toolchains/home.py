@@ -13,18 +13,20 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
 from tempfile import NamedTemporaryFile, mkdtemp
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from triage.model.errors import EnvironmentFailure, Interrupted
 from triage.model.execution import is_number
 from triage.model.progress import Progress
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 # What the user can repair, unlike a defect of the program.
 _OF_THE_DISK = {
@@ -353,6 +355,8 @@ class Workspace:
         """Open a pool of threads. An error or Ctrl-C sets `stop` first, which ends what
         they do.
         """
+        from concurrent.futures import ThreadPoolExecutor  # slow to import
+
         pool = ThreadPoolExecutor(count)
         try:
             yield pool

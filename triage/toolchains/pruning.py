@@ -14,13 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from triage.toolchains.home import (
-    Home,
-    KeptKind,
-    disk_errors,
-    lock_file,
-    remove_tree,
-)
+from triage.toolchains.home import Home, KeptKind, disk_errors, lock_file, remove_tree
 from triage.toolchains.install import MANIFEST, USE, bytes_below, is_intact
 
 TOOLCHAINS = "toolchains"  # the kind of toolchains and builders in tables of sizes

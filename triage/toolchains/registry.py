@@ -210,11 +210,11 @@ class ToolchainRegistry:
                 nightly.
         """
         # The longest prefix: the name of a family may contain a colon.
-        prefix = max(
-            (name for name in self._compilers if text.startswith(f"{name}:")),
-            key=len,
-            default=None,
-        )
+        if ":" in text:  # asking for the families imports all of them
+            named = [name for name in self._compilers if text.startswith(f"{name}:")]
+        else:
+            named = []
+        prefix = max(named, key=len, default=None)
         if prefix not in (None, family):
             raise BadInput(f"{text!r} is a revision of {prefix}; name one of {family}")
         match parse_rev(text.removeprefix(f"{prefix}:")):

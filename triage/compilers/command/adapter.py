@@ -13,16 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import (
-    Compiler,
-    Description,
-    Environment,
-    Packaging,
-    pep440,
-)
+from triage.compilers.base import Compiler, Description, Environment, Packaging, pep440
 from triage.compilers.family_ref import FamilyRef
 from triage.compilers.invocation import Invocation, answer_of, fill_placeholders
-from triage.compilers.parts import (
+from triage.compilers.repro_script import (
     RULES_FILE,
     ReproScript,
     StandaloneCall,

@@ -18,9 +18,9 @@ from pydantic import AfterValidator, Field, model_validator
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec, is_mlir
 from triage.compilers.family_ref import FamilyRef
-from triage.compilers.parts import PastedText, RecipeFromInput, ShellCommand
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, read_llvm
+from triage.compilers.recipe_input import PastedText, RecipeFromInput, ShellCommand
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart

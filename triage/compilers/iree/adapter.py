@@ -15,7 +15,8 @@ from triage.compilers.base import Compiler, Description, ModelImporter, pep440
 from triage.compilers.interpreters import is_script
 from triage.compilers.invocation import Invocation, MlirTools, answer_of, flag_name
 from triage.compilers.iree.devices import IREE, target_flags
-from triage.compilers.parts import Measures, ReproScript
+from triage.compilers.parts import Measures
+from triage.compilers.repro_script import ReproScript
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer

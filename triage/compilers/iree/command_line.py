@@ -22,9 +22,9 @@ from triage.compilers.iree.devices import (
     device_flags,
     named_targets,
 )
-from triage.compilers.parts import PastedText, RecipeFromInput, ShellCommand
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, chip_in, read_mlir
+from triage.compilers.recipe_input import PastedText, RecipeFromInput, ShellCommand
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart

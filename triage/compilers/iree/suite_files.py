@@ -16,15 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from triage.compilers.iree.devices import IREE, target_of
-from triage.model.case import (
-    Artifact,
-    Case,
-    Flag,
-    Generator,
-    Library,
-    RunSpec,
-    Target,
-)
+from triage.model.case import Artifact, Case, Flag, Generator, Library, RunSpec, Target
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import read_document

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from triage.compilers.base import Constant
-from triage.compilers.parts import PastedText, RecipeFromInput
 from triage.compilers.pasted_text import chip_in, read_kernels
+from triage.compilers.recipe_input import PastedText, RecipeFromInput
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import (
     KernelGuess,
@@ -153,7 +153,8 @@ class TritonRecipes(RecipeFromInput):
         # no other value would help
         if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):
             return improved
-        constants = best.start.guess.guessed & best.start.guess.constexprs.keys()
+        guess = best.start.guess
+        constants = guess.guessed.keys() & guess.constexprs.keys()
         unknown = constants & computed_from(best.names, kernel) or constants
         return replace(improved, unknown=tuple(sorted(unknown)))
 
@@ -231,11 +232,9 @@ def _attempt(start: KernelStart, compile_: Try) -> _Attempt | None:
 def _corrections(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelGuess]:
     """Yield other guesses, those that the message suggests first."""
     guess, message = attempt.start.guess, attempt.message
-    near = (
-        computed_from((*attempt.names, *_UNBOUND.findall(message)), kernel)
-        & guess.guessed
-    )
-    refused = guess.guessed.intersection(attempt.names)
+    names = (*attempt.names, *_UNBOUND.findall(message))
+    near = computed_from(names, kernel) & guess.guessed.keys()
+    refused = guess.guessed.keys() & set(attempt.names)
     arguments, constants = guess.signature.items(), guess.constexprs.items()
     halves = [name for name, kind in arguments if kind in ("*fp16:16", "*bf16:16")]
     floats = {name: "*fp32:16" for name in halves if name in guess.guessed}
@@ -302,7 +301,13 @@ def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:
     constexprs = {
         name: values.get(name, value) for name, value in guess.constexprs.items()
     }
-    return replace(guess, signature=signature, constexprs=constexprs)
+    found = replace(guess, signature=signature, constexprs=constexprs)
+    corrected = {
+        name: "another value did not compile"
+        for name in guess.guessed
+        if _value_in(found, name) != _value_in(guess, name)
+    }
+    return replace(found, guessed={**guess.guessed, **corrected})
 
 
 def _with(start: KernelStart, guess: KernelGuess) -> KernelStart:

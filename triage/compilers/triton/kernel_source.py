@@ -11,7 +11,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from triage.compilers.base import Constant
@@ -101,8 +101,8 @@ class KernelGuess:
     signature: Mapping[str, str]
     constexprs: Mapping[str, Constant]
     options: Mapping[str, Constant]
-    guessed: frozenset[str] = frozenset()
-    """Names whose values follow from their use alone."""
+    guessed: Mapping[str, str] = field(default_factory=dict)
+    """Name -> why it has its value, where that follows from its use alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,73 +189,73 @@ def _guess(
         element = "bf16"  # products want both factors of one type
     signature: dict[str, str] = {}
     constexprs: dict[str, Constant] = {}
-    guessed = {"num_warps", "num_stages"} - shown.keys()
+    options = dict.fromkeys(("num_warps", "num_stages"), "Triton's default")
+    guessed = {name: why for name, why in options.items() if name not in shown}
     for parameter in parameters:
         name, passed = parameter.arg, shown.get(parameter.arg, HostValue())
         annotation = ""
         if parameter.annotation:
             annotation = ast.unparse(parameter.annotation)
         if "constexpr" not in annotation:
-            signature[name] = _type(name, annotation, passed, uses, element)
+            signature[name], why = _type(name, annotation, passed, uses, element)
             if passed.kind != "tensor" and annotation not in _SCALARS:
-                guessed.add(name)
+                guessed[name] = why
             continue
         default = defaults.get(name, [ast.Name("")])[0]
         value = passed.value
         if value is None or passed.kind == "tensor":
             value = _value_of(default, {}).value
         if value is None and not isinstance(default, ast.Constant):
-            guessed.add(name)
-            value = _constant(name, passed.kind, uses)
+            value, guessed[name] = _constant(name, passed.kind, uses)
         constexprs[name] = value
-    options: dict[str, Constant] = {}
-    for word in ("num_warps", "num_stages"):
-        if word in shown and shown[word].value:
-            options |= {word: shown[word].value}
+    launched = {name: shown[name].value for name in options if name in shown}
+    known = {name: value for name, value in launched.items() if value}
     return KernelGuess(
-        kernel.name,
-        signature,
-        constexprs,
-        options or {"num_warps": 4},
-        frozenset(guessed),
+        kernel.name, signature, constexprs, known or {"num_warps": 4}, guessed
     )
 
 
-def _constant(name: str, kind: str, uses: Uses) -> Constant:
-    """Return a value that fits how a constexpr is used; `kind` is that of what host
-    code passes.
+def _constant(name: str, kind: str, uses: Uses) -> tuple[Constant, str]:
+    """Return a value that fits how a constexpr is used, and why. `kind` is that of what
+    host code passes.
     """
-    if (
-        kind == "type"
-        or name in uses["types"]
-        or (not kind and _NAMES_TYPE.search(name) and name not in uses["sizes"])
-    ):
-        return "tl.float32"
+    if kind == "type" or name in uses["types"]:
+        return "tl.float32", "used as a type"
+    if not kind and _NAMES_TYPE.search(name) and name not in uses["sizes"]:
+        return "tl.float32", "named like a type"
     is_switch = name in uses["tested"] or name.upper().startswith(_SWITCHES)
     if kind == "bool" or (kind != "int" and name not in uses["sizes"] and is_switch):
-        return False
+        return False, "a switch"
     if kind == "float":
-        return 1.0
+        return 1.0, "launched with a float"
     if _NAMES_COUNT.search(name):
-        return 2
-    return 64
+        return 2, "named like a count"
+    return 64, "a size" if name in uses["sizes"] else "a number"
 
 
 def _type(
     name: str, annotation: str, passed: HostValue, uses: Uses, element: str
-) -> str:
+) -> tuple[str, str]:
+    """Return the type of an argument, and why."""
     if passed.kind == "tensor":
-        return f"*{passed.value}:16"
+        return f"*{passed.value}:16", "launched with a tensor"
     is_pointer = name in uses["pointers"] or annotation.strip("'\"").endswith("Tensor")
     if not is_pointer and annotation in _SCALARS:
-        return _SCALARS[annotation]
+        return _SCALARS[annotation], "annotated"
     if is_pointer or name.lower().endswith("ptr"):
-        if name in uses["of_indices"] or _NAMES_INDICES.search(name):
-            return "*i32:16"
+        if name in uses["of_indices"]:
+            return "*i32:16", "an address of indices"
+        if _NAMES_INDICES.search(name):
+            return "*i32:16", "named like indices"
         if name in uses["of_floats"]:
-            return "*fp32:16"
-        return f"*{element}:16"
-    return _SCALARS.get(passed.kind, "fp32" if _NAMES_FRACTION.search(name) else "i32")
+            return "*fp32:16", "what it loads is used as 32-bit floats"
+        why = "an address" if is_pointer else "named like a pointer"
+        return f"*{element}:16", why
+    if passed.kind in _SCALARS:
+        return _SCALARS[passed.kind], f"launched with {passed.kind}"
+    if _NAMES_FRACTION.search(name):
+        return "fp32", "named like a fraction"
+    return "i32", "a number"
 
 
 def _shown(

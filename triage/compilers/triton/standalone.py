@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from triage.compilers.base import KernelSpec, kernel_of
-from triage.compilers.parts import ReproScript, StandaloneCall, StandaloneCompile
+from triage.compilers.repro_script import ReproScript, StandaloneCall, StandaloneCompile
 from triage.model.case import Case
 from triage.model.revision import Toolchain
 from triage.recipes.values import parse_version

@@ -10,8 +10,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
-from triage.compilers.parts import PastedText, RecipeFromInput
 from triage.compilers.pasted_text import read_jax
+from triage.compilers.recipe_input import PastedText, RecipeFromInput
 from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
 from triage.model.errors import BadInput

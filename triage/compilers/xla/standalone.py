@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from triage.compilers.parts import ReproScript, StandaloneCall, StandaloneCompile
+from triage.compilers.repro_script import ReproScript, StandaloneCall, StandaloneCompile
 from triage.model.case import Case
 from triage.model.revision import Toolchain
 from triage.recipes.run_values import split_value

@@ -32,6 +32,7 @@ from triage.reduce.frontends.mlir_operations import (
     drop_operations,
     drop_results,
     jump,
+    narrow,
     one_function,
     thin_bodies,
 )
@@ -112,7 +113,8 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
 
 def _approach(line: int | None) -> Pass:
     def approach(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-        return (line and jump(candidate, test, line)) or one_function(candidate, test)
+        found = line and jump(candidate, test, line)
+        return found or narrow(one_function(candidate, test), test)
 
     return approach
 

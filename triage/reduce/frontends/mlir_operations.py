@@ -4,11 +4,12 @@ arguments and results.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from triage.mlir import Block, Operation, Value
 from triage.mlir.tree import array_elements, free_values
-from triage.reduce.engine import minimise
+from triage.reduce.engine import MOST_KINDS, minimise
 from triage.reduce.frontends.mlir_program import (
     Values,
     body_of,
@@ -33,43 +34,50 @@ def jump(
 
 
 def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
-    """Yield cuts around the operations of a line that reach 0, 1, 2, 4, ... definitions
-    and uses far.
-    """
+    """Yield cuts around the operations of a line."""
     for function in module_of(candidate).functions():
-        able = pieces(function)
-        maker = {value: operation for operation in able for value in operation.results}
-        # what it reads and what reads it
-        near: dict[Operation, list[Operation]] = {operation: [] for operation in able}
-        for operation in able:
-            for other in filter(None, map(maker.get, free_values(operation))):
-                near[operation].append(other)
-                near[other].append(operation)
         edge = [
             operation
-            for operation in able
+            for operation in pieces(function)
             if any(inner.line == line for inner in operation.walk())
         ]
-        reached, distance, wanted = set(edge), 0, 0
-        while reached:
-            if distance == wanted or not edge:
-                smaller = cut(candidate, function, reached)
-                if smaller:
-                    yield smaller
-            if distance == wanted:
-                wanted = max(1, 2 * wanted)
-            if not edge:
-                break
-            edge = list(
-                dict.fromkeys(
-                    other
-                    for operation in edge
-                    for other in near[operation]
-                    if other not in reached
-                )
+        yield from around(candidate, function, edge)
+
+
+def around(
+    candidate: ReducedCase, function: Operation, edge: list[Operation]
+) -> Iterator[ReducedCase]:
+    """Yield cuts of a function around some of its operations that reach 0, 1, 2, 4, ...
+    definitions and uses far.
+    """
+    able = pieces(function)
+    maker = {value: operation for operation in able for value in operation.results}
+    # what it reads and what reads it
+    near: dict[Operation, list[Operation]] = {operation: [] for operation in able}
+    for operation in able:
+        for other in filter(None, map(maker.get, free_values(operation))):
+            near[operation].append(other)
+            near[other].append(operation)
+    reached, distance, wanted = set(edge), 0, 0
+    while reached:
+        if distance == wanted or not edge:
+            smaller = cut(candidate, function, reached)
+            if smaller:
+                yield smaller
+        if distance == wanted:
+            wanted = max(1, 2 * wanted)
+        if not edge:
+            break
+        edge = list(
+            dict.fromkeys(
+                other
+                for operation in edge
+                for other in near[operation]
+                if other not in reached
             )
-            reached.update(edge)
-            distance += 1
+        )
+        reached.update(edge)
+        distance += 1
 
 
 def one_function(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
@@ -86,6 +94,35 @@ def one_function(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
         )
         or candidate
     )
+
+
+def narrow(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+    """Keep one half of a function, its middle, or three quarters, as long as that
+    fails and the function has many kinds of operations. Where there are few, whole
+    kinds are dropped sooner.
+    """
+    while (found := test.first(_windows(candidate))) is not None:
+        candidate = found
+    return candidate
+
+
+def _windows(candidate: ReducedCase) -> Iterator[ReducedCase]:
+    for function in module_of(candidate).functions():
+        able = pieces(function)
+        repeated = [count for count in Counter(map(_kind, able)).values() if count > 1]
+        if len(repeated) <= MOST_KINDS:
+            continue
+        count, half, quarter = len(able), len(able) // 2, len(able) // 4
+        for first, end in (
+            (0, half),
+            (half, count),
+            (quarter, quarter + half),
+            (0, count - quarter),
+            (quarter, count),
+        ):
+            window = cut(candidate, function, able[first:end])
+            if window is not None and window.program.size < candidate.program.size:
+                yield window
 
 
 def drop_operations(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:

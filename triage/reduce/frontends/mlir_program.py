@@ -90,21 +90,27 @@ class MlirProgram(Reducible):
         return [f"{text.rstrip()}\n".encode() for text in (pretty, self.text) if text]
 
     def entry(self, name: str | None) -> Entry | None:
+        function = self.function(name)
+        if function is None:
+            return None
+        arguments = tuple(
+            (value.origin, value.type) for value in arguments_of(function)
+        )
+        is_alone = len(self.module.functions()) == 1
+        return Entry(None if is_alone else function.symbol, arguments)
+
+    def function(self, name: str | None) -> Operation | None:
+        """Return the function of this name, else the only public one."""
         functions = self.module.functions()
         public = [
             function
             for function in functions
             if function.attribute("sym_visibility") != '"private"'
         ]
-        named = [function for function in functions if function.symbol == name] or (
-            public if len(public) == 1 else []
-        )
-        if not named:
-            return None
-        arguments = tuple(
-            (value.origin, value.type) for value in arguments_of(named[0])
-        )
-        return Entry(None if len(functions) == 1 else named[0].symbol, arguments)
+        named = [function for function in functions if function.symbol == name]
+        if not named and len(public) == 1:
+            named = public
+        return next(iter(named), None)
 
     def operation_at(self, line: int) -> str | None:
         """Return what kind of operation stands on a line of the text: its name, and

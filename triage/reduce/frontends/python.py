@@ -5,17 +5,15 @@ their specialisation.
 from __future__ import annotations
 
 import ast
-import builtins
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial, wraps
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from triage.compilers.base import KernelSpec, kernel_of
-from triage.model.case import Case, InputKind
+from triage.model.case import Case
 from triage.reduce.engine import (
     Frontend,
     Pass,
@@ -24,17 +22,25 @@ from triage.reduce.engine import (
     greedily,
     minimise,
 )
+from triage.reduce.frontends.python_program import (
+    Edits,
+    PythonProgram,
+    bound_below,
+    children,
+    edited,
+    kernel_function,
+    names_read,
+    parameter_names,
+    parameters,
+    parse_program,
+    statements,
+    tree_of,
+    undefined_reads,
+    with_edits,
+)
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import ReducedCase, Reducible
+from triage.reduce.program import ReducedCase
 
-Node = TypeVar("Node", bound=ast.AST)
-# Replaces a node by another node, by several statements or, in a list, by nothing.
-Edits = Mapping[ast.AST, ast.AST | Sequence[ast.stmt] | None]
-_OPENED = (ast.For, ast.While, ast.If, ast.With)
-# nodes inside each other, so that functions that follow them recursively stay below
-# Python's limit
-_DEEPEST_TREE = 150
-_ALWAYS = frozenset((*dir(builtins), "__name__", "__file__", "__doc__", "__builtins__"))
 _DEEPEST = 8  # levels of nested statements
 _LARGE = 3  # the smallest number that is halved
 _VALUES = (
@@ -48,263 +54,6 @@ _VALUES = (
     ast.Name,
     ast.Constant,
 )
-
-
-class PythonProgram(Reducible):
-    """A syntax tree without comments and formatting. It is shared: passes build new
-    ones and never change it.
-    """
-
-    kind = InputKind.OTHER
-    suffix = "py"
-    unit = "statement"
-
-    def __init__(self, tree: ast.Module) -> None:
-        self.tree = tree
-
-    @cached_property
-    def content(self) -> bytes:
-        """The program as `ast.unparse` writes it, with two empty lines around functions
-        and classes.
-        """
-        text, before = "", False
-        for statement in self.tree.body:
-            wide = isinstance(statement, (ast.FunctionDef, ast.ClassDef))
-            text += (
-                ("\n\n" if text and (wide or before) else "")
-                + ast.unparse(statement).strip("\n")
-                + "\n"
-            )
-            before = wide
-        return text.encode("utf-8", "surrogateescape")
-
-    @cached_property
-    def size(self) -> int:
-        return len(list(statements(self.tree)))
-
-    def valid(self) -> bytes | None:
-        """Accept what Python compiles, unless it reads undefined names. Starts no
-        process.
-        """
-        if parse_program(self.content) is None:
-            return None
-        return self.content
-
-
-def parse_program(content: bytes) -> ast.Module | None:
-    """Return the tree of a program that Python compiles, if it reads no undefined names
-    and does not nest too deeply.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the program's warnings are of no interest
-        try:
-            tree = ast.parse(content)
-            compile(tree, "input.py", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
-    level: list[ast.AST] = [tree]
-    for _ in range(_DEEPEST_TREE):
-        if not level:
-            if undefined_reads(tree):
-                return None
-            return tree
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return None
-
-
-def tree_of(candidate: ReducedCase) -> ast.Module:
-    """Return the tree of a candidate whose program is Python."""
-    assert isinstance(candidate.program, PythonProgram)
-    return candidate.program.tree
-
-
-def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
-    """Return the candidate with edits."""
-    return ReducedCase(PythonProgram(edited(tree_of(candidate), edits)), candidate.case)
-
-
-def kernel_function(candidate: ReducedCase) -> ast.FunctionDef | None:
-    """Return the function of a candidate that is compiled, if it is a kernel."""
-    return kernel_in(tree_of(candidate), candidate.case)
-
-
-def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
-    """Return the compiled function: the named one, or the only one with the arguments
-    that the case names.
-    """
-    kernel = kernel_of(case)
-    if kernel is None:
-        return None
-    arguments = {*kernel.signature, *kernel.constexprs}
-    fitting = [
-        function
-        for function in tree.body
-        if isinstance(function, ast.FunctionDef)
-        and (
-            function.name == kernel.name
-            if kernel.name
-            else set(parameter_names(function)) == arguments
-        )
-    ]
-    if len(fitting) == 1:
-        return fitting[0]
-    return None
-
-
-def parameters(function: ast.FunctionDef) -> list[ast.arg]:
-    """Return a function's parameters, without `*` and `**` ones."""
-    return [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-
-
-def parameter_names(function: ast.FunctionDef) -> list[str]:
-    """Return the names of those parameters."""
-    return [argument.arg for argument in parameters(function)]
-
-
-def edited(node: Node, edits: Edits) -> Node:
-    """Return the tree with `edits` applied below `node`, and inside of replacements.
-
-    A loop or branch is dropped with the last statement of its body. Any other body that
-    must not be empty becomes `pass`.
-    """
-    fields: dict[str, Any] = {
-        name: _edited_field(value, edits) for name, value in ast.iter_fields(node)
-    }
-    if all(new is getattr(node, name) for name, new in fields.items()):
-        return node
-    if fields.get("body") == [] and isinstance(node, (ast.stmt, ast.excepthandler)):
-        fields["body"] = [ast.Pass()]
-    copy: Node = type(node)(**fields)
-    return ast.copy_location(copy, node)
-
-
-def _edited_field(value: Any, edits: Edits) -> Any:
-    if isinstance(value, ast.AST):
-        return next(iter(_replaced(value, edits)), None)
-    if not isinstance(value, list):
-        return value
-    items = [
-        new
-        for item in value
-        for new in (_replaced(item, edits) if isinstance(item, ast.AST) else [item])
-    ]
-    if len(items) == len(value) and all(
-        new is old for new, old in zip(items, value, strict=True)
-    ):
-        return value
-    return items
-
-
-def _replaced(node: ast.AST, edits: Edits) -> list[ast.AST]:
-    if node not in edits:
-        copy = edited(node, edits)
-        empty = isinstance(copy, _OPENED) and all(
-            isinstance(inner, ast.Pass) for inner in copy.body
-        )
-        if copy is not node and empty and not getattr(copy, "orelse", []):
-            return []
-        return [copy]
-    replacement = edits[node]
-    if replacement is None:
-        return []
-    rest = {other: by for other, by in edits.items() if other is not node}
-    nodes: Sequence[ast.AST]
-    if isinstance(replacement, ast.AST):
-        nodes = [replacement]
-    else:
-        nodes = replacement
-    return [new for inner in nodes for new in _replaced(inner, rest)]
-
-
-def children(node: ast.AST) -> Iterator[ast.stmt]:
-    """Yield the statements directly inside a node."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt):
-            yield child
-        elif isinstance(child, (ast.excepthandler, ast.match_case)):
-            yield from children(child)
-
-
-def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Yield all statements below a node, in the order of the text."""
-    for child in children(tree):
-        yield child
-        yield from statements(child)
-
-
-def undefined_reads(tree: ast.Module) -> list[ast.stmt]:
-    """Return the outermost statements that read a name which nothing in their function
-    or in the file binds.
-
-    The order of statements does not matter: the compiler decides about a name that is
-    read before it is bound. A program with `import *` has none.
-    """
-    if any(
-        isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
-        for node in ast.walk(tree)
-    ):
-        return []
-    shared = set(_ALWAYS)
-    for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef):
-            shared |= {statement.name}
-        else:
-            shared |= bound_below(statement)
-    found: list[ast.stmt] = []
-    for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef):
-            known = shared | bound_below(statement)
-        else:
-            known = shared
-        waiting = [statement]
-        while waiting:
-            inner = waiting.pop()
-            if names_read(inner) <= known:
-                waiting += children(inner)
-            else:
-                found.append(inner)
-    return found
-
-
-def names_read(statement: ast.stmt) -> set[str]:
-    """Return the names that a statement itself reads, without those that only the
-    statements inside of it read.
-    """
-    read: set[str] = set()
-    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-        read.add(statement.target.id)
-    waiting: list[ast.AST] = [statement]
-    while waiting:
-        for child in ast.iter_child_nodes(waiting.pop()):
-            if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Store):
-                read.add(child.id)
-            if not isinstance(child, ast.stmt):
-                waiting.append(child)
-    return read
-
-
-def bound_below(tree: ast.AST) -> set[str]:
-    """Return all names that a node and the nodes below it bind."""
-    names: set[str | None] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.alias(name=module, asname=name):
-                names.add(name or module.partition(".")[0])
-            case (
-                ast.Name(id=name, ctx=ast.Store())
-                | ast.arg(arg=name)
-                | ast.MatchMapping(rest=name)
-            ):
-                names.add(name)
-            case (
-                ast.FunctionDef()
-                | ast.ClassDef()
-                | ast.ExceptHandler()
-                | ast.MatchAs()
-                | ast.MatchStar()
-            ):
-                names.add(node.name)
-    return {name for name in names if name}
 
 
 def python_frontend(case: Case) -> Frontend:

@@ -8,7 +8,7 @@ from triage.compilers.iree.devices import target_of
 from triage.compilers.iree.lint import rules
 from triage.compilers.iree.lint.mermaid import mermaid
 from triage.compilers.iree.lint.program import LintProgram
-from triage.compilers.parts import (
+from triage.compilers.linter import (
     Linter,
     LintRule,
     ProgramFindings,

@@ -14,7 +14,7 @@ from math import prod
 
 from triage.compilers.iree.devices import declaring, device_order, is_gpu, position_of
 from triage.compilers.iree.lint.program import LOOPS, LintProgram, is_tensor, steps_of
-from triage.compilers.parts import LintFinding, LintRule, ProgramDevice, Severity
+from triage.compilers.linter import LintFinding, LintRule, ProgramDevice, Severity
 from triage.mlir import Operation, SourcePosition, Value
 
 _MAX_FLAGS = 2  # in a message; the suggested flags are listed next to the findings too

@@ -1,0 +1,64 @@
+"""Data files of the program are parsed once, and again when one of them changes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from triage.classify.rules import RuleSet, required_literals
+from triage.classify.rules_file import packaged_rules
+from triage.model import program_file
+from triage.model.program_file import kept
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of kept files."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    module = tmp_path / "package" / "module.py"
+    monkeypatch.setattr(program_file, "__file__", str(module))
+    return module.parent / "__pycache__"
+
+
+@pytest.mark.parametrize("damage", [b"", b"\x80\x05garbage", b"cos\nnothing\n."])
+def test_a_file_is_read_once_and_again_when_it_changes_or_the_copy_is_damaged(
+    tmp_path: Path, place: Path, damage: bytes
+) -> None:
+    source = tmp_path / "words.txt"
+    source.write_text("a b")
+    place.parent.mkdir()
+    read: list[str] = []
+
+    def words() -> list[str]:
+        read.append(source.read_text())
+        return read[-1].split()
+
+    assert [kept("words", [source], words) for _ in range(3)] == [["a", "b"]] * 3
+    assert len(read) == 1
+    source.write_text("a b c")
+    assert kept("words", [source], words) == ["a", "b", "c"]
+    [copy] = place.iterdir()
+    copy.write_bytes(damage)
+    assert kept("words", [source], words) == ["a", "b", "c"]
+    assert len(read) == 3
+
+
+def test_a_folder_that_cannot_be_written_costs_only_time(
+    tmp_path: Path, place: Path
+) -> None:
+    place.parent.write_text("not a folder")
+    source = tmp_path / "words.txt"
+    source.write_text("a")
+    assert kept("words", [source], source.read_text) == "a"
+
+
+def test_the_literals_of_all_packaged_rules_are_known() -> None:
+    rules = packaged_rules()
+    patterns = [pattern for rule in rules for pattern in rule.patterns]
+    assert patterns
+    bare = RuleSet(rules.rules)
+    for pattern in patterns:
+        assert rules.literals[pattern.regex] == required_literals(pattern.regex)
+        assert bare.literals_of(pattern) == rules.literals_of(pattern)

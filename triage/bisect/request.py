@@ -1,0 +1,87 @@
+"""What to bisect and how."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from triage.bisect.result import CONFIDENCE, BisectKind
+from triage.execution.engine import Engine
+from triage.execution.match import Match, same_signature
+from triage.git_history.repository import Repository
+from triage.model.case import Case
+from triage.model.errors import BadInput
+from triage.model.outcome import Failure
+from triage.toolchains.sources.project import FILE, Project, find_project, load_project
+
+
+@dataclass(frozen=True)
+class BisectRequest:
+    """What to bisect and how, without the two revisions."""
+
+    engine: Engine
+    case: Case
+    repo: Path | None = None
+    """A clone of the compiler, to search commits; without one, releases are searched.
+    """
+    project_file: Path | None = None
+    """Named by the user; else a `triage.yaml` here that the clone does not track, or
+    with `build` the clone's.
+
+    Otherwise the file that is shipped.
+    """
+    kind: BisectKind = BisectKind.REGRESSION
+    match: Callable[[Failure], Match] = same_signature
+    confidence: float = CONFIDENCE
+    attribute: bool = True
+    """Compare the passes of both ends before a search over commits, as evidence about
+    the commit.
+    """
+    build: bool = False
+    """Build commits from source although the user's own project file does not say how.
+    What the clone's says may run then.
+    """
+    go_on: Callable[[str], bool] = lambda _: True
+    """Asks whether to start a search over commits whose cost is this text."""
+
+    @cached_property
+    def repository(self) -> Repository:
+        """The clone. Raises BadInput if it is missing or not a clone."""
+        if self.repo is None:
+            raise BadInput("commits need a clone of the compiler: name it with --repo")
+        return Repository(self.repo)
+
+    @cached_property
+    def project(self) -> Project:
+        """The project file. Raises BadFiles if it has mistakes."""
+        if self.project_file:
+            return load_project(self.project_file)
+        own, in_clone = Path(FILE), (self.repo or Path()) / FILE
+        if self.build:
+            return find_project(self.case.compiler, own.parent, in_clone.parent)
+        is_own = own.is_file() and not (self.repo and self.repository.tracks(own))
+        if in_clone.is_file() and not (is_own and own.samefile(in_clone)):
+            warning = (
+                f"{in_clone} is not used, because it can run commands: pass --build "
+                f"or --project {in_clone}"
+            )
+            self.engine.progress.note(warning)
+        project = find_project(self.case.compiler, *([own.parent] if is_own else []))
+        if is_own:
+            return project
+        return project.model_copy(update={"build": None})
+
+    @cached_property
+    def unused_builds(self) -> Project:
+        """A project with only the builds that --build would allow, for an estimate."""
+        own = self.project
+        with suppress(BadInput):  # no project is shipped
+            if own.build is None:
+                return own.model_copy(
+                    update=dict.fromkeys(own.sections())
+                    | {"build": find_project(own.compiler).build}
+                )
+        return own.model_copy(update=dict.fromkeys(own.sections()))

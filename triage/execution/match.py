@@ -1,0 +1,84 @@
+"""Which failures count as the same, and the verdict that follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from triage.model.outcome import Failed, Failure, Outcome, Passed, Verdict
+
+Match = Callable[[Failure], bool]
+
+
+def same_signature(reference: Failure) -> Match:
+    """Match failures with the signature of `reference`."""
+    return lambda failure: failure.signature == reference.signature
+
+
+NOT_NUMBERS = ("nan", "inf")
+_CLEAR = 0.01  # a relative error that no rounding explains
+
+
+def same_wrong_result(reference: Failure) -> Match:
+    """Match wrong results of the same sort: another shape, NaN, infinity, or numbers
+    that are off by about as much.
+
+    Of numbers a tenth of the error is enough, at most a hundredth of the value. The
+    index of the result may differ.
+    """
+    sort, error = sort_of_result(reference)
+
+    def matches(failure: Failure) -> bool:
+        other, seen = sort_of_result(failure)
+        return (
+            failure.failure_class == reference.failure_class
+            and other == sort
+            and seen >= min(_CLEAR, error / 10)
+        )
+
+    return matches
+
+
+def same_family(reference: Failure) -> Match:
+    """Match any class of the family: for a root cause whose class changes between
+    releases.
+    """
+    return lambda failure: failure.family == reference.family
+
+
+def same_class(reference: Failure) -> Match:
+    """Match any signature of the class."""
+    return lambda failure: failure.failure_class == reference.failure_class
+
+
+def any_failure(_: Failure) -> bool:
+    """Match every failure."""
+    return True
+
+
+def verdict_of(outcome: Outcome, match: Match) -> Verdict:
+    """Return the verdict on the failure that `match` recognises; another failure and a
+    flaky one are skipped.
+    """
+    if (
+        isinstance(outcome, Failed)
+        and not outcome.flaky
+        and any(map(match, (outcome.failure, *outcome.others)))
+    ):
+        return Verdict.BAD
+    if isinstance(outcome, Passed):
+        return Verdict.GOOD
+    return Verdict.SKIP
+
+
+def sort_of_result(failure: Failure) -> tuple[str, float]:
+    """Return the sort of a wrong result, and how far off its numbers are."""
+    details = failure.details
+    if "kind" in details:
+        return str(details["kind"]), 0.0
+    sort = next((sort for sort in NOT_NUMBERS if details.get(sort)), None)
+    if sort:
+        return sort, 0.0
+    relative, absolute = (
+        float(details.get(f"max_{name}_error", 0)) for name in ("rel", "abs")
+    )
+    return "numbers", relative or absolute

@@ -1,0 +1,169 @@
+"""Find the first value of a program that is wrong, and start a reduction there.
+
+The key insight: on the good toolchain more results change nothing. So one run there
+gives all right values, which become the inputs of smaller programs. On the bad
+toolchain more results may keep apart what is wrong only together. Then the program is
+ended earlier and earlier instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from triage.mlir import Operation, Value
+from triage.model.case import Reference
+from triage.recipes.run_values import array_type, read_value
+from triage.reduce.frontends.mlir_operations import around
+from triage.reduce.frontends.mlir_program import MlirProgram, cut, pieces
+from triage.reduce.interestingness import InterestingnessTest
+from triage.reduce.program import ReducedCase
+from triage.reduce.result import WrongValue
+from triage.reduce.runs import RunOracle, run_of
+from triage.toolchains.home import temporary_folder
+
+_NAME = re.compile(r"\s*(%[\w.$#-]+)(?::\d+)?\s*=")
+_BAD = Reference()  # the toolchain itself computes
+
+
+@dataclass
+class FirstWrong:
+    """The search for the first wrong value of a program in MLIR."""
+
+    oracle: RunOracle
+    source: Path
+    """The text that the program was read from."""
+    found: WrongValue | None = field(default=None)
+
+    def first_wrong_value(
+        self, candidate: ReducedCase, test: InterestingnessTest
+    ) -> ReducedCase:
+        """Keep as little as possible around the first wrong value."""
+        function, able = self._able(candidate)
+        wrong = self.look(candidate)
+        if function is None or wrong is None or len(able) < 2:
+            return candidate
+        cuts = [*around(candidate, function, [wrong])]
+        before = cut(candidate, function, able[: able.index(wrong) + 1])
+        cuts += [before] if before else []
+        smaller = [each for each in cuts if each.program.size < candidate.program.size]
+        return test.first(smaller) or candidate
+
+    def look(self, candidate: ReducedCase) -> Operation | None:
+        """Return the operation whose result is the first wrong value."""
+        function, able = self._able(candidate)
+        if function is None:
+            return None
+        with temporary_folder() as folder:
+            return self._operation(candidate, function, able, folder)
+
+    def _able(self, candidate: ReducedCase) -> tuple[Operation | None, list[Operation]]:
+        """Return the function that is run, and its operations whose results have
+        values.
+        """
+        program = candidate.program
+        if not isinstance(program, MlirProgram):
+            return None, []
+        function = program.function(run_of(candidate).function)
+        able = pieces(function) if function else []
+        return function, [each for each in able if all(map(_is_value, each.results))]
+
+    def _operation(
+        self,
+        candidate: ReducedCase,
+        function: Operation,
+        able: Sequence[Operation],
+        folder: Path,
+    ) -> Operation | None:
+        makers = {value: each for each in able for value in each.results}
+        for number, value in enumerate(makers):
+            value.origin = ("value", number)
+        values = list(makers)
+        right = wrong = None
+        traced = cut(candidate, function, able, values)
+        if traced is not None:
+            right = self.oracle.computed(
+                traced, self.oracle.references[0], folder / "right"
+            )
+        if traced is None or right is None or len(right) != len(values):
+            return None
+        for value, text in zip(values, right, strict=True):
+            self.oracle.values.keep(value.origin, text)
+        wrong = self.oracle.computed(traced, _BAD, folder / "wrong")
+        difference = None
+        if wrong is not None and len(wrong) == len(right):
+            difference = self.oracle.first_difference(wrong, right)
+        if wrong is not None and difference is not None:
+            index, numbers = difference
+            operation = makers[values[index]]
+            self.found = self._named(operation, wrong[index], right[index], numbers)
+            return operation
+        self.oracle.notes.append(
+            "with its intermediate values returned the program is right, so that the "
+            "first wrong value was looked for by ending the program earlier"
+        )
+        return self._by_ending(candidate, function, able, folder)
+
+    def _by_ending(
+        self,
+        candidate: ReducedCase,
+        function: Operation,
+        able: Sequence[Operation],
+        folder: Path,
+    ) -> Operation | None:
+        """Bisect the least number of operations that compute something wrong."""
+        low, high = 0, len(able)
+        while high - low > 1:
+            middle = (low + high) // 2
+            ended = cut(candidate, function, able[:middle])
+            if ended and self._differs(ended, able[middle - 1], folder / f"{middle}"):
+                high = middle
+            else:
+                low = middle
+        return able[high - 1] if self.found else None
+
+    def _differs(self, ended: ReducedCase, last: Operation, folder: Path) -> bool:
+        reference = self.oracle.references[0]
+        right = self.oracle.computed(ended, reference, folder / "right")
+        wrong = self.oracle.computed(ended, _BAD, folder / "wrong") if right else None
+        if right is None or wrong is None or len(right) != len(wrong):
+            return False
+        difference = self.oracle.first_difference(wrong, right)
+        if difference is None:
+            return False
+        index, numbers = difference
+        self.found = self._named(last, wrong[index], right[index], numbers)
+        return True
+
+    def _named(
+        self, operation: Operation, wrong: str, right: str, numbers: dict[str, float]
+    ) -> WrongValue:
+        element, shown = int(numbers["element"]), []
+        for array in (read_value(wrong), read_value(right)):
+            assert array is not None
+            shown.append(f"{array.flat[element]:.6g}")
+        kind = (operation.attribute("name") or "").strip('"') or operation.name
+        return WrongValue(
+            name=self._name(operation),
+            operation=kind,
+            actual=shown[0],
+            expected=shown[1],
+            mismatches=int(numbers["mismatches"]),
+            elements=int(numbers["elements"]),
+        )
+
+    def _name(self, operation: Operation) -> str | None:
+        """Return the name of the operation's result in the source, if it is a text."""
+        line = operation.line
+        if line is None or self.source.suffix != ".mlir":
+            return None
+        lines = self.source.read_text("utf-8", "replace").splitlines()
+        match = _NAME.match(lines[line - 1]) if 0 < line <= len(lines) else None
+        return match[1] if match else None
+
+
+def _is_value(value: Value) -> bool:
+    known = array_type(value.type)
+    return known is not None and None not in known[0]
