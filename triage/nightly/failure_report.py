@@ -129,16 +129,11 @@ def states_over_nights(
     """Yield for each night of the track the worst status of the failure's cases, and
     whether they fail in another way; None where none was run.
     """
-    rows = list(life.rows)
-    own_kinds = [
-        number
-        for number, kind in enumerate(history.kinds)
-        if kind and kind.signature == life.signature
-    ]
-    for night in history.tracks[life.track]:
-        states = history.states[rows, night]
-        is_own = np.isin(history.failures[rows, night], own_kinds)
-        own = {status_in(int(state))[0] for state in states[is_own]}
+    part = np.ix_(life.rows, history.tracks[life.track])
+    number = history.signatures.index(life.signature)
+    is_own = history.signature_of[history.failures[part]] == number
+    for states, owned in zip(history.states[part].T, is_own.T, strict=True):
+        own = {status_in(int(state))[0] for state in states[owned]}
         others = {status_in(int(state))[0] for state in states[states > 0]} - own
         worst = max(own or others, key=_ORDER.index, default=None)
         yield worst, not own and worst in FAILING

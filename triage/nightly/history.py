@@ -232,6 +232,16 @@ class NightsHistory:
         )
 
     @cached_property
+    def signature_of(self) -> Matrix:
+        """The number in `signatures` of each of `kinds`."""
+        numbers = {
+            signature: number for number, signature in enumerate(self.signatures)
+        }
+        return np.array(
+            [numbers[kind.signature if kind else ""] for kind in self.kinds], np.uint32
+        )
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """What pages call each row: the name of the case, with its track where several
         have the case.
@@ -247,14 +257,9 @@ class NightsHistory:
         """The runs of equal states of each row, over the nights that have a result of
         it.
         """
-        numbers = {
-            signature: number for number, signature in enumerate(self.signatures)
-        }
-        signature_of = np.array(
-            [numbers[kind.signature if kind else ""] for kind in self.kinds], np.uint32
-        )
         return tuple(
-            tuple(self._runs_of(row, signature_of)) for row in range(len(self.rows))
+            tuple(self._runs_of(row, self.signature_of))
+            for row in range(len(self.rows))
         )
 
     @cached_property

@@ -42,13 +42,14 @@ from triage.report.document import (
     Span,
     Table,
 )
-from triage.report.elements import plural
+from triage.report.elements import failure_text, plural
 from triage.report.failure import range_spans, report_blocks, why_unknown
 from triage.report.html import fragment, html_templates, inline_markup
 from triage.report.issue import issue_markdown
 from triage.report.nights import night_blocks
 from triage.report.printable import visible
 from triage.report.site_data import (
+    LETTERS,
     METRICS,
     case_file_count,
     case_files,
@@ -186,7 +187,14 @@ class Site:
         log = log_of(records, self.history.nights[last].toolchain.name) or stored_log(
             self.store, self.history, row
         )
-        states = [as_json(state) for state in states_of(records, self.history, [row])]
+        states = [
+            (
+                visible(state.toolchain.name),
+                LETTERS[state.status],
+                visible(failure_text(state.failure)) if state.failure else "",
+            )
+            for state in states_of(records, self.history, [row])
+        ]
         return {"states": states, "log": as_json(log) if log else None}
 
     def _pages(self, columns: Sequence[tuple[int, NightColumns]]) -> None:

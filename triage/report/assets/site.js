@@ -401,10 +401,7 @@ async function casePage() {
   strip($("#strip"), own.filter(night => night >= runs[0].first).map(night => { const letter = letterIn(runs, gaps, night); return {letter, text: nightText(nights[night], letter)}; }).reverse());
   const between = run => [...new Set([day(nights[run.first].at), day(nights[run.last].at)])].join(" to ") + (run.last > run.first ? ` (${own.filter(night => run.first <= night && night <= run.last && !gaps.has(night)).length} nights)` : "");
   fill($("#nights"), [...runs].reverse().map(run => [between(run), nights[run.first].name.split(", ").slice(1).join(", "), stateText(run.letter), failureText(one.failures[run.signature])]));
-  if (one.states?.length) {
-    const letters = {passed: "p", failed: "f", untestable: "u", xfail: "x", xpass: "y"};
-    fill($("#releases"), one.states.map(state => [state.toolchain.name, stateText(letters[state.status]), state.failure ? `${state.failure.class}: ${state.failure.headline}` : ""]));
-  }
+  if (one.states?.length) fill($("#releases"), one.states.map(([toolchain, letter, failure]) => [toolchain, stateText(letter), failure]));
   if (one.log) showLog($("#log"), one.log);
   for (const section of $$(".metric")) {
     const metric = section.dataset.metric;
