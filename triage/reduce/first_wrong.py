@@ -115,6 +115,9 @@ class FirstWrong:
     ) -> Operation | None:
         """Bisect the least number of operations that compute something wrong."""
         low, high = 0, len(able)
+        ended = cut(candidate, function, able)
+        if not ended or not self._differs(ended, able[-1], folder / "whole"):
+            return None
         while high - low > 1:
             middle = (low + high) // 2
             ended = cut(candidate, function, able[:middle])
@@ -122,7 +125,7 @@ class FirstWrong:
                 high = middle
             else:
                 low = middle
-        return able[high - 1] if self.found else None
+        return able[high - 1]
 
     def _differs(self, ended: ReducedCase, last: Operation, folder: Path) -> bool:
         reference = self.oracle.references[0]

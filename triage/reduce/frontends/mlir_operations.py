@@ -23,6 +23,8 @@ from triage.reduce.frontends.mlir_program import (
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase
 
+_NARROW = 4  # operations; fewer are dropped one by one
+
 
 def jump(
     candidate: ReducedCase, test: InterestingnessTest, line: int
@@ -98,9 +100,17 @@ def one_function(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
 
 def narrow(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Keep one half of a function, its middle, or three quarters, as long as that
-    fails and the function has many kinds of operations. Where there are few, whole
-    kinds are dropped sooner.
+    fails, if the program has many kinds of operations. Where there are few, whole kinds
+    are dropped sooner.
     """
+    able = [
+        each
+        for function in module_of(candidate).functions()
+        for each in pieces(function)
+    ]
+    counts = Counter(map(_kind, able)).values()
+    if sum(count > 1 for count in counts) <= MOST_KINDS:
+        return candidate
     while (found := test.first(_windows(candidate))) is not None:
         candidate = found
     return candidate
@@ -109,17 +119,15 @@ def narrow(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
 def _windows(candidate: ReducedCase) -> Iterator[ReducedCase]:
     for function in module_of(candidate).functions():
         able = pieces(function)
-        repeated = [count for count in Counter(map(_kind, able)).values() if count > 1]
-        if len(repeated) <= MOST_KINDS:
-            continue
         count, half, quarter = len(able), len(able) // 2, len(able) // 4
-        for first, end in (
+        spans = (
             (0, half),
             (half, count),
             (quarter, quarter + half),
             (0, count - quarter),
             (quarter, count),
-        ):
+        )
+        for first, end in spans if count > _NARROW else ():
             window = cut(candidate, function, able[first:end])
             if window is not None and window.program.size < candidate.program.size:
                 yield window
