@@ -301,7 +301,7 @@ def test_a_kernel_of_a_text_takes_no_file_that_it_imports(
         .replace("    at = ", "    private\n    at = ")
     )
     (workplace / "issue.md").write_text(text)
-    done = triage("recipe", "new", "mine.yaml", "--from-text", "issue.md", "--no-try")
+    done = triage("recipe", "new", "mine.yaml", "--from-text", "issue.md")
     assert done.returncode == 0, done.stderr
     assert "a private word" not in (workplace / "mine.py").read_text()
 

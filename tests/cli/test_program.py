@@ -371,7 +371,7 @@ def test_the_reported_versions_and_failure_are_kept(
 def test_a_kernel_in_a_python_block_becomes_a_recipe(
     home: Path, triage: Triage, tmp_path: Path
 ) -> None:
-    words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-", "--no-try"]
+    words = ["recipe", "new", tmp_path / "mine.yaml", "--from-text", "-"]
     done = triage(*words, input=f"Fails with triton 3.2.0:\n```python\n{KERNEL}```\n")
     assert done.returncode == 0, done.stderr
     assert done.stderr.rstrip().endswith("-t 3.2.0")

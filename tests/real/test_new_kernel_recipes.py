@@ -83,9 +83,8 @@ def test_generated_recipes_of_kernels_compile(
 ) -> None:
     for kernel in sorted((ROOT / "recipes" / "kernels").glob("*.py")):
         path = tmp_path / "new" / f"{kernel.stem.replace('_', '-')}.yaml"
-        done = triage("recipe", "new", path, "--input", kernel, "--no-try")
+        done = triage("recipe", "new", path, "--input", kernel)
         assert done.returncode == 0, done.stderr
-        assert "triton:latest" in done.stderr
     for name, text in PACKAGE.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

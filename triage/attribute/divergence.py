@@ -95,7 +95,7 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
             return Attribution(
                 *names,
                 ComparisonResult.INCONCLUSIVE,
-                NoAnswer(Cause.NEEDLESS, why),
+                NoAnswer(Cause.NOT_FOUND, why),
             )
     timeout = min(case.limits.timeout, request.patience)
     timed = replace(case, limits=replace(case.limits, timeout=timeout))

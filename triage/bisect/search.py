@@ -140,8 +140,12 @@ class BisectSearch:
             self.request.kind is BisectKind.REGRESSION
             and not self.range.candidates[-1].ref.is_release
         )
+        failures = [self.failure]
+        for outcome in self.range.candidates[self.failing_end].outcomes[-1:]:
+            if isinstance(outcome, Failed) and outcome.failure == self.failure:
+                failures += outcome.others
         return Clues.of(
-            [self.failure],
+            failures,
             self.request.case.target.backend,
             self.evidence,
             noticed=noticed,

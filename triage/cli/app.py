@@ -112,6 +112,7 @@ _REMOVED = {
     "nights compare": "use `triage nightly -t REV -b REV`, or read the site",
     "nights import": "keep the home's nights folder, or join shards with "
     "`triage nightly merge`",
+    "run --all": "--verbose shows the cases that pass everywhere, too",
     "--older-than": "use --keep N, or name the nights",
     "site --open": "open the index.html that it writes",
     "history --repo": "`triage bisect --repo` lists the branches of releases",
@@ -173,7 +174,7 @@ _PANELS = {
         "--build --share"
     ),
     "How sure": "--confidence --trust --fresh --threshold --time --budget "
-    "--strict --try --verify",
+    "--strict --verify",
     "Output": "--out --format --github --allow-missing",
     "Advanced": "",
 }

@@ -229,13 +229,6 @@ def new(
             "-t",
         ),
     ] = None,
-    try_: Annotated[
-        bool,
-        flag(
-            "Compile a kernel's new recipe, and correct guessed values by the errors.",
-            "--try/--no-try",
-        ),
-    ] = True,
     from_text: Annotated[
         Path | None,
         option(
@@ -274,13 +267,14 @@ def new(
     else:
         file, kernel = (None, None)
     wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
+    is_tried = True
     if from_text:
         started = read_text(context, wanted, from_text, block, line)
         try:
-            allow_code(started, from_text, run_code=run_code or not try_)
+            allow_code(started, from_text, run_code=run_code)
         # it is written, and runs when the user compiles the recipe
         except CodeNotAllowed as error:
-            try_ = False
+            is_tried = False
             print_stderr(f"not tried: {error}")
     elif command and kernel is None:
         started = StartedRecipe(wanted, wanted.from_command(command))
@@ -292,7 +286,7 @@ def new(
     else:
         started = StartedRecipe(wanted, wanted.from_file(wanted.source))
     started = started.with_chip()
-    if try_:
+    if is_tried:
         started = started.improved(context, toolchain or ())
     started.write()
     start, tried, reported = started.start, started.tried, started.reported

@@ -65,13 +65,6 @@ def reduce_recipe(
             metavar="NAME[:FUNCTION]",
         ),
     ] = None,
-    threshold: Annotated[
-        float | None,
-        option(
-            "Ratio of the number to that on --good which must stay (default: halfway).",
-            least=0.0,
-        ),
-    ] = None,
     dry_run: ForecastOption = False,
     resume: Annotated[
         bool,
@@ -95,8 +88,6 @@ def reduce_recipe(
     """
     if metric and not good:
         raise BadInput("--metric needs --good: the toolchain with the better number")
-    if threshold is not None and not metric:
-        raise BadInput("--threshold needs --metric")
     case = chosen.load()
     folder_for(out, case)
     with compiling.open(case) as engine:
@@ -114,7 +105,7 @@ def reduce_recipe(
         with ExitStack() as stack:
             judging = engine
             if metric and better:
-                choice = MetricChoice.parse(metric, SECONDS, threshold)
+                choice = MetricChoice.parse(metric, SECONDS)
                 judging = stack.enter_context(
                     comparing(engine, case, (better, bad), choice)
                 )

@@ -5,7 +5,6 @@ compile to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Annotated
 
 from triage.cli.context import (
@@ -25,7 +24,6 @@ from triage.cli.options import (
     SeveralCases,
     ToolchainsOption,
     duration_option,
-    flag,
     option,
 )
 from triage.cli.screen import AppContext
@@ -48,9 +46,6 @@ def run_cases(
     compiling: Compiling,
     toolchain: ToolchainsOption = None,
     fresh: FreshOption = False,
-    show_all: Annotated[
-        bool, flag("Show the cases that pass everywhere, too.", "--all")
-    ] = False,
     dry_run: DryRunOption = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:
@@ -90,9 +85,7 @@ def run_cases(
             ordered += own
             ordered += _with_own_program(engine, case, refs, own)
     result = RunResults.of(ordered)
-    write_report(
-        output, result, partial(run_document, show_all=show_all), junit=run_junit
-    )
+    write_report(output, result, run_document, junit=run_junit)
     return exit_for_results(result.results)
 
 

@@ -11,6 +11,7 @@ from triage.model.outcome import Failure, Status
 from triage.model.probe_result import ProbeResult
 from triage.report.document import (
     Block,
+    Details,
     Document,
     Heading,
     Inline,
@@ -36,11 +37,9 @@ if TYPE_CHECKING:  # `triage run` measures nothing
 Row = Sequence[ProbeResult | None]
 
 
-def run_document(result: RunResults, *, show_all: bool = False) -> Document:
+def run_document(result: RunResults) -> Document:
     """Show a row for each case, what fails and differs first, then each distinct
-    failure once and the counts.
-
-    show_all: also show the cases that pass everywhere.
+    failure once and the counts. Cases that pass everywhere are details.
     """
     blocks: list[Block] = []
     families: dict[str, list[ProbeResult]] = {}
@@ -49,7 +48,7 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
     for compiler, results in families.items():
         if len(families) > 1:
             blocks.append(Heading(compiler_title(compiler)))
-        blocks += _family_blocks(results, show_all=show_all)
+        blocks += _family_blocks(results)
     groups: dict[str, list[tuple[ProbeResult, Failure]]] = {}
     for one in result.results:
         if one.failure and one.status is Status.FAILED:
@@ -76,7 +75,7 @@ def run_document(result: RunResults, *, show_all: bool = False) -> Document:
     return Document("Results", blocks)
 
 
-def _family_blocks(results: Sequence[ProbeResult], *, show_all: bool) -> list[Block]:
+def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
     """Return the table of the cases of one family, and how many pass everywhere."""
     versions = list(dict.fromkeys(one.toolchain.name for one in results))
     found = {(one.case, one.toolchain.name): one for one in results}
@@ -85,9 +84,7 @@ def _family_blocks(results: Sequence[ProbeResult], *, show_all: bool) -> list[Bl
         for name in dict.fromkeys(one.case for one in results)
     }
     plain = [
-        name
-        for name, row in rows.items()
-        if all(map(_passes, row)) and not show_all and len(rows) > 1
+        name for name, row in rows.items() if all(map(_passes, row)) and len(rows) > 1
     ]
     shown = [name for name in rows if name not in plain]
     shown.sort(
@@ -104,7 +101,9 @@ def _family_blocks(results: Sequence[ProbeResult], *, show_all: bool) -> list[Bl
             where = " and ".join(versions)
         verb = plural(len(plain), "case passes", "cases pass")
         them = "it" if len(plain) == 1 else "them"
-        note = f"{verb} on {where}; --all shows {them}"
+        table = _table({name: rows[name] for name in plain}, versions)
+        blocks.append(Details(f"{verb} on {where}", [table]))
+        note = f"{verb} on {where}; --verbose shows {them}"
         blocks.append(Paragraph(Span(note, "dim")))
     return blocks
 
