@@ -35,6 +35,8 @@ _TOKEN = re.compile(
     r"""\s*(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|\w+|[()\[\]{},;"']|[^\w\s()\[\]{},;"']+)"""
 )
 
+_OPERATOR = re.compile(r"\s*[^\w\s()\[\]{},;\"']+")
+
 
 class TextProgram(Reducible):
     """The lines of a file that are not empty."""
@@ -124,10 +126,11 @@ def drop_tokens(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
 
 @greedily
 def drop_pairs(candidate: ReducedCase) -> Iterator[ReducedCase]:
-    """Drop two neighbouring tokens, such as an operator and its operand."""
+    """Drop an operator with the operand before or after it."""
     tokens = _tokens(candidate)
     for index in range(len(tokens) - 1):
-        yield from _without(candidate, tokens, (index, index + 1))
+        if any(_OPERATOR.fullmatch(text) for _, text in tokens[index : index + 2]):
+            yield from _without(candidate, tokens, (index, index + 1))
 
 
 def _tokens(candidate: ReducedCase) -> list[tuple[int, str]]:
