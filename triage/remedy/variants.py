@@ -51,14 +51,14 @@ class Variants:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The metrics that differ between the variants, apart from those that the
-        machine decides.
+        """The metrics that differ between variants that compile, apart from those that
+        the machine decides.
         """
-        seen: dict[str, set[float | None]] = {}
+        seen: dict[str, set[float]] = {}
         for one in self.results:
-            for name in one.metrics:
+            for name, value in one.metrics.items():
                 if Metric(name).exact:
-                    seen[name] = {other.metrics.get(name) for other in self.results}
+                    seen.setdefault(name, set()).add(value)
         return tuple(sorted(name for name, values in seen.items() if len(values) > 1))
 
 
