@@ -15,7 +15,7 @@ from tests.execution.invented_programs import Machine
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.execution.in_turn import LEAST, Pace, Ratio
 from triage.model.case import Case
-from triage.model.outcome import Measured, Probe
+from triage.model.outcome import Cause, Measured, NoAnswer, Probe
 from triage.model.progress import Progress
 from triage.nightly.result import SCHEMA, Night, TimeChange, night_bytes, parse_night
 from triage.nightly.run import case_result, compile_times
@@ -120,6 +120,17 @@ def test_a_stored_night_has_the_keys_of_the_printed_one_and_reads_back(
     assert parse_night(stored, "stored").times == night.times
     printed = rendered("json", night, night_screen)
     assert parse_night(printed, "printed").times == night.times
+
+
+def test_a_bisect_without_an_answer_is_stored_with_its_reason(night: Night) -> None:
+    why = NoAnswer(Cause.NOISE, "its times vary too much")
+    row = replace(night.times[0], bisection=Bisection.inconclusive(CASE, why))
+    stored = night_bytes(replace(night, times=[row]))
+    printed = json.loads(stored)["times"][0]["bisection"]
+    assert (printed["cause"], printed["reason"]) == ("noise", why.reason)
+    [read] = parse_night(stored, "stored").times
+    assert read.bisection is not None
+    assert read.bisection.unanswered == why
 
 
 def test_a_stored_ratio_without_an_interval_is_not_known(night: Night) -> None:

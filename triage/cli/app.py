@@ -101,69 +101,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "recipe": ("recipe:app", "Write, validate and list recipes."),
     "doctor": ("toolchains:doctor", "Check what this machine has and what it lacks."),
 }
-#: What replaces a command, an option of one command, or an option of several.
-_REMOVED = {
-    "watch": (
-        "progress is printed on the terminal, and the finished night is in nightly.json"
-    ),
-    "open": "open the index.html that `triage site` writes",
-    "evidence": "results are shared by TRIAGE_EVIDENCE; a damaged cache is set aside "
-    "by itself",
-    "nights compare": "use `triage nightly -t REV -b REV`, or read the site",
-    "nights import": "keep the home's nights folder, or join shards with "
-    "`triage nightly merge`",
-    "run --all": "--verbose shows the cases that pass everywhere, too",
-    "--older-than": "use --keep N, or name the nights",
-    "site --open": "open the index.html that it writes",
-    "history --repo": "`triage bisect --repo` lists the branches of releases",
-    "attribute --out": "use --format html",
-    "reduce --repeats": "they follow from how often the case fails",
-    "remedy --dry-run": "--budget 3 tries the three most promising candidates",
-    "--after-result": "an interrupted --fresh continues without it",
-    "--notify": "read exit code and nightly.json in the CI job, or use "
-    "`triage issues sync`",
-    "--quarantine": "write an `expect` entry with `issue:` in the recipe",
-    "--costs": "each shard has every N-th case",
-    "--spare": "nothing replaces it",
-    "attribute --jobs": "one compile per core runs at once",
-    "remedy --run": "`triage bench` measures a program with the remedy's flags",
-    "bisect --repeats": "--confidence decides how often a pair is compiled",
-    "bisect --worse": "the values at --good and --bad show which are worse",
-    "history --share": "half of all compiles are spent at most; --every compiles all",
-    "install --jobs": "four are installed at once",
-    "list --family": "write `triage toolchains list FAMILY`",
-    "new --kernel": "write --input FILE.py:KERNEL",
-    **dict.fromkeys(
-        ("--import-log", "--export-log"),
-        "`triage bisect --interactive --resume` keeps its verdicts",
-    ),
-    **dict.fromkeys(
-        ("--model-repo", "--model-good", "--model-bad"), "use --model DIR@GOOD..BAD"
-    ),
-    **dict.fromkeys(
-        ("--attribute", "--no-attribute"), "passes are always compared where that helps"
-    ),
-    **dict.fromkeys(
-        ("attribute --function", "remedy --function", "bisect --function"),
-        "use --metric run_seconds:FUNCTION",
-    ),
-    **dict.fromkeys(
-        ("attribute --time", "remedy --time", "bisect --time"),
-        "each probe is measured for at most 60 s",
-    ),
-    **dict.fromkeys(
-        ("install --family", "info --family"),
-        "write the family before the revision, such as FAMILY:3.2.0",
-    ),
-    **dict.fromkeys(
-        ("attribute --phases", "attribute --no-phases"),
-        "the phase is that of the pass, and no phase is compiled by itself",
-    ),
-    **dict.fromkeys(
-        ("reduce --save-other-failures", "reduce --slipped"),
-        "`triage classify` names the failures of a log",
-    ),
-}
+#: What replaces an option of one command.
+_REMOVED = {"run --all": "--verbose shows the cases that pass everywhere, too"}
 _MANY = 8  # options of a command from which on panels help to find one
 _PANELS = {
     "What": "--case --suite-config --script --find --match --metric --vary --model "
@@ -234,7 +173,7 @@ def _printable_errors() -> Iterator[None]:
         else:
             name = ""
         option = getattr(shown, "option_name", "")
-        instead = _REMOVED.get(f"{name} {option}") or _REMOVED.get(option)
+        instead = _REMOVED.get(f"{name} {option}")
         if instead:
             shown.message = f"{option} was removed: {instead}"
             shown.possibilities = None
@@ -293,10 +232,6 @@ class LazyGroup(TyperGroup):
             if words in COMMANDS:
                 args = [words, *args[len(words.split()) :]]
                 break
-            if words in _REMOVED and not words.startswith("-"):
-                raise typer.BadParameter(
-                    f"the command {words!r} was removed: {_REMOVED[words]}", ctx
-                )
         name, _, rest = super().resolve_command(ctx, args)
         return name, load(name) if name else None, rest
 

@@ -23,7 +23,7 @@ from triage.recipes.run_values import file_value
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WorkerAnswer:
     """What a process that stays says about a program."""
 
     task: Task
@@ -66,7 +66,7 @@ class StayingWorkers:
 
     def run(
         self, task: Task, folder: Path, patterns: Sequence[int] = (0,)
-    ) -> Answer | None:
+    ) -> WorkerAnswer | None:
         """Compile a program and call it once for each pattern, the byte that fills new
         memory. The results go to files in a folder.
 
@@ -120,7 +120,9 @@ class StayingWorkers:
             return self._processes[argv]
 
 
-def _read(task: Task, run: RunTask, said: dict[str, object], folder: Path) -> Answer:
+def _read(
+    task: Task, run: RunTask, said: dict[str, object], folder: Path
+) -> WorkerAnswer:
     """Return an answer as a process wrote it. Raises ValueError, LookupError or
     TypeError for another text.
     """
@@ -138,7 +140,7 @@ def _read(task: Task, run: RunTask, said: dict[str, object], folder: Path) -> An
         Captured(error),
     )
     if error:
-        return Answer(task, run, Stage(str(said["stage"])), execution)
+        return WorkerAnswer(task, run, Stage(str(said["stage"])), execution)
     printed = said["results"]
     if not isinstance(printed, list):
         raise TypeError("no results")
@@ -148,4 +150,4 @@ def _read(task: Task, run: RunTask, said: dict[str, object], folder: Path) -> An
     ]
     if not all(file.is_file() for call in files for file in call):
         raise ValueError("a result is missing")
-    return Answer(task, run, Stage.RUN, execution, tuple(files))
+    return WorkerAnswer(task, run, Stage.RUN, execution, tuple(files))

@@ -55,10 +55,12 @@ class StoresInline:
     __slots__ = ()
 
     @classmethod
-    def __get_pydantic_core_schema__(
-        cls, source: type, handler: Callable[[type], Any]
-    ) -> Any:
-        """Return the schema that pydantic, the only caller, stores and reads by."""
+    def __get_pydantic_core_schema__(cls, source: type, handler: Any) -> Any:
+        """Return the schema that pydantic, the only caller, stores and reads by.
+
+        The class's own schema is changed, because further fields of the class refer to
+        it and do not ask here again.
+        """
         from pydantic_core import core_schema
 
         inlined: dict[str, list[str]] = {}
@@ -82,11 +84,12 @@ class StoresInline:
                 row |= row.pop(name, None) or {}
             return row
 
-        return core_schema.no_info_before_validator_function(
-            nest,
-            handler(source),
-            serialization=core_schema.wrap_serializer_function_ser_schema(flatten),
-        )
+        found = handler(source)
+        own = handler.resolve_ref_schema(found)
+        before = core_schema.no_info_before_validator_function
+        own["schema"] = before(nest, own["schema"])
+        own["serialization"] = core_schema.wrap_serializer_function_ser_schema(flatten)
+        return found
 
 
 class JsonProperty(Generic[T]):

@@ -127,7 +127,7 @@ def states_over_nights(
     history: NightsHistory, life: FailureLife
 ) -> Iterator[tuple[Status | None, bool]]:
     """Yield for each night of the track the worst status of the failure's cases, and
-    whether they fail in another way; None where none was run.
+    whether they fail in another way. The status is None in a night that ran no case.
     """
     part = np.ix_(life.rows, history.tracks[life.track])
     number = history.signatures.index(life.signature)
@@ -167,15 +167,6 @@ def known_failures(
                     fix=cluster.fix or older.fix,
                     owner=cluster.owner or older.owner,
                 )
-                known[key] = KnownFailure(cluster, number, tracker)
-            elif cluster.steps or not before.cluster.steps:
-                older = before.cluster
-                culprit, fix = (
-                    cluster.culprit or older.culprit,
-                    cluster.fix or older.fix,
-                )
-                owner = cluster.owner or older.owner
-                cluster = replace(cluster, culprit=culprit, fix=fix, owner=owner)
                 known[key] = KnownFailure(cluster, number, tracker)
         for case in night.cases:
             if case.failure and case.issue:

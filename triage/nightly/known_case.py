@@ -127,7 +127,7 @@ def known_case(
         case=name,
         suite=track.suite if track else "",
         facts={"compiler": track.compiler, "target": track.target} if track else {},
-        now=[state_of(history, row) for row in rows],
+        now=[case_state(history, row) for row in rows],
         runs=runs,
         states=states_of(records, history, rows),
         failures=found,
@@ -151,7 +151,7 @@ def _name_of(text: str, history: NightsHistory) -> str:
     return next(iter(fitting), text)
 
 
-def state_of(history: NightsHistory, row: int) -> CaseState:
+def case_state(history: NightsHistory, row: int) -> CaseState:
     """Return the last result of a case."""
     track, run = history.rows[row][0], history.runs[row][-1]
     last, first = history.nights[history.tracks[track][-1]], history.nights[run.first]

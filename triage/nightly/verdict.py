@@ -135,10 +135,20 @@ def command_for(case: CaseResult) -> str | None:
     """Return the command line that investigates a failing case, unless many cases come
     from the file.
     """
-    if Path(case.source).suffix not in _PROGRAMS:
+    source, new = case.source, case.toolchain.name
+    old = case.baseline.toolchain.name
+    if Path(source).suffix not in _PROGRAMS:
         return None
-    ends = ["-t", case.toolchain.name, "-b", case.baseline.toolchain.name]
-    words = ["triage", "nightly", case.source, *ends, "--investigate", "--out", "out"]
+    words = ["triage", "nightly", source, "-t", new, "-b", old]
+    return command_of([*words, "--investigate", "--out", "out"], source, new, old)
+
+
+def command_of(words: Sequence[str], *values: str) -> str | None:
+    """Return a command line for people to copy. None if one of its values, which
+    another job may have written, would be read as an option.
+    """
+    if any(value.startswith("-") for value in values):
+        return None
     return shlex.join(words)
 
 
@@ -151,7 +161,8 @@ def close(case: str, version: str) -> ToDo:
 
 def look(case: str) -> ToDo:
     """Return what to do about a flaky case."""
-    return ToDo(Action.LOOK, case=case, command=shlex.join(["triage", "show", case]))
+    command = command_of(["triage", "show", case], case)
+    return ToDo(Action.LOOK, case=case, command=command)
 
 
 def _other_to_dos(

@@ -16,7 +16,7 @@ import numpy as np
 
 from triage.execution.plan import UNWRITTEN
 from triage.execution.run_task import differences
-from triage.execution.staying import Answer, StayingWorkers
+from triage.execution.staying import StayingWorkers, WorkerAnswer
 from triage.execution.task import Task
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.outcome import Failed, NoAnswer, Probe
@@ -350,7 +350,7 @@ class RunOracle(Oracle):
 
     def _reference_answer(
         self, case: Case, reference: Reference, folder: Path
-    ) -> Answer | None:
+    ) -> WorkerAnswer | None:
         if reference.onnxruntime:
             return None
         task = self.engine.planner.reference_task(case, self.bad, reference)
@@ -361,7 +361,7 @@ class RunOracle(Oracle):
         task: Task | Probe | NoAnswer,
         folder: Path,
         patterns: Sequence[int] = (0,),
-    ) -> Answer | None:
+    ) -> WorkerAnswer | None:
         if not isinstance(task, Task):
             return None
         started = time.monotonic()

@@ -4,8 +4,7 @@ README of a reproducer's folder.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from triage.bisect.result import Answer
@@ -16,6 +15,7 @@ from triage.model.json_form import as_json
 from triage.model.revision import Revision
 from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import Night
+from triage.nightly.verdict import command_of
 from triage.reduce.replay import ReplayState, replay_states
 from triage.reduce.reproducer import Reproducer, draft_of
 from triage.reduce.result import IssueDraft
@@ -262,21 +262,22 @@ def _steps(
     """
     draft = cluster.draft
     if draft is None:
-        commands = [
-            shlex.join(
-                (
-                    *("triage", "run", case.source or case.recipe),
-                    *("--case", case.case),
-                    *("-t", pair.new.name),
-                )
-            )
-            for case in pair.cases[:1]
-        ]
-        return [Code(line, "sh") for line in commands]
+        return [Code(line, "sh") for line in _command(pair)]
     blocks: list[Block] = []
     if not is_same:
         blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
     return [*blocks, *draft_blocks(draft)]
+
+
+def _command(pair: ComparedPair) -> Iterator[str]:
+    """Yield the command that runs the first case."""
+    for case in pair.cases[:1]:
+        values = (case.source or case.recipe, case.case, pair.new.name)
+        source, name, new = values
+        words = ["triage", "run", source, "--case", name, "-t", new]
+        line = command_of(words, *values)
+        if line:
+            yield line
 
 
 def _version_facts(

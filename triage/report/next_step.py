@@ -26,11 +26,15 @@ _COUNTED = {
 }
 
 
-def backend_sentence(verdict: BackendVerdict, night: Night) -> str:
+def backend_sentence(
+    verdict: BackendVerdict, night: Night, title: str | None = None
+) -> str:
     """Return what a night says of one backend: `rocm: 3.3.0 breaks 3 of 41 cases with
     2 failures, 1 with a culprit. Do: file 1 issue, investigate 1 failure.`
+
+    title: what stands in front (default: the backend).
     """
-    where = f"{verdict.backend}: " if verdict.backend else ""
+    where = f"{title or verdict.backend}: " if title or verdict.backend else ""
     if verdict.broken:
         failures = plural(verdict.failures, "failure")
         text = (

@@ -101,7 +101,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     files["README.md"] = rendered("markdown", reproducer, reproducer_issue)
     record = as_json(reproducer.reduction)
     # the other files hold the program, and only a failed reduction has a reason
-    for key in ("program", "reproducer", "reason"):
+    for key in ("program", "reproducer", "reason", "cause"):
         del record[key]
     record["evidence"] = [_recorded(one) for one in reproducer.reduction.versions]
     span = span_around(reproducer.reduction.probes, reproducer.bad)

@@ -17,7 +17,7 @@ import numpy as np
 from triage.model.outcome import FAILING, PASSING, Failure, Status
 from triage.nightly.failure_report import FailureReport, states_over_nights
 from triage.nightly.history import STATUS, NightsHistory, StateRun
-from triage.nightly.known_case import state_of
+from triage.nightly.known_case import case_state
 from triage.nightly.trends import FailureLife, MetricStep
 from triage.report.elements import compare_url
 from triage.report.nights import state_sentence
@@ -222,7 +222,7 @@ def case_files(
             "gaps": _gaps(history, row),
             "source": visible(history.sources[row]),
             "case": visible(history.rows[row][1]),
-            "said": visible(state_sentence(state_of(history, row))),
+            "said": visible(state_sentence(case_state(history, row))),
             "intervals": intervals.get(history.rows[row][1], {}),
             "metrics": metrics,
             "steps": by_case.get(row, []),

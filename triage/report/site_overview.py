@@ -162,13 +162,15 @@ def _verdict(
     to_dos += others
     day, name = night.started[:10], night.toolchain.name
     verdict = BackendVerdict(
-        track.name if day in name else f"{day} · {track.name}",
+        track.target.partition(" ")[0],
         cases=int((history.states[sorted(rows), last] != 0).sum()),
         broken=sum(len(new[life.page]) for life in own if new.get(life.page)),
         fixed=0,
         **summed_up(clusters, to_dos),
     )
-    return backend_sentence(verdict, night), "bad" if verdict.broken else "good"
+    title = track.name if day in name else f"{day} · {track.name}"
+    sentence = backend_sentence(verdict, night, title)
+    return sentence, "bad" if verdict.broken else "good"
 
 
 def _card(

@@ -32,7 +32,7 @@ from triage.reduce.frontends.mlir_operations import (
     drop_operations,
     drop_results,
     jump,
-    narrow,
+    keep_window,
     one_function,
     thin_bodies,
 )
@@ -114,7 +114,7 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
 def _approach(line: int | None) -> Pass:
     def approach(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
         found = line and jump(candidate, test, line)
-        return found or narrow(one_function(candidate, test), test)
+        return found or keep_window(one_function(candidate, test), test)
 
     return approach
 

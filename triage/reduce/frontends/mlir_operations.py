@@ -98,7 +98,7 @@ def one_function(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
     )
 
 
-def narrow(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
+def keep_window(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Keep one half of a function, its middle, or three quarters, as long as that
     fails, if the program has many kinds of operations. Where there are few, whole kinds
     are dropped sooner.
