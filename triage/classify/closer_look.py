@@ -81,6 +81,7 @@ def look_closely(
             finding = _match(message, rules, is_quote=is_quote)
             if finding:
                 finding.line = line.number
+                finding.headline = _as_written(finding.headline, text)
                 return CloserLook(finding)
     if not is_silent:
         return CloserLook()
@@ -164,6 +165,12 @@ def _endings(text: str) -> Iterator[str]:
     """
     for blank in islice(re.finditer(r" (?=\w)", text), _MOST_WORDS):
         yield text[blank.end() :]
+
+
+def _as_written(headline: str, text: str) -> str:
+    """Return a headline with the letter that it begins with in the text."""
+    capitalised = headline[:1].upper() + headline[1:]
+    return capitalised if headline not in text and capitalised in text else headline
 
 
 def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:

@@ -97,6 +97,8 @@ class Finding:
     scope: MatchScope = MatchScope.ERROR
     stack: Stack = field(default_factory=Stack)
     failing_pass: PassName | None = None
+    command: str = ""
+    """What ran when it crashed, as a stack dump says it."""
     logged: bool = False
     """From the line of a log, which says less than an exception of the same class."""
     count: int = 1
@@ -373,6 +375,9 @@ class Findings:
                 for prefix, by in explained
             )
 
+        for finding in roots:
+            if finding.scope is MatchScope.CRASH and not is_explained(finding):
+                _add_signal(finding, filter(is_explained, roots))
         return [finding for finding in roots if not is_explained(finding)] or roots
 
     @cached_property
@@ -381,6 +386,13 @@ class Findings:
         return _in_order(
             finding for (is_remark, _), finding in self._by_key.items() if is_remark
         )
+
+
+def _add_signal(crash: Finding, others: Iterable[Finding]) -> None:
+    """Add to the headline of a crash what a shell says of its signal."""
+    words = next((one.headline for one in others if "signal" in one.captures), "")
+    if words and "signal" not in crash.captures:
+        crash.headline = f"{crash.headline}: {words}"[:HEADLINE]
 
 
 def _is_bare(finding: Finding) -> bool:

@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from triage.classify import stack_dump
 from triage.classify.closer_look import SuspiciousLine, look_closely
-from triage.classify.diagnostic import Diagnostic, diagnostic
+from triage.classify.diagnostic import HEADLINE, Diagnostic, diagnostic
 from triage.classify.findings import Finding, Findings, with_pass
 from triage.classify.line_matcher import match_exception, match_line
 from triage.classify.log import SelectedLines, text_pieces
@@ -397,15 +397,13 @@ class _Scanner:
         if finding is None:
             return
         stack = finding.stack
-        if finding.rule.name == "segfault" and stack.symbols:
+        if finding.rule.name == "segfault":
+            if "kind" not in finding.captures:
+                finding.headline = _crash_headline(finding)
             finding.rule = next(
                 (rule for rule in self._rules if _frames_match(rule, stack)),
                 finding.rule,
             )
-            place = stack.place
-            place = place.partition(" ")[0] or finding.captures.get("running", "")
-            if place and ("kind" not in finding.captures or not finding.headline):
-                finding.headline = f"crashed in {place}"
         finding.headline = finding.headline or "crashed"
         name = stack.failing_pass or stack_dump.pass_of(finding.captures)
         if name:
@@ -418,13 +416,16 @@ class _Scanner:
         running = stack_dump.RUNNING.match(line.text)
         if running:
             crash.captures["running"] = running["name"]
+        command = line.text.partition("Program arguments: ")[2]
+        crash.command = crash.command or command
         if line.frame and not crash.stack.add(line.frame):
             self._settle_crash()
             self._crash = self._unnamed_crash(line.number)
             self._crash.stack.add(line.frame)
 
     def _unnamed_crash(self, number: int) -> Finding:
-        return Finding(self._rules.by_name["segfault"], "", number)
+        rule = self._rules.by_name["segfault"]
+        return Finding(rule, "", number, scope=MatchScope.CRASH)
 
     def _exception(self, trace: Traceback) -> None:
         # the compiler's own diagnostics, of which more may follow
@@ -452,6 +453,22 @@ class _Scanner:
         self._begin(finding)
         if finding.rule.consequence and _ANNOUNCES.search(finding.headline):
             self._read_reason(finding, excerpt=False)
+
+
+def _crash_headline(finding: Finding) -> str:
+    """Say where it crashed, else in which pass or command, and what the log says of the
+    signal.
+    """
+    where = finding.stack.place.partition(" ")[0] or finding.captures.get("running", "")
+    if where:
+        crash = f"crashed in {where}"
+    elif finding.command and not finding.headline:
+        crash = f"crashed: {finding.command}"
+    else:
+        return finding.headline
+    if finding.headline:
+        crash = f"{crash}: {finding.headline}"
+    return crash[:HEADLINE]
 
 
 def _source_op(line: LogLine, location: str) -> dict[str, str]:
