@@ -185,6 +185,8 @@ def nightly(
                 run.scope = finder.describe(cases[0])
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
+            if reduce and out:
+                _reduce_slower(run, out, bench or SECONDS)
             if wanted.is_any:
                 _investigate(run, finder, wanted, reports, fresh=fresh)
             night = reports.write()
@@ -246,6 +248,14 @@ class _Wanted:
                 "failure"
             )
         return None
+
+
+def _reduce_slower(run: NightRun, out: Path, budget: float) -> None:
+    from triage.nightly.slower import SlowerReductions
+
+    run.phase = "reductions"
+    work = SlowerReductions(run, out, budget, write_reproducer)
+    run.replace_slower(work.reduce)
 
 
 def _investigate(

@@ -18,6 +18,7 @@ from triage.investigate.result import (
     CaseResult,
     FailureCluster,
     InvestigationSummary,
+    ReproducerPath,
     StepResult,
 )
 from triage.model.errors import BadInput
@@ -51,6 +52,10 @@ class TimeChange(StoresInline):
     """Why there is no verdict."""
     bisection: Bisection | None = None
     """Where it became slower, with --bisect."""
+    reproducer: ReproducerPath | None = None
+    """Folder of a smaller program that is still slower, with --reduce."""
+    not_reduced: str | None = None
+    """Why --reduce has none."""
 
 
 @dataclass(frozen=True, kw_only=True)

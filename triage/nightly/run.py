@@ -238,24 +238,31 @@ class NightRun:
         """Find what made compiles and runs slower. budget: seconds to measure each
         candidate.
         """
+
+        def bisected(case: Case, row: TimeChange) -> TimeChange:
+            if row.measured == "compile":
+                function = None
+            else:
+                function = row.function or ""
+            try:
+                found = finder.find_slower(case, function, budget)
+            except (TriageError, OSError):
+                raise
+            # a defect of this program leaves the others with their answers
+            except Exception as error:
+                why = self.engine.internal_error(f"the bisect of {case.name}", error)
+                found = Bisection.inconclusive(case, why)
+            return replace(row, bisection=found)
+
         self.phase = "bisects"
+        self.replace_slower(bisected)
+
+    def replace_slower(self, find: Callable[[Case, TimeChange], TimeChange]) -> None:
+        """Replace each time that became slower by what `find` returns for it."""
         for name, rows in self._times.items():
             for number, row in enumerate(rows):
-                if row.verdict is not Pace.SLOWER:
-                    continue
-                try:
-                    if row.measured == "compile":
-                        function = None
-                    else:
-                        function = row.function or ""
-                    found = finder.find_slower(self.by_name[name], function, budget)
-                except (TriageError, OSError):
-                    raise
-                # a defect of this program leaves the others with their answers
-                except Exception as error:
-                    why = self.engine.internal_error(f"the bisect of {name}", error)
-                    found = Bisection.inconclusive(self.by_name[name], why)
-                rows[number] = replace(row, bisection=found)
+                if row.verdict is Pace.SLOWER:
+                    rows[number] = find(self.by_name[name], row)
 
     def _add_times(self, name: str, rows: list[TimeChange]) -> None:
         """Add times to a case, and the verdict that says most: slower before faster."""

@@ -47,6 +47,7 @@ from triage.report.night_issue import (
     partial_text,
     rate_text,
     reason_text,
+    reduced_text,
     time_name,
     times_text,
 )
@@ -353,10 +354,12 @@ def _time_table(night: Night) -> list[Block]:
             time_text(value) if value else "-"
             for value in (row.baseline_seconds, row.seconds)
         ]
+        since = ""
         if row.bisection:
             since = origin_text(row.bisection)
-        else:
-            since = ""
+        reduced = Span(reduced_text(row))
+        if row.reproducer:
+            reduced = Span(row.reproducer, url=f"{row.reproducer}/README.md")
         rows.append(
             [
                 _code(time_name(row)),
@@ -365,6 +368,7 @@ def _time_table(night: Night) -> list[Block]:
                 str(row.ratio or ""),
                 pace_text(row),
                 since,
+                reduced,
             ]
         )
     ends = (
@@ -372,7 +376,7 @@ def _time_table(night: Night) -> list[Block]:
         night.toolchain.name,
         f"ratio, {CONFIDENCE:.1%} interval",
     )
-    columns = ("case", "measured", *ends, "verdict", "since")
+    columns = ("case", "measured", *ends, "verdict", "since", "reduced")
     if rows:
         return [Heading("Times"), *_table(columns, rows)]
     return []

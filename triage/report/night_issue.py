@@ -311,10 +311,11 @@ def times_text(row: TimeChange) -> str:
     """
     if row.baseline_seconds is None or row.seconds is None:
         return f"not measured, {row.reason}"
+    since = ""
     if row.bisection:
         since = f"; {origin_text(row.bisection)}"
-    else:
-        since = ""
+    if reduced_text(row):
+        since = f"{since}; {reduced_text(row)}"
     verdict = pace_text(row)
     if row.ratio:
         verdict = f"{row.ratio} {verdict}"
@@ -322,6 +323,15 @@ def times_text(row: TimeChange) -> str:
         f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, "
         f"{verdict}{since}"
     )
+
+
+def reduced_text(row: TimeChange) -> str:
+    """Return where the smaller program is, or why there is none."""
+    if row.reproducer:
+        return f"reduced to {row.reproducer}"
+    if row.not_reduced:
+        return f"not reduced: {row.not_reduced}"
+    return ""
 
 
 def pace_text(row: TimeChange) -> str:
