@@ -44,7 +44,6 @@ def test_a_process_that_stays_says_what_fresh_ones_say(
                 if str(tmp_path) in child.cwd() and "serve" in child.cmdline()
             ]
             stays.kill()
-            stays.wait(30)
             assert workers.run(task, tmp_path / "killed") is None
             assert workers.run(task, tmp_path / "anew") is not None
         assert not stays.is_running()
