@@ -186,6 +186,7 @@ def nightly(
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
             if reduce and out:
+                reports.write()
                 _reduce_slower(run, out, bench or SECONDS)
             if wanted.is_any:
                 _investigate(run, finder, wanted, reports, fresh=fresh)
