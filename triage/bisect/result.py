@@ -240,7 +240,7 @@ def unexpected(case: Case, failure: Failure) -> str | None:
     """
     if (
         not case.expect
-        or failure.family == "metric"
+        or failure.is_number
         or any(matches(item, failure) for item in case.expect)
     ):
         return None

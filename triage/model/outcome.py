@@ -53,6 +53,11 @@ class Failure:
     )  # what usually helps, from the rule
     stage: Stage = Stage.COMPILE  # the step that failed
 
+    @property
+    def is_number(self) -> bool:
+        """Whether no step failed, but a number is worse than it may be."""
+        return self.family == "metric"
+
     def advice(self, compiler: str | None) -> tuple[str, ...]:
         """Return what usually helps with a compiler family, or with every family if it
         is not known.

@@ -166,7 +166,7 @@ def _begun(
     if isinstance(start, Reduction):
         return start
     references: list[Reference] = []
-    if start.failure.stage is Stage.COMPILE or start.failure.family == "metric":
+    if start.failure.stage is Stage.COMPILE or start.failure.is_number:
         request = replace(request, case=replace(request.case, run=None))
     elif not (references := references_for(engine, request, good)):
         return not_reduced(request.case, start.probes, _NO_REFERENCE)

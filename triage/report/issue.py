@@ -174,7 +174,7 @@ def _happened(cluster: FailureCluster, pair: ComparedPair) -> list[Block]:
     if draft and draft.program:
         sentence = [
             Span(draft.program, "code"),
-            f" {revision_text(pair.new)} {_verdict(cluster, draft)} ({draft.ending}). ",
+            f" {revision_text(pair.new)} {_verdict(cluster, draft)}. ",
         ]
     since = _since(cluster, pair)
     if since:
@@ -186,12 +186,19 @@ def _happened(cluster: FailureCluster, pair: ComparedPair) -> list[Block]:
 
 
 def _verdict(cluster: FailureCluster, draft: IssueDraft) -> str:
+    if _is_number(cluster):
+        return f"compiles the {draft.noun} below, with a number that is worse"
     stage = cluster.failure.stage if cluster.failure else Stage.COMPILE
+    what = f"fails to compile the {draft.noun} below"
     if stage is Stage.RUN:
-        return f"compiles the {draft.noun} below, which then fails when it runs"
-    if stage is Stage.COMPARE:
-        return f"compiles the {draft.noun} below, which then computes a wrong result"
-    return f"fails to compile the {draft.noun} below"
+        what = f"compiles the {draft.noun} below, which then fails when it runs"
+    elif stage is Stage.COMPARE:
+        what = f"compiles the {draft.noun} below, which then computes a wrong result"
+    return f"{what} ({draft.ending})"
+
+
+def _is_number(cluster: FailureCluster) -> bool:
+    return cluster.failure is not None and cluster.failure.is_number
 
 
 def _since(cluster: FailureCluster, pair: ComparedPair) -> list[str | Span]:
@@ -208,7 +215,8 @@ def _since(cluster: FailureCluster, pair: ComparedPair) -> list[str | Span]:
     verb = _verb(cluster, before, pair.cases)
     sentence: list[str | Span] = [
         (
-            f"{verb} up to {title} {revision_text(before)}, fails with "
+            f"{verb} up to {title} {revision_text(before)}, "
+            f"{'worse' if _is_number(cluster) else 'fails'} with "
             f"{revision_text(after)}"
         )
     ]
@@ -244,6 +252,8 @@ def _verb(
     cluster: FailureCluster, before: Revision, cases: Sequence[CaseResult]
 ) -> str:
     """Return what the cases do with the older toolchain."""
+    if _is_number(cluster):
+        return "Better"
     changed = cluster.replays.get(before.name) == ReplayState.CHANGED
     if cases:
         changed = all(case.change is CaseChangeKind.CHANGED for case in cases)

@@ -205,11 +205,11 @@ def _given(**values: str | int | None) -> dict[str, str | int]:
 
 def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     case, failure, bad = reproducer.case, reproducer.failure, reproducer.bad.revision
-    is_wrong = failure.stage in (Stage.RUN, Stage.COMPARE)
-    if is_wrong:
+    verb = "Fails"
+    if failure.is_number:
+        verb = "Worse"
+    elif failure.stage in (Stage.RUN, Stage.COMPARE):
         verb = "Wrong"
-    else:
-        verb = "Fails"
     if bad.commit:
         commit = f", commit {bad.commit}"
     else:
@@ -231,6 +231,8 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
             "0 the program compiles, 127 the compiler is missing, any other: it fails "
             "to compile."
         )
+    if failure.is_number:
+        meaning += "\n# `triage replay` compares the number with the recorded ones."
     lines += [
         f"# Exit status: {meaning}{call.remark}",
         'cd "$(dirname "$0")" || exit 127',
