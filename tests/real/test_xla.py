@@ -49,6 +49,7 @@ def test_a_wrong_result_is_seen_and_the_pass_is_named(answer: Answer) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_crash_is_bisected_reduced_and_repeated(
     answer: Answer, workplace: Path
 ) -> None:
@@ -228,6 +229,7 @@ def test_a_program_that_no_release_reads_says_nothing_about_them(
     assert [row["status"] for row in found["results"]] == ["untestable", "untestable"]
 
 
+@pytest.mark.slow
 def test_run_times_are_measured_side_by_side(answer: Answer) -> None:
     found = answer(
         "bench",
