@@ -23,7 +23,7 @@ TRITON_OLD ?= 3.1.0
 KILLS ?= 200
 TRITONS ?= 2.1.0 2.2.0 2.3.0 2.3.1 3.0.0 3.1.0 3.2.0 3.3.0 3.3.1 3.4.0 3.5.0 3.5.1 3.6.0 3.7.0 3.7.1 3.8.0 3.9.0
 
-.PHONY: help setup triage reproducers test test-real test-all check docs package recordings \
+.PHONY: help setup triage reproducers test test-real test-all check check-code check-docs docs package recordings \
   fuzz torture bench size test-browser clean
 
 help:
@@ -102,13 +102,19 @@ test-browser: setup
 torture: setup
 	$(BIN)/python -m tests.torture --kills $(KILLS) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
+# The two halves take about as long as each other. Tests of the documentation that use releases are part of `make test-real`.
 check: setup
 	$(BIN)/ruff format --check triage tests benchmarks docs
 	$(BIN)/ruff check triage tests benchmarks recipes docs
+	$(MAKE) --no-print-directory -j2 --output-sync=target check-code check-docs
+
+check-code: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+check-docs: setup
 	$(MKDOCS) build --quiet
-	$(BIN)/python -m pytest tests/docs
+	$(BIN)/python -m pytest -q tests/docs -m "not real"
 
 docs: setup
 	$(MKDOCS) build

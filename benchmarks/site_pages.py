@@ -3,7 +3,7 @@
 Run: `make test-browser` once, then `python -m benchmarks.site_pages SITE [--rounds N]`.
 A page is open when its main content is there; each time it is opened by a new profile.
 The CPU time is that of the page's main thread, which other work on the machine changes
-little.
+little. The first row is a page without anything: what Chromium takes by itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.browser import launched
@@ -35,10 +36,15 @@ def main() -> None:
     files = [path for path in options.site.rglob("*") if path.is_file()]
     size = sum(path.stat().st_size for path in files)
     print(f"{len(files)} files, {size / 1e6:.1f} MB")
-    with launched() as browser:
-        for name, address in _addresses(browser, options.site).items():
+    with launched() as browser, TemporaryDirectory() as folder:
+        empty = Path(folder, "empty.html")
+        empty.write_text("<!doctype html><title>empty</title><p>")
+        addresses = {"an empty page": empty.as_uri()}
+        addresses |= _addresses(browser, options.site)
+        for name, address in addresses.items():
             rounds = range(options.rounds)
-            taken = [_open(browser, address, PAGES[name]) for _ in rounds]
+            content = PAGES.get(name, "p")
+            taken = [_open(browser, address, content) for _ in rounds]
             wall, cpu = (median(times) for times in zip(*taken, strict=True))
             print(f"{name:24} {wall:5.0f} ms, {cpu:5.0f} ms of CPU time", flush=True)
 
