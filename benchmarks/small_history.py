@@ -158,7 +158,8 @@ def begin(path: Path) -> None:
             for subject, size in (("Halve", -32), ("Revert", 32), ("Halve", -32)):
                 sources.stack += size
                 sources.commit(f"{subject} the stack")
-                sources.fill(1)
+                sources.notes += 1
+                sources.commit("Extend the notes")
 
 
 def _word(word: str, value: str) -> str:
