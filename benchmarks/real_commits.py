@@ -253,7 +253,7 @@ class Truth:
         done = cost_of(
             [*TRIAGE, "bisect", str(self.recipe), *words, "--format", "json"],
             env=_environment(env),
-            codes=(0, 3, 4),
+            codes=(0, 2, 3, 4),  # 2: an end cannot be tested
         )
         if not done.stdout:
             sys.exit(f"triage ended with exit code {done.code} for {self.recipe}")
@@ -377,11 +377,12 @@ def searches(
 
 
 def summary(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the lines of the table."""
+    """Yield the lines of the table. Costs are those of searches with an answer."""
     yield "| search | truths | exact | other | suspects | wrong | none | builds | probes | rounds | seconds | CPU |"
     yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     for by in dict.fromkeys(row.by for row in rows):
         own = [row for row in rows if row.by == by]
+        ended = [row for row in own if row.answer != "none"]
         answers = [row.answer for row in own]
         counts = [
             answers.count(word)
@@ -390,14 +391,14 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
         costs = [
             f"{mean(values):.1f}"
             for values in (
-                [row.builds for row in own],
-                [row.probes for row in own],
-                [row.rounds for row in own],
+                [row.builds for row in ended] or [0],
+                [row.probes for row in ended] or [0],
+                [row.rounds for row in ended] or [0],
             )
         ]
         cells = [by, len(own), *counts, *costs]
-        cells += [f"{median(row.seconds for row in own):.0f}"]
-        cells += [f"{median(row.cpu for row in own):.0f}"]
+        cells += [f"{median([row.seconds for row in ended] or [0]):.0f}"]
+        cells += [f"{median([row.cpu for row in ended] or [0]):.0f}"]
         yield "| " + " | ".join(map(str, cells)) + " |"
 
 
