@@ -24,16 +24,19 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from statistics import mean, median
 from tempfile import TemporaryDirectory
 
 import yaml
 
-from benchmarks.common import TRIAGE, cost_of
+from benchmarks import small_history
+from benchmarks.common import TRIAGE, Ratio, cost_of
 from triage.git_history.repository import Repository
 from triage.git_history.timeline import Timeline
 from triage.model.revision import Commit
@@ -205,6 +208,8 @@ class Row:
     probes: int
     rounds: int
     seconds: float
+    cpu: float = 0.0
+    """Seconds of all cores together, which other work on the machine changes less."""
     reason: str | None = None
 
 
@@ -248,7 +253,7 @@ class Truth:
         done = cost_of(
             [*TRIAGE, "bisect", str(self.recipe), *words, "--format", "json"],
             env=_environment(env),
-            codes=(0, 3, 4),
+            codes=(0, 2, 3, 4),  # 2: an end cannot be tested
         )
         if not done.stdout:
             sys.exit(f"triage ended with exit code {done.code} for {self.recipe}")
@@ -264,6 +269,7 @@ class Truth:
             probes=found["probes"],
             rounds=found["rounds"],
             seconds=round(done.wall, 1),
+            cpu=round(done.cpu, 1),
             reason=found.get("reason"),
         )
 
@@ -290,7 +296,12 @@ class Truth:
         builds = len((work / "builds").read_text().splitlines())
         cost = {"builds": builds, "probes": builds, "rounds": builds}
         return self.row(
-            "git bisect run", named, work, **cost, seconds=round(done.wall, 1)
+            "git bisect run",
+            named,
+            work,
+            **cost,
+            seconds=round(done.wall, 1),
+            cpu=round(done.cpu, 1),
         )
 
 
@@ -366,11 +377,12 @@ def searches(
 
 
 def summary(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield the lines of the table."""
-    yield "| search | truths | exact | other | suspects | wrong | none | builds | probes | rounds | seconds |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    """Yield the lines of the table. Costs are those of searches with an answer."""
+    yield "| search | truths | exact | other | suspects | wrong | none | builds | probes | rounds | seconds | CPU |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     for by in dict.fromkeys(row.by for row in rows):
         own = [row for row in rows if row.by == by]
+        ended = [row for row in own if row.answer != "none"]
         answers = [row.answer for row in own]
         counts = [
             answers.count(word)
@@ -379,13 +391,52 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
         costs = [
             f"{mean(values):.1f}"
             for values in (
-                [row.builds for row in own],
-                [row.probes for row in own],
-                [row.rounds for row in own],
+                [row.builds for row in ended] or [0],
+                [row.probes for row in ended] or [0],
+                [row.rounds for row in ended] or [0],
             )
         ]
-        cells = [by, len(own), *counts, *costs, f"{median(r.seconds for r in own):.0f}"]
+        cells = [by, len(own), *counts, *costs]
+        cells += [f"{median([row.seconds for row in ended] or [0]):.0f}"]
+        cells += [f"{median([row.cpu for row in ended] or [0]):.0f}"]
         yield "| " + " | ".join(map(str, cells)) + " |"
+
+
+def ratios(count: int = 2, commits: int = 30) -> Iterator[Ratio]:
+    """Bisect fixes in the history of a small compiler that this writes."""
+    with TemporaryDirectory() as scratch:
+        clone, folder = Path(scratch, "clone"), Path(scratch, "fold")
+        small_history.begin(clone)
+        folder.mkdir()
+        (folder / "triage.yaml").write_text(small_history.PROJECT)
+        (folder / "recipe.yaml").write_text(small_history.RECIPE)
+        subject = Subject(
+            Timeline(Repository(clone)),
+            load_project(folder / "triage.yaml"),
+            folder,
+            [small_history.TESTS],
+            by_name=False,
+        )
+        options = argparse.Namespace(seed=1, newest=1000, commits=commits)
+        found = truths(subject, options, Path(scratch, "truths"))
+        rows = [
+            row
+            for truth in islice(found, count)
+            for row in searches(truth, [1, 2], Path(scratch), [])
+        ]
+    by: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        by[row.by].append(row)
+    git = by.pop("git bisect run")
+    for name, mine in by.items():
+        exact = [sum(row.answer == "exact" for row in each) for each in (mine, git)]
+        what = f"{count} fixes in {commits} commits, {name}"
+        answers = f"{exact[0]} exact, git {exact[1]}"
+        for unit in ("builds", "rounds", "seconds"):
+            ours, theirs = (
+                mean(getattr(row, unit) for row in each) for each in (mine, git)
+            )
+            yield Ratio(f"{what} ({answers})", ours, "git bisect run", theirs, unit)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,15 +103,16 @@ def probed(home: Path) -> set[str]:
 
 def built(home: Path, small: SmallCompiler) -> set[str]:
     """The commits whose compiler is installed, or whose path a script has printed."""
-    printed = {sha for paths in stored_values(home, "printed paths") for sha in paths}
-    short = {sha[:16]: sha for sha in small.shas}
+    printed = {
+        sha for _, paths in stored_values(home, "printed paths") for sha in paths
+    }
     return printed | {
-        short[path.name.split("-")[2]]
-        for path in (home / "toolchains").glob("build-small-*")
-        if path.is_dir()
+        str(key).split()[0]
+        for key, name in stored_values(home, "builds of commits")
+        if (home / "toolchains" / name).is_dir()
     }
 
 
-def stored_values(home: Path, section: str) -> list[dict[str, object]]:
+def stored_values(home: Path, section: str) -> list[tuple[str, Any]]:
     files = (home / "state" / section.replace(" ", "-")).glob("*.json")
-    return [json.loads(file.read_text().partition(" ")[2])[1] for file in files]
+    return [json.loads(file.read_text().partition(" ")[2]) for file in files]

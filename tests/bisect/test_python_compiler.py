@@ -124,11 +124,14 @@ def test_a_checkout_that_needs_no_build_is_the_toolchain(
     )
     shas = clone.git("rev-list", "--reverse", "HEAD").split()
     ends = ["--good", f"commit:{shas[-COUNT]}", "--bad", f"commit:{shas[-1]}"]
-    done = triage("bisect", "r.yaml", "--repo", clone.path, *ends, "--format", "json")
+    words = ["r.yaml", "--repo", clone.path, *ends, "-j", "1", "--format", "json"]
+    done = triage("bisect", *words)
     found = answered(done)
     assert found["after"]["subject"] == f"change {CULPRIT}"
     assert found["confirmed"]
     assert found["obtained"] == {"builds": found["obtained"]["builds"]}
+    # one job builds one commit at a time, the ends too
+    assert len(list((home / "builders").glob("*/*/source"))) == 1
     made = (home / "toolchains").glob("build-tinyc-*/")
     files = {file.name for folder in made for file in folder.iterdir()}
     assert "tinyc.py" in files

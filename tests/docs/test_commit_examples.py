@@ -29,18 +29,41 @@ class Tensor:
     def sum(self, axis): return self
     def tolist(self): return [6, 22, 38 + (version >= 6)]
 """
+CONFIGURE = """#!/bin/sh
+sed "s,@source@,$(dirname "$0"),; s,@prefix@,${1#--prefix=},g" \\
+  "$(dirname "$0")/Makefile.in" > Makefile
+"""
+MAKEFILE = """mycc: @source@/mycc.c
+\t$(CC) -O0 -o $@ $<
+install: mycc
+\tmkdir -p $(DESTDIR)@prefix@/bin && cp mycc $(DESTDIR)@prefix@/bin
+"""
+MYCC = """#include <stdio.h>
+int main(int count, char **words) {
+  if ({number} >= 6) return fprintf(stderr, "program.c:1:5: error: no type\\n"), 1;
+  FILE *output = fopen(words[4], "w");
+  return !output || fclose(output);
+}
+"""
 
 
 def files(project: str, number: int) -> dict[str, str | bytes]:
     if project == "cython":
         version = f"version = {number}\n"
         return {"cython.py": CYTHON, "Cython/__init__.py": version}
+    if project == "make":
+        program = MYCC.replace("{number}", str(number))
+        return {"configure": CONFIGURE, "Makefile.in": MAKEFILE, "mycc.c": program}
     return {"tinygrad/__init__.py": TENSOR.format(number=number)}
 
 
 @pytest.mark.parametrize(
     ("project", "recipe"),
-    [("cython", "callback.yaml"), ("tinygrad", "row-sum.yaml")],
+    [
+        ("cython", "callback.yaml"),
+        ("make", "program.yaml"),
+        ("tinygrad", "row-sum.yaml"),
+    ],
 )
 def test_an_example_project_bisects_commits(
     project: str,
@@ -54,6 +77,9 @@ def test_an_example_project_bisects_commits(
     for name, value in ENV.items():
         monkeypatch.setenv(name, value)
     clone = History.begin(tmp_path / "clone")
+    if project == "make":
+        clone.write("configure", CONFIGURE)
+        (clone.path / "configure").chmod(0o755)
     for number in range(COUNT):
         day = f"2022-06-{1 + number:02}T12:00:00+00:00"
         clone.commit(f"change {number}", files(project, number), day)
@@ -78,5 +104,5 @@ def test_an_example_needs_no_shell(folder: str) -> None:
 
 def test_the_page_shows_the_files() -> None:
     page = (EXAMPLES.parent / "how-to" / "commits.md").read_text()
-    for name in ("triage.yaml", "callback.yaml"):
-        assert (EXAMPLES / "cython" / name).read_text() in page
+    for name in ("cython/triage.yaml", "cython/callback.yaml", "make/triage.yaml"):
+        assert (EXAMPLES / name).read_text() in page

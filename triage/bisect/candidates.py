@@ -88,8 +88,8 @@ class BisectRange:
     candidates: tuple[Candidate, ...]
     left_out: tuple[ProbeResult, ...] = ()
     """Revisions that were never candidates, with the reason."""
-    brought: list[str] = field(default_factory=list)
-    """The sources of compilers that were downloaded or built."""
+    brought: dict[Path, str] = field(default_factory=dict)
+    """The folders of compilers that were downloaded or built, with their sources."""
 
     @property
     def closed(self) -> list[int]:
@@ -269,7 +269,7 @@ def commit_range(
         undone = _groups(fork.line, fork.own, sources, project)[::-1]
     both = [*undone, *groups]
     links = links_of(timeline.repository.remote) or links_of(project.repository)
-    brought: list[str] = []
+    brought: dict[Path, str] = {}
     candidates, commits = [], []
     known = {0: old_ref, len(both) - 1: new_ref}
     for index, group in enumerate(both):
@@ -302,12 +302,12 @@ def _candidate(
     group: _Group,
     compilers: CompilerSources,
     end: ToolchainRef | None,
-    brought: list[str],
+    brought: dict[Path, str],
 ) -> Candidate:
     """Return the candidate of commits with the same compiler.
 
-    end: its toolchain, if it is an end of the range; brought: gets the source of each
-    compiler that is obtained.
+    end: its toolchain, if it is an end of the range; brought: gets each compiler that
+    is obtained.
     """
     revision, untestable = group.commits[0].revision, None
     if end:
@@ -474,12 +474,12 @@ def _obtain(
     group: _Group,
     sources: Iterable[Source],
     reported: Callable[[Path], str | None],
-    notes: tuple[list[str], list[str]],
+    notes: tuple[dict[Path, str], list[str]],
 ) -> Callable[..., Path]:
     """Return what obtains the compiler of a commit: the cheapest build that works; see
     `ToolchainRef.bring`.
 
-    notes: lists to add the source to: if the compiler was not here before, and always.
+    notes: where to add the source: if the compiler was not here before, and always.
     """
     brought, origin = notes
     by_name = {source.name: source for source in sources}
@@ -511,7 +511,8 @@ def _obtain(
                 continue
             if not package:
                 used.append(build)
-                brought.extend([build.source] if build.seconds else [])
+                if build.seconds:
+                    brought[root] = build.source
                 origin.append(build.source)
             return root
         raise Unobtainable("; ".join(reasons) or group.untestable)

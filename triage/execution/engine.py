@@ -356,10 +356,13 @@ class Engine:
         refs = {_key_of(job.ref): job.ref for job in jobs}
         on_cluster = self._cluster is not None and not all(job.here for job in jobs)
         threads = self.registry.workspace.threads
+        at_once = _DOWNLOADS
+        if any(ref.bring for ref in refs.values()):  # a build, which takes a core
+            at_once = min(_DOWNLOADS, self.local_jobs)
         progress = self.progress.task(what, total=len(jobs))
         try:
             with (
-                threads(min(_DOWNLOADS, len(refs))) as fetchers,
+                threads(min(at_once, len(refs))) as fetchers,
                 threads(_QUEUED if on_cluster else self.local_jobs) as workers,
             ):
                 fetched = {

@@ -10,7 +10,8 @@ from triage.bisect.result import Answer
 from triage.compilers.family_ref import FamilyRef
 from triage.investigate.result import FailureCluster
 from triage.nightly.result import Night
-from triage.toolchains.sources.project import FILE, OwnerRule, fits_any, load_project
+from triage.toolchains.sources.base import fits_any
+from triage.toolchains.sources.project import FILE, OwnerRule, load_project
 
 
 def owner_rules(family: str, project: Path | None) -> Sequence[OwnerRule]:

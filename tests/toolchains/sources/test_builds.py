@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -136,6 +137,38 @@ def test_commits_are_built_in_one_folder(
     } == logs
     assert build(mine, timeline, 9).seconds == 0
     assert 0 < build(mine, timeline, 5).seconds < 60  # learnt
+
+
+def test_commits_with_the_same_files_share_a_build(
+    tmp_path: Path, workspace: Workspace
+) -> None:
+    """A change, its revert, and commits that change other files than the project's
+    `paths`; two of them are asked for at once.
+    """
+    history = History.begin(tmp_path / "reverted")
+    for number, notes in (("1", "a"), ("2", "a"), ("1", "b"), ("1", "c"), ("4", "c")):
+        history.commit("a commit", {"number": number, "docs/notes": notes})
+    history.commit("a commit", {"number": "4", "docs/notes": "d"})
+    timeline = Timeline(history.path)
+    built = tmp_path / "built"
+    steps = steps_of(f'sleep 0.3; echo "$TRIAGE_COMMIT" >> {built}', *STEPS)
+    mine = replace(source(workspace, timeline, steps), paths=("!docs",))
+    builds = mine.builds(timeline, range(6))
+    with ThreadPoolExecutor(3) as pool:
+        folders = list(pool.map(mine.obtain, [builds[0], builds[2], builds[3]]))
+    assert len(set(folders)) == 1
+    assert len(built.read_text().split()) == 1
+    assert printed(mine.obtain(builds[1])) == 2
+    assert len(built.read_text().split()) == 2
+    assert [one.seconds for one in mine.builds(timeline, range(4))] == [0] * 4
+    # a build that fails is not tried again either
+    for one in builds[4:]:
+        with pytest.raises(Unobtainable):
+            mine.obtain(one)
+    assert len(built.read_text().split()) == 3
+    # with other paths, the notes belong to the compiler
+    other = replace(mine, paths=())
+    assert other.obtain(builds[0]) != other.obtain(builds[2])
 
 
 def test_a_failed_build_is_unobtainable_and_not_tried_again(

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import string
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, ClassVar, Protocol
 
@@ -77,6 +78,8 @@ class SourceContext:
     web_page: str | None
     packaging: Packaging = PLAIN_WHEEL
     """How a release is installed."""
+    paths: Sequence[str] = ()
+    """See `Project.paths`."""
 
 
 class SourceSection(MappingFormat):
@@ -132,4 +135,24 @@ def commit_build(
     )
     return Build(
         source, revision, CommitPosition(index, commit.sha), seconds, item, untestable
+    )
+
+
+def can_change(path: str, patterns: Sequence[str]) -> bool:
+    """Return whether a file can change what the compiler does, by a project's `paths`.
+
+    >>> can_change("docs/a.md", ["!docs"]), can_change("src/a.c", ["src", "!*.md"])
+    (False, True)
+    """
+    wanted = [pattern for pattern in patterns if not pattern.startswith("!")]
+    unwanted = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    fits = not wanted or fits_any(path, wanted)
+    return fits and not fits_any(path, unwanted)
+
+
+def fits_any(path: str, patterns: Iterable[str]) -> bool:
+    """Return whether a path fits a shell pattern, or is in a folder that does."""
+    return any(
+        fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/")
+        for pattern in patterns
     )

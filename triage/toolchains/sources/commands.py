@@ -41,6 +41,7 @@ from triage.toolchains.sources.base import (
     Build,
     SourceContext,
     SourceSection,
+    can_change,
     commit_build,
 )
 
@@ -106,13 +107,18 @@ class BuildSection(SourceSection):
 
     def open(self, context: SourceContext) -> SourceBuilds:
         return SourceBuilds(
-            context.workspace, context.repository, context.project, self
+            context.workspace,
+            context.repository,
+            context.project,
+            self,
+            context.paths,
         )
 
 
 @dataclass(frozen=True)
 class SourceBuilds:
-    """Builds any commit.
+    """Builds any commit. Commits whose files that can change the compiler are the same
+    share one build, such as the commit before a change and the one that reverts it.
 
     The commands run in the checked-out sources. They get these folders in variables:
     TRIAGE_SOURCE (the sources), TRIAGE_BUILD (kept for the next commit) and TRIAGE_OUT
@@ -125,6 +131,8 @@ class SourceBuilds:
     repository: Repository
     project: str
     steps: BuildSection
+    paths: Sequence[str] = ()
+    """See `Project.paths`."""
     name = "builds"
 
     @property
@@ -148,14 +156,12 @@ class SourceBuilds:
         builds = []
         for index in indices:
             sha = timeline.commits[index].sha
-            failure = self._failure(sha)
-            is_installed = is_intact(
-                self.workspace.home.toolchains / self._folder_name(sha)
-            )
-            if failure:
-                reason = str(failure)
-            else:
-                reason = None
+            name, reason, is_installed = self._known_name(sha), None, False
+            if name:
+                failure = self._failure(name)
+                is_installed = is_intact(self.workspace.home.toolchains / name)
+                if failure:
+                    reason = str(failure)
             builds.append(
                 commit_build(
                     self.name,
@@ -173,17 +179,17 @@ class SourceBuilds:
         again with the same steps.
         """
         sha = build.item
-        failure = self._failure(sha)
+        name = self._folder_name(sha)
+        failure = self._failure(name)
         if failure:
             raise failure
-        name = self._folder_name(sha)
         with self.workspace.progress.task(self._label(sha)):
             try:
                 return fill_folder(
                     self.workspace,
                     name,
                     f"the build of {sha[:10]}",
-                    lambda root, _: self._fill(root, sha),
+                    lambda root, _: self._fill(root, sha, self._log(name)),
                 )
             except Unobtainable as error:
                 self.workspace.state("failed builds").put(
@@ -203,9 +209,32 @@ class SourceBuilds:
         return f"builds:{self.project}:{'next' if is_used else 'first'}"
 
     def _folder_name(self, sha: str) -> str:
-        """Return the name of a toolchain. Two ways to build a commit give two."""
+        """Return the name of the toolchain of a commit, and store it."""
+        listed = self.repository.ask("ls-tree", "-r", "-z", "--full-tree", sha)
+        files = [
+            entry
+            for entry in listed.split(b"\0")[:-1]
+            if can_change(os.fsdecode(entry.partition(b"\t")[2]), self.paths)
+        ]
+        tree, way = _digest(files, size=8), _digest(self._way, size=4)
+        name = f"build-{self.project}-{tree}-{way}"
+        self.workspace.state("builds of commits").put(self._key(sha), name)
+        return name
+
+    def _known_name(self, sha: str) -> str | None:
+        """Return the name of a toolchain that was asked for before. Listing the files
+        of all commits takes too long in a large repository.
+        """
+        return self.workspace.state("builds of commits").get(self._key(sha))
+
+    def _key(self, sha: str) -> str:
+        return f"{sha} {_digest(self.project, self._way, self.paths, size=8)}"
+
+    @property
+    def _way(self) -> str:
+        """Two ways to build a commit give two toolchains."""
         steps = self.steps
-        way = json.dumps(
+        return json.dumps(
             [
                 steps.configure,
                 steps.commands,
@@ -214,22 +243,21 @@ class SourceBuilds:
                 *([steps.copy_] if steps.copy_ else []),
             ]
         )
-        return f"build-{self.project}-{sha[:16]}-{_digest(way, size=4)}"
 
-    def _log(self, sha: str) -> Path:
-        return self.workspace.home.kept(KeptKind.LOGS) / f"{self._folder_name(sha)}.log"
+    def _log(self, name: str) -> Path:
+        return self.workspace.home.kept(KeptKind.LOGS) / f"{name}.log"
 
-    def _failure(self, sha: str) -> Unobtainable | None:
+    def _failure(self, name: str) -> Unobtainable | None:
         """Return the failure of an earlier build. It is forgotten when its log is
         removed.
         """
-        stored = self.workspace.state("failed builds").get(self._folder_name(sha))
-        if stored and self._log(sha).exists():
-            return Unobtainable(stored["reason"], self._log(sha))
+        stored = self.workspace.state("failed builds").get(name)
+        if stored and self._log(name).exists():
+            return Unobtainable(stored["reason"], self._log(name))
         return None
 
-    def _fill(self, root: Path, sha: str) -> None:
-        with _open_log(self._log(sha)) as log, self._builder() as folder:
+    def _fill(self, root: Path, sha: str, log_path: Path) -> None:
+        with _open_log(log_path) as log, self._builder() as folder:
             build = folder / "build"
             checkout = Checkout(
                 folder / "source", self.repository, log, self.workspace.stop

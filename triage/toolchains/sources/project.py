@@ -4,8 +4,6 @@ fields are the registry of sources.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
 from importlib.resources import files
 from pathlib import Path
 from typing import Self
@@ -22,7 +20,13 @@ from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of
 from triage.toolchains.home import Workspace
 from triage.toolchains.install import PLAIN_WHEEL
 from triage.toolchains.sources.artifact import ArtifactsSection
-from triage.toolchains.sources.base import Source, SourceContext, SourceSection, Url
+from triage.toolchains.sources.base import (
+    Source,
+    SourceContext,
+    SourceSection,
+    Url,
+    can_change,
+)
 from triage.toolchains.sources.commands import BuildSection, ScriptSection
 from triage.toolchains.sources.wheels import NightliesSection, ReleasesSection
 
@@ -95,10 +99,7 @@ class Project(MappingFormat):
 
     def can_change(self, path: str) -> bool:
         """Whether a file of the repository can change what the compiler does."""
-        wanted = [pattern for pattern in self.paths if not pattern.startswith("!")]
-        unwanted = [pattern[1:] for pattern in self.paths if pattern.startswith("!")]
-        fits = not wanted or fits_any(path, wanted)
-        return fits and not fits_any(path, unwanted)
+        return can_change(path, self.paths)
 
     @model_validator(mode="after")
     def _wheels_have_a_name(self) -> Self:
@@ -138,6 +139,7 @@ def sources_of(
         project.distribution,
         project.repository,
         packaging,
+        project.paths,
     )
     return tuple(section.open(context) for section in project.sections().values())
 
@@ -222,11 +224,3 @@ def _with_sources(project: Project) -> Project:
         return project
     own = {name: getattr(project, name) for name in project.model_fields_set}
     return load_project(shipped).model_copy(update=own)
-
-
-def fits_any(path: str, patterns: Iterable[str]) -> bool:
-    """Return whether a path fits a shell pattern, or is in a folder that does."""
-    return any(
-        fnmatchcase(path, pattern) or path.startswith(f"{pattern.rstrip('/')}/")
-        for pattern in patterns
-    )
