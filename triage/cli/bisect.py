@@ -136,8 +136,8 @@ def bisect(
         float | None,
         option(
             (
-                "Number beyond which a revision is bad; for run_seconds a ratio to "
-                "the good end (default: in between)."
+                "Call a revision bad beyond this value (default: halfway between "
+                "--good and --bad); for run_seconds, a ratio to --good."
             ),
             least=0.0,
         ),

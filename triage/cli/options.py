@@ -156,7 +156,7 @@ SuiteOption = Annotated[
 ]
 OneCaseOption = Annotated[
     str | None,
-    option("Case of a matrix: its name, or enough `key=value,...`.", "--case"),
+    option("Case of a matrix: its name, or the `key=value,...` that select it.", "--case"),
 ]
 CasesOption = Annotated[
     str | None,
@@ -256,7 +256,7 @@ class ProgramOptions:
     ] = None
     save: Annotated[
         Path | None,
-        option("Keep the recipe made from the program in this file.", metavar="FILE"),
+        option("File to keep the recipe that is made from a program.", metavar="FILE"),
     ] = None
     run_code: RunCodeOption = False
 

@@ -145,8 +145,8 @@ def replay_reproducers(
 
     The result is that of the last version: `reproduces`, `fixed` (it compiles),
     `changed` (it fails in another way) or `untestable`. Exit 1 when the recorded
-    version no longer fails as recorded. Reproducers of a compiler without a REV are
-    left out.
+    version no longer fails as recorded. With --toolchain, reproducers of a compiler
+    that no REV names are left out.
 
     - `triage replay reproducers/ -t nightly:latest`
     """
