@@ -212,12 +212,32 @@ class Task:
     def probe(
         self, compiled: Record | None, ran: Record | None = None, *, cached: bool
     ) -> Probe | None:
-        """Judge the records of the compile and the run, if they are all there."""
+        """Judge the records of the compile and, if it passed, of the run. Returns None
+        if one of them is missing.
+        """
         if compiled is None:
             return None
         execution = compiled.execution
         metrics = compiled.metrics
         foreign = bool(compiled.origin)
+        outcome = self._judge_compile(compiled)
+        if isinstance(outcome, Passed):
+            if isinstance(self.run, NoAnswer | Failed):
+                outcome = self.run
+            elif isinstance(self.run, RunTask):
+                if ran is None:
+                    return None
+                outcome = self._judge_run(self.run, ran)
+                metrics = {**metrics, **ran.metrics}
+                foreign = foreign or bool(ran.origin)
+        measured = Measured(
+            execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics
+        )
+        revision, version = self.toolchain.revision, self.toolchain.version
+        return Probe(self.case, revision, version, outcome, measured, cached, foreign)
+
+    def _judge_compile(self, compiled: Record) -> Outcome:
+        execution = compiled.execution
         outcome: Outcome
         if is_silent_pass(execution):  # rules take long to read
             outcome = Passed()
@@ -231,38 +251,28 @@ class Task:
         if self.case.script is not None:
             outcome = skipped_by_script(execution) or outcome
         if isinstance(outcome, Passed):
-            outcome = judge_thresholds(self.case, metrics, Stage.COMPILE) or outcome
-        if isinstance(outcome, Passed) and isinstance(self.run, NoAnswer | Failed):
-            outcome = self.run
-        elif isinstance(outcome, Passed) and isinstance(self.run, RunTask):
-            if ran is None:
-                return None
-            if ran.execution.ok:
-                outcome = Passed()
-            else:
-                outcome = judge_run(
-                    ran.execution,
-                    rules_of(self.case),
-                    self.run.runner,
-                    ran.metrics,
-                    flaky=ran.disagreements > 0,
-                )
-            if isinstance(outcome, Passed):
-                outcome = (
-                    judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK) or outcome
-                )
-            program = self.prepared.path
-            digest = self.prepared.digest
-            function = self.run.spec.function
-            outcome = with_operator(
-                outcome, lambda result: operator_in(program, digest, function, result)
-            )
-            metrics, foreign = {**metrics, **ran.metrics}, foreign or bool(ran.origin)
-        measured = Measured(
-            execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics
+            above = judge_thresholds(self.case, compiled.metrics, Stage.COMPILE)
+            return above or outcome
+        return outcome
+
+    def _judge_run(self, run: RunTask, ran: Record) -> Outcome:
+        if ran.execution.ok:
+            above = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK)
+            return above or Passed()
+        outcome = judge_run(
+            ran.execution,
+            rules_of(self.case),
+            run.runner,
+            ran.metrics,
+            flaky=ran.disagreements > 0,
         )
-        revision, version = self.toolchain.revision, self.toolchain.version
-        return Probe(self.case, revision, version, outcome, measured, cached, foreign)
+        if isinstance(outcome, Passed):
+            return judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK) or outcome
+        program, digest = self.prepared.path, self.prepared.digest
+        function = run.spec.function
+        return with_operator(
+            outcome, lambda result: operator_in(program, digest, function, result)
+        )
 
 
 def unmade(
