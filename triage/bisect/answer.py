@@ -95,7 +95,7 @@ def _inconclusive(search: BisectSearch) -> Bisection:
         rounds=effort.rounds,
         cached=effort.cached,
         halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
-        obtained=Counter(search.range.brought),
+        obtained=Counter(search.range.obtained),
         seconds=round(time.monotonic() - effort.started, 1),
         log=tuple(logged(search)),
         untestable=tuple(untestable),

@@ -57,8 +57,8 @@ class Candidate:
     case_of: Callable[[], Case | NoAnswer] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
     probes: list[Probe] = field(default_factory=list)
-    brought: list[str] = field(default_factory=list)
-    """The source of its compiler, once a commit's own was obtained."""
+    obtained_from: list[str] = field(default_factory=list)
+    """The source of a commit's compiler; empty until that is obtained."""
 
     @property
     def source(self) -> str | None:
@@ -69,7 +69,7 @@ class Candidate:
             return "nightlies"
         if self.ref.path is not None:
             return "path"
-        return next(iter(self.brought), None)
+        return next(iter(self.obtained_from), None)
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -88,8 +88,8 @@ class BisectRange:
     candidates: tuple[Candidate, ...]
     left_out: tuple[ProbeResult, ...] = ()
     """Revisions that were never candidates, with the reason."""
-    brought: list[str] = field(default_factory=list)
-    """The sources of compilers that were downloaded or built."""
+    obtained: list[str] = field(default_factory=list)
+    """The source of each compiler that a search downloaded or built."""
 
     @property
     def closed(self) -> list[int]:
@@ -269,7 +269,7 @@ def commit_range(
         undone = _groups(fork.line, fork.own, sources, project)[::-1]
     both = [*undone, *groups]
     links = links_of(timeline.repository.remote) or links_of(project.repository)
-    brought: list[str] = []
+    obtained: list[str] = []
     candidates, commits = [], []
     known = {0: old_ref, len(both) - 1: new_ref}
     for index, group in enumerate(both):
@@ -278,7 +278,7 @@ def commit_range(
             changed = both[index - 1].commits[0]
         else:
             changed = group.commits[0]
-        candidate = _candidate(group, compilers, known.get(index), brought)
+        candidate = _candidate(group, compilers, known.get(index), obtained)
         change = commit_change(changed, links)
         candidates.append(replace(candidate, change=change, is_undone=is_undone))
         commits.append(changed)
@@ -289,7 +289,7 @@ def commit_range(
     steps, cost = _cost(both[1:-1], len(both) - 1, seconds)
     return CommitCandidates(
         tuple(candidates),
-        brought=brought,
+        obtained=obtained,
         timeline=timeline,
         project=project,
         commits=tuple(commits),
@@ -302,27 +302,36 @@ def _candidate(
     group: _Group,
     compilers: CompilerSources,
     end: ToolchainRef | None,
-    brought: list[str],
+    obtained: list[str],
 ) -> Candidate:
     """Return the candidate of commits with the same compiler.
 
-    end: its toolchain, if it is an end of the range; brought: gets the source of each
-    compiler that is obtained.
+    `end` is the toolchain of an end of the range, if it is not the commit's own. The
+    source of a compiler is added to `obtained` when it is downloaded or built.
     """
     revision, untestable = group.commits[0].revision, None
+    own_source: list[str] = []
+
+    def note_source(build: Build) -> None:
+        own_source.append(build.source)
+        if build.seconds:
+            obtained.append(build.source)
+
     if end:
+        ref = end
         revision = replace(revision, name=end.revision.name)
-    elif not group.builds:
-        untestable = group.untestable
-    origin: list[str] = []
-    bring = _obtain(group, compilers.sources, compilers.reported, (brought, origin))
+    else:
+        bring = _obtain(group, compilers.sources, compilers.reported, note_source)
+        ref = ToolchainRef(compilers.family, revision, bring=bring)
+        if not group.builds:
+            untestable = group.untestable
     return Candidate(
         revision,
-        end or ToolchainRef(compilers.family, revision, bring=bring),
+        ref,
         group.builds[0].seconds if group.builds else 0.0,
         untestable,
         shas=tuple(commit.sha for commit in group.commits),
-        brought=origin,
+        obtained_from=own_source,
     )
 
 
@@ -474,14 +483,11 @@ def _obtain(
     group: _Group,
     sources: Iterable[Source],
     reported: Callable[[Path], str | None],
-    notes: tuple[list[str], list[str]],
+    note_source: Callable[[Build], None],
 ) -> Callable[..., Path]:
-    """Return what obtains the compiler of a commit: the cheapest build that works; see
-    `ToolchainRef.bring`.
-
-    notes: lists to add the source to: if the compiler was not here before, and always.
+    """Return a function that obtains the compiler of a commit for `ToolchainRef.bring`:
+    the cheapest build that works. It calls `note_source` with that build.
     """
-    brought, origin = notes
     by_name = {source.name: source for source in sources}
     used: list[Build] = []
 
@@ -511,8 +517,7 @@ def _obtain(
                 continue
             if not package:
                 used.append(build)
-                brought.extend([build.source] if build.seconds else [])
-                origin.append(build.source)
+                note_source(build)
             return root
         raise Unobtainable("; ".join(reasons) or group.untestable)
 

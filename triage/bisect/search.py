@@ -66,16 +66,17 @@ _OF_A_COMMIT = re.compile(r"[0-9a-f]{7,40}|/\S+|\d+")
 
 @dataclass(slots=True)
 class Effort:
-    """What a search and its parts have cost so far."""
+    """The cost of a search so far, the searches of its parts included."""
 
     probes: int = 0
     rounds: int = 0
     cached: int = 0
+    """Probes that the result cache answered."""
     log: list[tuple[Candidate, Probe]] = field(default_factory=list)
     """The probes in order."""
     started: float = field(default_factory=time.monotonic)
-    compile_seconds: float = _LEAST_SECONDS
-    """The longest compile."""
+    longest_compile: float = _LEAST_SECONDS
+    """Seconds of the longest compile, and at least `_LEAST_SECONDS`."""
 
 
 @dataclass(slots=True)
@@ -128,7 +129,7 @@ class BisectSearch:
     def seconds(self) -> list[float]:
         """What a probe of each candidate costs."""
         return [
-            candidate.seconds + self.effort.compile_seconds
+            candidate.seconds + self.effort.longest_compile
             for candidate in self.range.candidates
         ]
 
@@ -294,7 +295,7 @@ class BisectSearch:
         """Return whether comparing passes costs less than the probes that it may save:
         it compiles twice, and slowly.
         """
-        compile_seconds = self.effort.compile_seconds
+        compile_seconds = self.effort.longest_compile
         seconds = sorted(
             one.seconds for one in self.range.candidates if one.untestable is None
         )
@@ -388,7 +389,7 @@ class BisectSearch:
         outcome, effort = probe.outcome, self.effort
         effort.probes += 1
         effort.cached += probe.cached
-        effort.compile_seconds = max(effort.compile_seconds, probe.measured.seconds)
+        effort.longest_compile = max(effort.longest_compile, probe.measured.seconds)
         candidate = self.range.candidates[index]
         if candidate.revision.commit is None:
             candidate.revision = probe.revision
