@@ -376,7 +376,9 @@ class RemedyHints:
         """Return the devices that a program refers to."""
         return frozenset()
 
-    def declaring(self, case: Case, devices: Collection[str]) -> tuple[str, ...] | None:
+    def declaring_options(
+        self, case: Case, devices: Collection[str]
+    ) -> tuple[str, ...] | None:
         """Return the options that declare these devices, unless all are declared or no
         option can.
         """

@@ -226,7 +226,7 @@ def declared_in(module: Module) -> dict[str, str]:
     return found
 
 
-def declaring(
+def declaring_options(
     devices: Sequence[str], backend: str | None, options: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the options that declare these devices, with the driver of the given

@@ -12,7 +12,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from math import prod
 
-from triage.compilers.iree.devices import declaring, device_order, is_gpu, position_of
+from triage.compilers.iree.devices import (
+    declaring_options,
+    device_order,
+    is_gpu,
+    position_of,
+)
 from triage.compilers.iree.lint.program import LOOPS, LintProgram, is_tensor, steps_of
 from triage.compilers.linter import LintFinding, LintRule, ProgramDevice, Severity
 from triage.mlir import Operation, SourcePosition, Value
@@ -80,7 +85,9 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
         or (all(device.declared for device in devices) and not rejected)
     ):
         return ()
-    return declaring(sorted(wanted, key=device_order), program.backend, program.options)
+    return declaring_options(
+        sorted(wanted, key=device_order), program.backend, program.options
+    )
 
 
 def undeclared(program: LintProgram) -> Found:
