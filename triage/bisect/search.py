@@ -107,8 +107,13 @@ class BisectSearch:
         return len(self.range.candidates) - 1
 
     @property
+    def failing(self) -> Side:
+        """The side of the failure."""
+        return self.request.kind.failing
+
+    @property
     def failing_end(self) -> int:
-        if self.request.kind.failing is Side.NEW:
+        if self.failing is Side.NEW:
             return self.last
         return 0
 
@@ -274,21 +279,23 @@ class BisectSearch:
         return None
 
     def _verify_end(self, index: int, side: Side) -> NoAnswer | None:
-        """Return why a candidate is not an end, if so. One that seems not to be is
-        taken if all further probes differ.
+        """Return why a candidate is not an end, if so.
+
+        A first probe with the wrong state may itself be wrong. The candidate is taken
+        as an end if `_END_REPEATS` further probes all have the right state.
         """
         problem = self.end_problem(index, side)
-        if problem is None:
-            return None
-        for number in range(_END_REPEATS):
-            if isinstance(self.outcome(index), NoAnswer):
-                return problem
+        if problem is None or isinstance(self.outcome(index), NoAnswer):
+            return problem
+        for repeat in range(_END_REPEATS):
             self.ask([index])
             problem = self.end_problem(index, side)
-            if problem is not None:
-                if number and not isinstance(self.outcome(index), NoAnswer):
-                    return _flaky_end(self.name(index))
-                return problem
+            if problem is None:
+                continue
+            was_right = repeat > 0
+            if was_right and not isinstance(self.outcome(index), NoAnswer):
+                return _flaky_end(self.name(index))
+            return problem
         return None
 
     def _worth_comparing(self) -> bool:
@@ -317,7 +324,7 @@ class BisectSearch:
         final or no probe can help any more.
         """
         if self.resolved and self.stopped is None:
-            end = self.known.too_flaky(self.failing_end)
+            end = self.known.too_flaky(self.failing)
             if end is not None:
                 self.stopped = _flaky_end(self.name(end))
         if (
@@ -330,7 +337,7 @@ class BisectSearch:
             self.known,
             self.seconds,
             self.request.engine.jobs,
-            self.failing_end,
+            self.failing,
             self.request.confidence,
         )
 
