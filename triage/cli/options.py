@@ -156,7 +156,9 @@ SuiteOption = Annotated[
 ]
 OneCaseOption = Annotated[
     str | None,
-    option("Case of a matrix: its name, or the `key=value,...` that select it.", "--case"),
+    option(
+        "Case of a matrix: its name, or the `key=value,...` that select it.", "--case"
+    ),
 ]
 CasesOption = Annotated[
     str | None,

@@ -127,7 +127,10 @@ def bench(
         ),
     ] = None,
     threshold: Annotated[
-        float, option("Smallest relative change that counts; 0.05 is five percent.", least=0.0)
+        float,
+        option(
+            "Smallest relative change that counts; 0.05 is five percent.", least=0.0
+        ),
     ] = 0.05,
     time: Annotated[
         float | None,

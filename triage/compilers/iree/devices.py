@@ -282,11 +282,9 @@ def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
             driver = re.split(r"[\[:,]", re.sub(r"^[\w$.-]+=", "", value))[0]
             if driver != "local" or not any(text.startswith(LOCAL) for text in options):
                 backends.append(IREE.aliases.get(driver, driver))
-        elif flag in CHIPS:
-            if is_gpu(CHIPS[flag]):
-                backends += [CHIPS[flag]]
-            if is_gpu(CHIPS[flag]):
-                chips += [value]
+        elif flag in CHIPS and is_gpu(CHIPS[flag]):
+            backends.append(CHIPS[flag])
+            chips.append(value)
     return backends, chips
 
 
@@ -295,9 +293,9 @@ def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
     names exactly one.
     """
     backends, chips = map(set, named_targets(options))
-    return backends.pop() if len(backends) == 1 else None, chips.pop() if len(
-        chips
-    ) == 1 else None
+    backend = backends.pop() if len(backends) == 1 else None
+    chip = chips.pop() if len(chips) == 1 else None
+    return backend, chip
 
 
 def is_gpu(backend: str | None) -> bool:
