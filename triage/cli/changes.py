@@ -149,8 +149,8 @@ def suspects(
     """Rank the commits between two revisions by how suspicious the failure makes them.
     Nothing is built.
 
-    All failures of a log count. For a recipe or a program, they are those that were
-    found last. A text whose program cannot be run is read as a log, of IREE or of the
+    All failures of a log count. For a recipe or a program, its latest stored failures
+    count. A text whose program cannot be run is read as a log, of IREE or of the
     compiler that a REV names (`triton:3.1.0`).
 
     Commits of the good revision's branch that the bad one lacks, also as cherry-picks,

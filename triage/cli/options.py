@@ -137,10 +137,7 @@ RecipePaths = Annotated[
     list[Path],
     argument(
         "PATH...",
-        (
-            "Recipes, folders of recipes, or what stands in the place of a recipe: a "
-            "program, a pasted issue."
-        ),
+        ("Recipes, folders of recipes, programs, or texts such as a pasted issue."),
     ),
 ]
 SuiteOption = Annotated[
@@ -179,7 +176,7 @@ TrustOption = Annotated[
     bool,
     flag(
         (
-            "Accept results of other machines where they decide (default: repeat them "
+            "Let results of other machines decide the answer (default: repeat them "
             "here)."
         ),
         "--trust",
