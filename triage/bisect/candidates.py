@@ -357,9 +357,9 @@ def _cost(
     seconds = sum(count * max(costs, default=0.0) for count, costs, _ in steps)
     nouns = [_counted(count, noun) for count, _, noun in steps if count]
     sources = Counter(build.source for build in cheapest if build.seconds)
-    found = [f"{number} from {source}" for source, number in sources.items()] + (
-        [f"{ready} here"] if ready else []
-    )
+    found = [f"{number} from {source}" for source, number in sources.items()]
+    if ready:
+        found.append(f"{ready} here")
     text = f"{_counted(commits, 'commit')}; {_share(len(cheapest), len(groups))}"
     if found:
         text += f" ({', '.join(found)})"

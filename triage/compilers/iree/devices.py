@@ -232,11 +232,8 @@ def declaring_options(
     """Return the options that declare these devices, with the driver of the given
     options if they agree on one.
     """
-    drivers = {
-        found[1]
-        for text in options
-        if (found := re.match(rf"{DEVICE}(?:[\w$.-]+=)?([a-z]+)", text))
-    }
+    matches = [re.match(rf"{DEVICE}(?:[\w$.-]+=)?([a-z]+)", text) for text in options]
+    drivers = {found[1] for found in matches if found}
     if len(drivers) == 1:
         driver = drivers.pop()
     else:
@@ -247,10 +244,9 @@ def declaring_options(
             f"{DEVICE}{name}={driver}[{index}]" for index, name in enumerate(devices)
         ]
     else:
-        flags = [
-            f"{DEVICE}{driver}[{index}]"
-            for index in range(max(position or 0 for position in positions) + 1)
-        ]
+        # positions count: those before the last one must be declared, too
+        last = max(position or 0 for position in positions)
+        flags = [f"{DEVICE}{driver}[{index}]" for index in range(last + 1)]
     if driver == "local" and not any(text.startswith(LOCAL) for text in options):
         is_local = DEVICE_NAMES.get(backend or "") == "local"
         flags.append(f"{LOCAL}{backend if is_local else 'llvm-cpu'}")
