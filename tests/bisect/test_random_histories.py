@@ -204,11 +204,8 @@ def test_a_change_that_only_made_a_failure_worse_is_not_confirmed_if_that_was_se
             assert first in suspects_of(found)
         if not (found.confirmed and search.belief):
             continue
-        early = search.belief.early_failure(search.failing_end)
+        early = search.belief.early_failure(search.failing)
         # and never in 21 more
-        assert (
-            early is None
-            or search.belief.failures_at(early, search.failing_end)[0] == 1
-        )
+        assert early is None or search.belief.failures_at(early, search.failing)[0] == 1
     assert confirmed <= most * 60
     assert confirmed + suspected >= 45

@@ -49,6 +49,7 @@ class DivergingPass:
     good: PassName | None
     """The pass on the good compiler, if it changed something there."""
     bad: PassName | None
+    """The pass on the bad compiler, if it changed something there."""
     function: str | None
     """The device function, by its name on the bad compiler; None for the whole program.
     """
@@ -57,6 +58,7 @@ class DivergingPass:
     empty, types or nesting differ.
     """
     choices: tuple[Difference, ...] = ()
+    """Decisions of the compilers that differ, such as tile sizes."""
     excerpt: Excerpt | None = field(default=None, metadata=UNPRINTED)
     files: tuple[str, ...] = ()
     """Source files of the pass, relative to the repository, best first."""

@@ -15,6 +15,7 @@ from triage.bisect.result import (
     Bisection,
     BisectKind,
     LoggedProbe,
+    Side,
     Suspect,
     unexpected,
 )
@@ -37,15 +38,15 @@ def answer(search: BisectSearch) -> Bisection:
         return inconclusive
     chances, confirmed = belief.probabilities, belief.is_confirmed(request.confidence)
     hint = inconclusive.hint
-    early = belief.early_failure(search.failing_end)
-    if search.resolved and early is not None and belief.is_older(search.failing_end):
-        if search.failing_end:
+    early = belief.early_failure(search.failing)
+    if search.resolved and early is not None and belief.is_older(search.failing):
+        if search.failing is Side.NEW:
             low, high = (0, early)
         else:
             low, high = (early, search.last)
         chances, confirmed = belief.prior, False
         indices = list(range(low + 1, high + 1))
-        failures, runs = belief.failures_at(early, search.failing_end)
+        failures, runs = belief.failures_at(early, search.failing)
         hint = (
             f"{search.name(early)} shows the same failure in {failures} of {runs} "
             f"runs: {search.name(belief.leading.last)} only changed how often it "
@@ -95,7 +96,7 @@ def _inconclusive(search: BisectSearch) -> Bisection:
         rounds=effort.rounds,
         cached=effort.cached,
         halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
-        obtained=Counter(search.range.brought.values()),
+        obtained=Counter(search.range.obtained.values()),
         seconds=round(time.monotonic() - effort.started, 1),
         log=tuple(logged(search)),
         untestable=tuple(untestable),

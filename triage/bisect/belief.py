@@ -314,22 +314,29 @@ class Belief:
         right -= index in self.foreign
         if not (self.doubtful or self.is_inverted):
             return 1 + confirmations(confidence) + wrong - right
-        # What the pair itself shows counts too: were it right, its candidates would err
-        # as often as the ends.
-        (before, _), (after, _) = self.pair
-        false = min(max(self._rate(0, Side.OLD), self._rate(before, Side.OLD)), 0.5)
-        missed = min(
-            max(self._rate(self.size - 1, Side.NEW), self._rate(after, Side.NEW)),
-            0.98 - false,
-        )
+        wrong_if_old, wrong_if_new = self._error_rates()
         if side is Side.OLD:
-            own, other = (false, missed)
+            own, other = wrong_if_old, wrong_if_new
         else:
-            own, other = (missed, false)
-        gain, loss = math.log((1 - own) / other), math.log((1 - other) / own)
-        return math.ceil(
-            (_log_odds_needed(confidence) - right * gain + wrong * loss) / gain - 1e-9
-        )
+            own, other = wrong_if_new, wrong_if_old
+        # the log odds that a right probe adds for the side, and a wrong one takes
+        gain = math.log((1 - own) / other)
+        loss = math.log((1 - other) / own)
+        missing = _log_odds_needed(confidence) - right * gain + wrong * loss
+        return math.ceil(missing / gain - 1e-9)
+
+    def _error_rates(self) -> tuple[float, float]:
+        """Return how often a probe of an old candidate shows the new side, and one of a
+        new candidate the old side.
+
+        What the pair shows counts like what the ends show: if the pair is right, its
+        candidates are wrong as often as the ends.
+        """
+        (before, _), (after, _) = self.pair
+        old = max(self._rate(0, Side.OLD), self._rate(before, Side.OLD))
+        new = max(self._rate(self.size - 1, Side.NEW), self._rate(after, Side.NEW))
+        old = min(old, 0.5)
+        return old, min(new, 0.98 - old)
 
     def repeats(self, confidence: float) -> int:
         """Return how often each of a pair is probed again while no candidate
@@ -339,20 +346,20 @@ class Belief:
             return confirmations(confidence)
         return _repeats_of_inverted(confidence)
 
-    def early_failure(self, failing: int) -> int | None:
-        """Return the candidate on the good side, farthest from the pair, that showed
-        the failure. failing: the bad end.
-        """
-        return next(
-            (
-                index
-                for index in self._good_side(failing)
-                if self.failures_at(index, failing)[0]
-            ),
-            None,
-        )
+    # Is the failure older than the pair? `failing` is the side of the failure: new for
+    # a regression, old for a fix.
 
-    def is_older(self, failing: int) -> bool:
+    def early_failure(self, failing: Side) -> int | None:
+        """Return the candidate on the good side, farthest from the pair, that showed
+        the failure.
+        """
+        for index in self._good_side(failing):
+            failures, _ = self.failures_at(index, failing)
+            if failures:
+                return index
+        return None
+
+    def is_older(self, failing: Side) -> bool:
         """Return whether the failure comes and goes on the good side of the pair, so
         that the pair only made it worse.
 
@@ -362,58 +369,61 @@ class Belief:
         if early is None or self.unsettled(failing):
             return False
         failures, runs = self.failures_at(early, failing)
-        is_again = failures < runs and self._early_failures(failing) > 1
-        return is_again and not self.failures_at(self.good_end(failing), failing)[0]
+        at_good_end, _ = self.failures_at(self.good_end(failing), failing)
+        comes_and_goes = failures < runs and self._early_failures(failing) > 1
+        return comes_and_goes and not at_good_end
 
-    def unsettled(self, failing: int, jobs: int = 1) -> Mapping[int, int]:
+    def unsettled(self, failing: Side, jobs: int = 1) -> Mapping[int, int]:
         """Return which candidates to probe, and how often, until it is known whether
         the failure is older than the pair.
-
-        The candidate that showed it early tells a window of failures, which it always
-        shows, from one that comes and goes, and that from a single wrong probe. The
-        good end tells whether any probe may show it.
         """
-        early, end = self.early_failure(failing), self.good_end(failing)
+        early = self.early_failure(failing)
         if early is None:
             return {}
         failures, runs = self.failures_at(early, failing)
         if failures == runs:
+            # in a window of failures, every further probe fails too
             missing = 1 + _repeats_of_inverted(CONFIDENCE) - runs
-            if missing > 0:
-                return {early: missing}
-            return {}
-        if self._early_failures(failing) > 1:
-            early, (failures, runs) = end, self.failures_at(end, failing)
+            return {early: missing} if missing > 0 else {}
+        if self._early_failures(failing) == 1:
+            asked = early  # it may have been a single wrong probe
+        else:
+            asked = self.good_end(failing)  # a failure there may show everywhere
+            failures, runs = self.failures_at(asked, failing)
             if failures:
-                runs = _LONG
+                return {}
         if runs < _LONG:
-            return {early: min(jobs, _LONG - runs)}
+            return {asked: min(jobs, _LONG - runs)}
         return {}
 
-    def failures_at(self, index: int, failing: int) -> tuple[int, int]:
+    def failures_at(self, index: int, failing: Side) -> tuple[int, int]:
         """Return how many probes of a candidate showed the failure, of how many."""
         old, new, skipped = self.shown.get(index, (0, 0, 0))
-        return new if failing else old, old + new + skipped
+        failures = new if failing is Side.NEW else old
+        return failures, old + new + skipped
 
-    def _early_failures(self, failing: int) -> int:
+    def _early_failures(self, failing: Side) -> int:
         """Return how many probes on the good side showed the failure."""
         return sum(
             self.failures_at(index, failing)[0] for index in self._good_side(failing)
         )
 
-    def _good_side(self, failing: int) -> range:
+    def _good_side(self, failing: Side) -> range:
         """The candidates on the good side of the pair, those nearest to it last."""
         (before, _), (after, _) = self.pair
-        if failing:
+        if failing is Side.NEW:
             return range(1, before + 1)
         return range(self.size - 2, after - 1, -1)
 
-    def good_end(self, failing: int) -> int:
-        if failing:
+    def good_end(self, failing: Side) -> int:
+        if failing is Side.NEW:
             return 0
         return self.size - 1
 
-    def lacking_at_good_end(self, failing: int) -> int:
+    def bad_end(self, failing: Side) -> int:
+        return self.size - 1 - self.good_end(failing)
+
+    def lacking_at_good_end(self, failing: Side) -> int:
         """Return how many probes of the good end are missing to know how often it
         fails, if it ever does.
         """
@@ -422,13 +432,11 @@ class Belief:
             return _END_PROBES - runs
         return 0
 
-    def too_flaky(self, failing: int) -> int | None:
-        """Return the end whose probes differ too often to distinguish both states.
-        failing: the end that fails.
-        """
+    def too_flaky(self, failing: Side) -> int | None:
+        """Return the end whose probes differ too often to distinguish both states."""
         if (
             not self.doubtful
-            or sum(self.shown.get(failing, ())) < _END_PROBES
+            or sum(self.shown.get(self.bad_end(failing), ())) < _END_PROBES
             or self.lacking_at_good_end(failing) > 0
         ):
             return None
@@ -488,7 +496,7 @@ def next_round(
     belief: Belief,
     seconds: ArrayLike,
     jobs: int,
-    failing: int,
+    failing: Side,
     confidence: float = CONFIDENCE,
 ) -> Mapping[int, int]:
     """Choose which candidates to probe next, and how often each; none if the answer is
@@ -500,33 +508,37 @@ def next_round(
     how often they are wrong, and both candidates are probed until their sides are
     proved; one that rather shows the other side sends the search elsewhere. At last
     come probes that tell whether a failure that was seen before the pair is older.
-    failing: the end with the failure; the rest as in `next_probes`.
+    failing: the side of the failure; the rest as in `next_probes`.
     """
-    at_end = sum(belief.shown.get(failing, ()))
-    pair = [sum(belief.shown.get(index, ())) for index, _ in belief.pair]
+    bad_end = belief.bad_end(failing)
+    at_bad_end = sum(belief.shown.get(bad_end, ()))
+    # how often are probes wrong?
     if belief.doubtful:
-        more = max(_END_PROBES, *pair) - at_end
+        pair = [sum(belief.shown.get(index, ())) for index, _ in belief.pair]
+        more = max(_END_PROBES, *pair) - at_bad_end
         if more > 0:
-            return {failing: more}
+            return {bad_end: more}
     more = belief.lacking_at_good_end(failing)
     if more > 0:
         return {belief.good_end(failing): more}
+    # which candidate is it?
     if not belief.is_resolved(confidence):
         return dict.fromkeys(next_probes(belief, seconds, jobs), 1)
-    lacking = {
-        index: count
-        for index, side in belief.pair
-        if (count := belief.lacking(index, side, confidence)) > 0
-    }
+    # is it certain?
+    lacking = {}
+    for index, side in belief.pair:
+        count = belief.lacking(index, side, confidence)
+        if count > 0:
+            lacking[index] = count
     if belief.doubtful:
         return dict.fromkeys(lacking, 1) or belief.unsettled(failing, jobs)
     repeats = belief.repeats(confidence)
     # not testable any more
     if any(belief.shown.get(index, (0, 0, 0))[2] > repeats for index in lacking):
         return {}
-    more = max(lacking.get(failing, 0), 2 * repeats + 1 - at_end)
+    more = max(lacking.get(bad_end, 0), 2 * repeats + 1 - at_bad_end)
     if more > 0:
-        lacking[failing] = more
+        lacking[bad_end] = more
     return lacking or belief.unsettled(failing, jobs)
 
 

@@ -57,8 +57,8 @@ class Candidate:
     case_of: Callable[[], Case | NoAnswer] | None = None
     """Reads the case to compile, if it is not that of the bisect."""
     probes: list[Probe] = field(default_factory=list)
-    brought: list[str] = field(default_factory=list)
-    """The source of its compiler, once a commit's own was obtained."""
+    obtained_from: list[str] = field(default_factory=list)
+    """The source of a commit's compiler; empty until that is obtained."""
 
     @property
     def source(self) -> str | None:
@@ -69,7 +69,7 @@ class Candidate:
             return "nightlies"
         if self.ref.path is not None:
             return "path"
-        return next(iter(self.brought), None)
+        return next(iter(self.obtained_from), None)
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -88,8 +88,9 @@ class BisectRange:
     candidates: tuple[Candidate, ...]
     left_out: tuple[ProbeResult, ...] = ()
     """Revisions that were never candidates, with the reason."""
-    brought: dict[Path, str] = field(default_factory=dict)
-    """The folders of compilers that were downloaded or built, with their sources."""
+    obtained: dict[Path, str] = field(default_factory=dict)
+    """The folders of compilers that a search downloaded or built, with their sources.
+    """
 
     @property
     def closed(self) -> list[int]:
@@ -269,7 +270,7 @@ def commit_range(
         undone = _groups(fork.line, fork.own, sources, project)[::-1]
     both = [*undone, *groups]
     links = links_of(timeline.repository.remote) or links_of(project.repository)
-    brought: dict[Path, str] = {}
+    obtained: dict[Path, str] = {}
     candidates, commits = [], []
     known = {0: old_ref, len(both) - 1: new_ref}
     for index, group in enumerate(both):
@@ -278,7 +279,7 @@ def commit_range(
             changed = both[index - 1].commits[0]
         else:
             changed = group.commits[0]
-        candidate = _candidate(group, compilers, known.get(index), brought)
+        candidate = _candidate(group, compilers, known.get(index), obtained)
         change = commit_change(changed, links)
         candidates.append(replace(candidate, change=change, is_undone=is_undone))
         commits.append(changed)
@@ -289,7 +290,7 @@ def commit_range(
     steps, cost = _cost(both[1:-1], len(both) - 1, seconds)
     return CommitCandidates(
         tuple(candidates),
-        brought=brought,
+        obtained=obtained,
         timeline=timeline,
         project=project,
         commits=tuple(commits),
@@ -302,27 +303,36 @@ def _candidate(
     group: _Group,
     compilers: CompilerSources,
     end: ToolchainRef | None,
-    brought: dict[Path, str],
+    obtained: dict[Path, str],
 ) -> Candidate:
     """Return the candidate of commits with the same compiler.
 
-    end: its toolchain, if it is an end of the range; brought: gets each compiler that
-    is obtained.
+    `end` is the toolchain of an end of the range, if it is not the commit's own. The
+    source of a compiler is added to `obtained` when it is downloaded or built.
     """
     revision, untestable = group.commits[0].revision, None
+    own_source: list[str] = []
+
+    def note_source(root: Path, build: Build) -> None:
+        own_source.append(build.source)
+        if build.seconds:
+            obtained[root] = build.source
+
     if end:
+        ref = end
         revision = replace(revision, name=end.revision.name)
-    elif not group.builds:
-        untestable = group.untestable
-    origin: list[str] = []
-    bring = _obtain(group, compilers.sources, compilers.reported, (brought, origin))
+    else:
+        bring = _obtain(group, compilers.sources, compilers.reported, note_source)
+        ref = ToolchainRef(compilers.family, revision, bring=bring)
+        if not group.builds:
+            untestable = group.untestable
     return Candidate(
         revision,
-        end or ToolchainRef(compilers.family, revision, bring=bring),
+        ref,
         group.builds[0].seconds if group.builds else 0.0,
         untestable,
         shas=tuple(commit.sha for commit in group.commits),
-        brought=origin,
+        obtained_from=own_source,
     )
 
 
@@ -348,9 +358,9 @@ def _cost(
     seconds = sum(count * max(costs, default=0.0) for count, costs, _ in steps)
     nouns = [_counted(count, noun) for count, _, noun in steps if count]
     sources = Counter(build.source for build in cheapest if build.seconds)
-    found = [f"{number} from {source}" for source, number in sources.items()] + (
-        [f"{ready} here"] if ready else []
-    )
+    found = [f"{number} from {source}" for source, number in sources.items()]
+    if ready:
+        found.append(f"{ready} here")
     text = f"{_counted(commits, 'commit')}; {_share(len(cheapest), len(groups))}"
     if found:
         text += f" ({', '.join(found)})"
@@ -474,14 +484,12 @@ def _obtain(
     group: _Group,
     sources: Iterable[Source],
     reported: Callable[[Path], str | None],
-    notes: tuple[dict[Path, str], list[str]],
+    note_source: Callable[[Path, Build], None],
 ) -> Callable[..., Path]:
-    """Return what obtains the compiler of a commit: the cheapest build that works; see
-    `ToolchainRef.bring`.
-
-    notes: where to add the source: if the compiler was not here before, and always.
+    """Return a function that obtains the compiler of a commit for `ToolchainRef.bring`:
+    the cheapest build that works. It calls `note_source` with its folder and
+    that build.
     """
-    brought, origin = notes
     by_name = {source.name: source for source in sources}
     used: list[Build] = []
 
@@ -511,9 +519,7 @@ def _obtain(
                 continue
             if not package:
                 used.append(build)
-                if build.seconds:
-                    brought[root] = build.source
-                origin.append(build.source)
+                note_source(root, build)
             return root
         raise Unobtainable("; ".join(reasons) or group.untestable)
 

@@ -121,14 +121,12 @@ def histories(
     rows: StateRows = {name: {} for name in by_name}
     results: dict[tuple[str, int], ProbeResult] = {}
     compiles = dict.fromkeys(by_name, 0)
-    everything = range(len(refs))
-    wanted = [
-        (case.name, index)
-        for case in cases
-        for named in [{0, len(refs) - 1, *bounds_of(case, refs)}]
-        for index in everything
-        if share >= 1 or index in named or prober.recall(ProbeJob(case, refs[index]))
-    ]
+    wanted = []
+    for case in cases:
+        named = {0, len(refs) - 1, *bounds_of(case, refs)}
+        for index, ref in enumerate(refs):
+            if share >= 1 or index in named or prober.recall(ProbeJob(case, ref)):
+                wanted.append((case.name, index))
     while wanted:
         jobs = [
             ProbeJob(by_name[name], refs[index])
@@ -156,13 +154,12 @@ def histories(
 def bounds_of(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
     """Return the releases around every bound of a window that the recipe names."""
     versions = [Version(ref.revision.name) for ref in refs]
-    hints: set[int] = set()
-    for bound in (
-        bound for item in case.expect for bound in (item.since, item.until) if bound
-    ):
+    bounds = [bound for item in case.expect for bound in (item.since, item.until)]
+    around: set[int] = set()
+    for bound in filter(None, bounds):
         index = sum(version < Version(bound) for version in versions)
-        hints |= {index - 1, index} & set(range(len(refs)))
-    return hints
+        around |= {index - 1, index}
+    return around & set(range(len(refs)))
 
 
 def narrow(rows: StateRows) -> list[tuple[str, int]]:

@@ -201,10 +201,12 @@ def compile_time_judge(
     )
     judge = TimeJudge(Metric.CPU_SECONDS, case, ends, timed, 1 + LEAST_SLOWER, budget)
     if threshold is None:
-        threshold = low * (
-            math.sqrt(high / low) if high > low * _CLEAR**2 else judge.halfway()
-        )
-    judge.ratio, judge.threshold = threshold / low, threshold
+        if high > low * _CLEAR**2:
+            threshold = low * math.sqrt(high / low)
+        else:
+            threshold = low * judge.halfway()
+    judge.ratio = threshold / low
+    judge.threshold = threshold
     return judge
 
 
@@ -308,16 +310,7 @@ class TimeJudge:
         if not isinstance(probe.outcome, Passed):
             return probe
         probe = replace(probe, cached=False)
-        known = [
-            one
-            for one, end in zip(self.ends_timed, self.ends, strict=True)
-            if (probe.case, ref) == (self.case, end)
-        ]
-        timed: Timed | NoAnswer
-        if known:
-            timed = known[0]
-        else:
-            timed = self.timed(probe.case, ref)
+        timed = self._timed_at(probe.case, ref)
         if isinstance(timed, NoAnswer):
             return replace(probe, outcome=self._untimed(timed))
         if self.threshold is not None:
@@ -330,6 +323,16 @@ class TimeJudge:
                 )
                 limit = MetricThreshold(self.metric, self.threshold)
                 return limit.judge(single, ref, lambda: single)
+        return self._judge_in_turn(probe, timed)
+
+    def _timed_at(self, case: Case, ref: ToolchainRef) -> Timed | NoAnswer:
+        """Prepare a candidate, unless it is an end, which is prepared already."""
+        for timed, end in zip(self.ends_timed, self.ends, strict=True):
+            if (case, ref) == (self.case, end):
+                return timed
+        return self.timed(case, ref)
+
+    def _judge_in_turn(self, probe: Probe, timed: Timed) -> Probe:
         measured = self.measure(timed)
         if isinstance(measured, NoAnswer):
             return replace(probe, outcome=measured)

@@ -78,9 +78,10 @@ def plan(
 ) -> BisectSearch | Bisection:
     """Plan the search between two revisions, the old one first; either may be missing.
 
-    Between two releases, and if one end is missing, releases are searched first, then
-    the commits between two of them: those where it broke, even if the failure changed
-    later. Return the answer if the releases have it or do not lead on.
+    Without a clone, releases are searched. With one, commits are searched between two
+    ends that are not both releases. Otherwise this function searches the releases, and
+    plans the search of the commits between the two where it broke, even if the failure
+    changed later. If the releases show no such pair, their answer is returned.
 
     Raises:
         BadInput: A revision does not exist, or the ends are in the wrong order.
@@ -88,23 +89,17 @@ def plan(
     """
     if request.repo is None:
         return _plan_releases(request, before, after)
-    other = next(
-        (
-            text
-            for text in (before, after)
-            if text and not range_end(request, text).is_release
-        ),
-        None,
-    )
-    if other and before and after:
-        return plan_commits(request, before, after)
-    if other:
-        raise BadInput(
-            f"{other} has no other end: name both --good and --bad where one of them "
-            "is not a release"
-        )
-    among_releases = plan(replace(request, repo=None), before, after)
-    releases = _answer(among_releases, is_open=before is None or after is None)
+    is_open = before is None or after is None
+    for text in (before, after):
+        if text and not range_end(request, text).is_release:
+            if before and after:
+                return plan_commits(request, before, after)
+            raise BadInput(
+                f"{text} has no other end: name both --good and --bad where one of "
+                "them is not a release"
+            )
+    among_releases = _plan_releases(replace(request, repo=None), before, after)
+    releases = _answer(among_releases, is_open=is_open)
     # the program may be one that a release makes itself
     if isinstance(among_releases, BisectSearch):
         request = replace(request, case=among_releases.request.case)
@@ -112,7 +107,9 @@ def plan(
     if pair is None or releases.kind is not request.kind:
         return releases
     search = plan_commits(request, pair.before.name, pair.after.name)
-    search.broke, search.fixed = None if before and after else pair, releases.fixed
+    search.fixed = releases.fixed
+    if is_open:
+        search.broke = pair
     return search
 
 

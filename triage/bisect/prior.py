@@ -136,8 +136,8 @@ def commit_prior(commits: Sequence[Commit], clues: Clues, table: str | None) -> 
 def suspicion(matrix: Floats) -> Floats:
     """Turn features, shape (commits, features), into probabilities.
 
-    They are a mixture: with all features, without those of the place, which may be
-    wrong, and with none.
+    The result mixes three guesses: one from all features, one without the features
+    about where two compilers diverge, which may be wrong, and an even one.
     """
     weights = np.array([feature.weight for feature in features()])
     placeless = np.where([feature.place for feature in features()], 0.0, weights)
@@ -189,8 +189,11 @@ def explain(
 def feature_matrix(
     commits: tuple[Commit, ...], clues: Clues, project: str | None
 ) -> Floats:
-    """Return how much of each feature each commit has, shape (commits, features); 0 is
-    nothing.
+    """Return how strongly each commit shows each feature, shape (commits, features);
+    0 where it does not.
+
+    `prior.yaml` lists the features: their `reason` says what each means. A feature with
+    `words` is a regex for the subject; the others are computed here.
     """
     table = project_table(project)
     kind_of = cache(table.kind)
@@ -205,7 +208,8 @@ def feature_matrix(
         relevant = {"compiler", "runtime"}
     else:
         relevant = {"compiler"}
-    count = len(commits)
+    diagnostics = f"{clues.text} {clues.failing_pass or ''}"
+    passes = " ".join(clues.place.passes)
     columns: dict[str, Iterable[float]] = {
         "irrelevant": [bool(each) and not each & relevant for each in kinds],
         "decides": [
@@ -218,18 +222,10 @@ def feature_matrix(
         "other-backend": [
             table.is_of_another_backend(paths, clues.backend) for paths in sources
         ],
-        "overlap": _shared_bits(
-            topics_of,
-            topics(f"{clues.text} {clues.failing_pass or ''}", table.synonyms),
-        ),
-        "recent": [
-            math.log2(count / (count - index)) if clues.noticed else 0.0
-            for index in range(count)
-        ],
+        "overlap": _shared_bits(topics_of, topics(diagnostics, table.synonyms)),
+        "recent": _recency(len(commits)) if clues.noticed else [0.0] * len(commits),
         "named": _named(sources, clues),
-        "pass-words": _shared_bits(
-            topics_of, topics(" ".join(clues.place.passes), table.synonyms)
-        ),
+        "pass-words": _shared_bits(topics_of, topics(passes, table.synonyms)),
         "pipeline": [commit.sha in clues.place.pipeline for commit in commits],
     }
     for feature in features():
@@ -242,8 +238,17 @@ def feature_matrix(
     ).T
 
 
+def _recency(count: int) -> list[float]:
+    """Return how recent each of `count` commits is, in bits: 0 for the oldest, 1 for
+    the one in the middle, 2 for the one after three quarters.
+    """
+    return [math.log2(count / (count - index)) for index in range(count)]
+
+
 def _named(sources: Sequence[Sequence[str]], clues: Clues) -> list[bool]:
-    """Return which commits change few files, and one of a pass that is suspected."""
+    """Return for each commit whether it changes a file of a suspected pass, and not too
+    many files.
+    """
     passes = {
         letters(name) for name in (clues.failing_pass, *clues.place.passes) if name
     }
@@ -275,8 +280,8 @@ def _topics_of(
 def _shared_bits(
     commits: Sequence[tuple[frozenset[str], frozenset[str]]], wanted: frozenset[str]
 ) -> list[float]:
-    """Return the information of the words shared with a text, by their rarity in the
-    range; half for names of files.
+    """Return for each commit the bits of the words that it shares with a text: a rare
+    word of the range has more, and one that is only in names of files has half.
     """
     spread = Counter(
         word for subject, names in commits for word in (subject | names) & wanted

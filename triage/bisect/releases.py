@@ -131,8 +131,8 @@ def _before_the_fix(search: BisectSearch, newest: int) -> int | NoAnswer:
 def _newest_before(
     search: BisectSearch, last: int, *, is_failing: bool
 ) -> int | NoAnswer:
-    """Return a release before `last` that fails or compiles, unless those that are
-    looked at are all alike.
+    """Return a release before `last` that fails, or one that compiles. If all that are
+    looked at are alike, return the reason.
     """
     jobs, candidates = search.request.engine.jobs, search.range.candidates
     for wanted in _looked_at(search, last):
@@ -141,7 +141,11 @@ def _newest_before(
             search.ask(index for index in batch if not candidates[index].outcomes)
             for index in batch:
                 outcome = search.outcome(index)
-                if _is_failing(outcome) if is_failing else isinstance(outcome, Passed):
+                if is_failing:
+                    is_wanted = _is_failing(outcome)
+                else:
+                    is_wanted = isinstance(outcome, Passed)
+                if is_wanted:
                     return index
     tested = [
         i
@@ -244,7 +248,10 @@ def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
     )
     if first is None or second is None:
         return found
-    status = (first if first.status is not Answer.CULPRIT else second).status
+    if first.status is Answer.CULPRIT:
+        status = second.status
+    else:
+        status = first.status
     return found.about(
         second,
         status=status,

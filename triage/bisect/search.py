@@ -66,16 +66,17 @@ _OF_A_COMMIT = re.compile(r"[0-9a-f]{7,40}|/\S+|\d+")
 
 @dataclass(slots=True)
 class Effort:
-    """What a search and its parts have cost so far."""
+    """The cost of a search so far, the searches of its parts included."""
 
     probes: int = 0
     rounds: int = 0
     cached: int = 0
+    """Probes that the result cache answered."""
     log: list[tuple[Candidate, Probe]] = field(default_factory=list)
     """The probes in order."""
     started: float = field(default_factory=time.monotonic)
-    compile_seconds: float = _LEAST_SECONDS
-    """The longest compile."""
+    longest_compile: float = _LEAST_SECONDS
+    """Seconds of the longest compile, and at least `_LEAST_SECONDS`."""
 
 
 @dataclass(slots=True)
@@ -106,8 +107,13 @@ class BisectSearch:
         return len(self.range.candidates) - 1
 
     @property
+    def failing(self) -> Side:
+        """The side of the failure."""
+        return self.request.kind.failing
+
+    @property
     def failing_end(self) -> int:
-        if self.request.kind.failing is Side.NEW:
+        if self.failing is Side.NEW:
             return self.last
         return 0
 
@@ -128,7 +134,7 @@ class BisectSearch:
     def seconds(self) -> list[float]:
         """What a probe of each candidate costs."""
         return [
-            candidate.seconds + self.effort.compile_seconds
+            candidate.seconds + self.effort.longest_compile
             for candidate in self.range.candidates
         ]
 
@@ -273,28 +279,30 @@ class BisectSearch:
         return None
 
     def _verify_end(self, index: int, side: Side) -> NoAnswer | None:
-        """Return why a candidate is not an end, if so. One that seems not to be is
-        taken if all further probes differ.
+        """Return why a candidate is not an end, if so.
+
+        A first probe with the wrong state may itself be wrong. The candidate is taken
+        as an end if `_END_REPEATS` further probes all have the right state.
         """
         problem = self.end_problem(index, side)
-        if problem is None:
-            return None
-        for number in range(_END_REPEATS):
-            if isinstance(self.outcome(index), NoAnswer):
-                return problem
+        if problem is None or isinstance(self.outcome(index), NoAnswer):
+            return problem
+        for repeat in range(_END_REPEATS):
             self.ask([index])
             problem = self.end_problem(index, side)
-            if problem is not None:
-                if number and not isinstance(self.outcome(index), NoAnswer):
-                    return _flaky_end(self.name(index))
-                return problem
+            if problem is None:
+                continue
+            was_right = repeat > 0
+            if was_right and not isinstance(self.outcome(index), NoAnswer):
+                return _flaky_end(self.name(index))
+            return problem
         return None
 
     def _worth_comparing(self) -> bool:
         """Return whether comparing passes costs less than the probes that it may save:
         it compiles twice, and slowly.
         """
-        compile_seconds = self.effort.compile_seconds
+        compile_seconds = self.effort.longest_compile
         seconds = sorted(
             one.seconds for one in self.range.candidates if one.untestable is None
         )
@@ -316,7 +324,7 @@ class BisectSearch:
         final or no probe can help any more.
         """
         if self.resolved and self.stopped is None:
-            end = self.known.too_flaky(self.failing_end)
+            end = self.known.too_flaky(self.failing)
             if end is not None:
                 self.stopped = _flaky_end(self.name(end))
         if (
@@ -329,7 +337,7 @@ class BisectSearch:
             self.known,
             self.seconds,
             self.request.engine.jobs,
-            self.failing_end,
+            self.failing,
             self.request.confidence,
         )
 
@@ -388,7 +396,7 @@ class BisectSearch:
         outcome, effort = probe.outcome, self.effort
         effort.probes += 1
         effort.cached += probe.cached
-        effort.compile_seconds = max(effort.compile_seconds, probe.measured.seconds)
+        effort.longest_compile = max(effort.longest_compile, probe.measured.seconds)
         candidate = self.range.candidates[index]
         if candidate.revision.commit is None:
             candidate.revision = probe.revision

@@ -40,14 +40,13 @@ _AGAIN = re.compile(
 def rank_changes(
     request: BisectRequest, good: str, bad: str, failures: Sequence[Failure]
 ) -> RankedChanges:
-    """Rank all changes between two revisions, the most suspicious first.
+    """Rank all changes between two revisions, the most suspicious first. `failures`
+    are those of the case or the log, the most important first.
 
-    failures: of the case or the text, the most important first.
-
-    Commits of one pull request are one change, together with reverts of it and with
-    what lands it again. Commits of the good end's branch that the bad end lacks, also
-    as cherry-picks, are ranked too. If the request says so, the passes of both
-    compilers are compared, as far as they are installed.
+    Commits of one pull request are one change, together with its reverts and with
+    commits that land it again. Commits of the good end's branch that the bad end lacks,
+    also as cherry-picks, are ranked too. If the request asks for it and both compilers
+    are installed, their passes are compared.
 
     Raises:
         BadInput: A revision does not exist, or the good one is not older.
@@ -58,8 +57,8 @@ def rank_changes(
     timeline = line_to(request.repository, new.commit, since)
     branches = read_branches(timeline, [(good, old.commit), (bad, new.commit)])
     span = timeline.between(old.commit, new.commit)
-    undone = _missing(timeline, old.commit, span, branches)
-    commits = (*undone, *timeline.with_files(span))
+    lost = _lost_commits(timeline, old.commit, span, branches)
+    commits = (*lost, *timeline.with_files(span))
     evidence = _evidence(request, old.ref, new.ref)
     noticed = not new.is_release
     backend = request.case.target.backend
@@ -76,7 +75,7 @@ def rank_changes(
     for group in groups:
         index = max(group, key=lambda member: (chances[member], -member))
         places = [place_of(commits[index].sha, branches)]
-        if index < len(undone):
+        if index < len(lost):
             places.append(f"{good} has it, {bad} lacks it")
         change = replace(
             commit_change(commits[index], links),
@@ -95,11 +94,13 @@ def rank_changes(
     )
 
 
-def _missing(
+def _lost_commits(
     timeline: Timeline, old: str, span: range, branches: Sequence[Branch]
 ) -> tuple[Commit, ...]:
-    """Return the commits of the old end's branch that the new end lacks, also as
-    cherry-picks, the newest first. span: the commits that only the new end has.
+    """Return the commits of the old end's branch that the new end lacks, the newest
+    first. A commit that the new end has as a cherry-pick is left out.
+
+    span: the commits that only the new end has.
     """
     fork = timeline.fork(old)
     present = {
@@ -117,7 +118,7 @@ def _missing(
 def _evidence(
     request: BisectRequest, good: ToolchainRef | None, bad: ToolchainRef | None
 ) -> PassEvidence | None:
-    """Compare the passes of two compilers, if that is asked for and both are
+    """Compare the passes of two compilers if the request asks for it and both are
     installed.
     """
     registry = request.engine.registry
@@ -129,8 +130,8 @@ def _evidence(
 
 
 def same_changes(subjects: Sequence[str]) -> list[list[int]]:
-    """Group the indices of subjects, oldest first: those of one pull request, its
-    reverts, and what lands it again.
+    """Group the indices of subjects, oldest first: a group is a pull request with its
+    reverts and the commits that land it again.
     """
     groups: dict[str, list[int]] = {}
     group_of: dict[str, str] = {}  # by pull request and title

@@ -193,8 +193,8 @@ class ChangedSide(StrEnum):
     BOTH = "both"
 
 
-# by whether the new compiler with the old model has the new state, and the old compiler
-# with the new model
+# The key says whether the new state shows with the new compiler and the old model, and
+# whether it shows with the old compiler and the new model.
 _CHANGED = {
     (True, True): ChangedSide.EITHER,
     (True, False): ChangedSide.COMPILER,
@@ -237,58 +237,58 @@ def bisect_two(
     """Name the repository that changed the outcome, and the commit or release in it,
     between two revisions of the compiler.
     """
-    shas = dict(zip(Side, models.ends, strict=True))
-    cases = {side: models.at(sha) for side, sha in shas.items()}
-    compilers = dict(zip(Side, compilers_at(request, before, after), strict=True))
-    pairs = [
-        (Side.OLD, Side.OLD),
-        (Side.NEW, Side.OLD),
-        (Side.OLD, Side.NEW),
-        (Side.NEW, Side.NEW),
-    ]
-    candidates = []
-    for compiler, model in pairs:
-        short = shas[model][:_SHORT_SHA]
-        name = f"{compilers[compiler].revision.name} with the model of {short}"
-        revision, of_model = (
-            Revision(name, shas[model]),
-            partial(cases.__getitem__, model),
-        )
-        candidates.append(Candidate(revision, compilers[compiler], case_of=of_model))
-    search = BisectSearch(request, BisectRange(tuple(candidates)))
-    changed = _changed(search)
-    combinations = tuple(
-        Combination(
-            **vars(result_of(probe)),
-            model=Revision(shas[model][:_SHORT_SHA], shas[model]),
-        )
-        for (_, model), one in zip(pairs, candidates, strict=True)
-        for probe in one.probes[-1:]
+    old_model, new_model = models.ends
+    old_case, new_case = models.at(old_model), models.at(new_model)
+    old_compiler, new_compiler = compilers_at(request, before, after)
+    candidates = (
+        _combined(old_compiler, old_model, old_case),
+        _combined(new_compiler, old_model, old_case),
+        _combined(old_compiler, new_model, new_case),
+        _combined(new_compiler, new_model, new_case),
     )
+    changed = _changed(BisectSearch(request, BisectRange(candidates)))
+    combinations = tuple(map(_combination, filter(_is_probed, candidates)))
     if isinstance(changed, NoAnswer):
-        case = cases[Side.NEW]
-        undecided = Bisection.inconclusive(case, changed, request.kind)
+        undecided = Bisection.inconclusive(new_case, changed, request.kind)
         return TwoRepositories(None, combinations, undecided=undecided)
     request.engine.progress.note(f"changed: {changed}")
-    ends, named = (before, after), list(compilers.values())
     # While one repository is bisected, the other one must not bring the change by
     # itself.
     if changed is ChangedSide.EITHER:
-        other = Side.OLD
+        case, compiler = old_case, old_compiler
     else:
-        other = Side.NEW
+        case, compiler = new_case, new_compiler
     by_compiler = by_model = None
     if changed is not ChangedSide.MODEL:
-        own = replace(request, case=cases[other])
-        if request.repo is not None or all(ref.is_release for ref in named):
-            by_compiler = bisect_between(own, *ends)
+        own = replace(request, case=case)
+        compilers = (old_compiler, new_compiler)
+        if request.repo is not None or all(ref.is_release for ref in compilers):
+            by_compiler = bisect_between(own, before, after)
         else:
-            by_compiler = run_search(search_versions(own, named))
+            by_compiler = run_search(search_versions(own, compilers))
     if changed is not ChangedSide.COMPILER:
-        own = replace(request, case=cases[Side.NEW])
-        commits = models.commits_with(compilers[other])
+        own = replace(request, case=new_case)
+        commits = models.commits_with(compiler)
         by_model = run_search(BisectSearch(own, commits))
     return TwoRepositories(changed, combinations, by_compiler, by_model)
+
+
+def _combined(compiler: ToolchainRef, model: str, case: Case) -> Candidate:
+    """Return the candidate that compiles the model of a commit with a compiler."""
+    name = f"{compiler.revision.name} with the model of {model[:_SHORT_SHA]}"
+    return Candidate(Revision(name, model), compiler, case_of=lambda: case)
+
+
+def _is_probed(candidate: Candidate) -> bool:
+    return bool(candidate.probes)
+
+
+def _combination(candidate: Candidate) -> Combination:
+    """Return the last result of a candidate, with the commit of its model."""
+    model = candidate.revision.commit
+    assert model is not None
+    result = result_of(candidate.probes[-1])
+    return Combination(**vars(result), model=Revision(model[:_SHORT_SHA], model))
 
 
 def _changed(search: BisectSearch) -> ChangedSide | NoAnswer:

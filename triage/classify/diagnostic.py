@@ -79,7 +79,7 @@ class Diagnostic:
     logged: bool = False
     """A line of a logging library."""
     of_source: bool = False
-    """About source code of the host, such as C++, or its linker."""
+    """The message comes from a compiler of host code, such as C++, or from a linker."""
 
 
 def diagnostic(line: LogLine) -> Diagnostic | None:
@@ -131,23 +131,18 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
 
 
 def _logged(match: re.Match[str]) -> Diagnostic | None:
-    """Take only a fatal message, or the text of a status, for a certain failure."""
-    severity, message = match["severity"] or match["letter"], match["message"]
-    if severity in "IW" and not message.startswith("OP_REQUIRES failed"):
-        return Diagnostic(
-            "warning" if severity == "W" else "note",
-            message[:HEADLINE],
-            None,
-            certain=False,
-        )
-    return Diagnostic(
-        "error",
-        message[:HEADLINE],
-        None,
-        certain=severity != "E"
-        or bool(log_format("statuses", r"(?:\A|: |\) )(?:{}): ").search(message)),
-        logged=True,
-    )
+    """Read a line of a logging library. A fatal line is certainly a failure; one of
+    severity E only if it quotes a status, such as `INTERNAL: ...`.
+    """
+    letter, message = match["severity"] or match["letter"], match["message"]
+    headline = message[:HEADLINE]
+    is_failure = letter in "EF" or message.startswith("OP_REQUIRES failed")
+    if not is_failure:
+        severity: Severity = "warning" if letter == "W" else "note"
+        return Diagnostic(severity, headline, certain=False)
+    status = log_format("statuses", r"(?:\A|: |\) )(?:{}): ")
+    certain = letter != "E" or status.search(message) is not None
+    return Diagnostic("error", headline, certain=certain, logged=True)
 
 
 def _unmarked_error(text: str) -> Diagnostic | None:

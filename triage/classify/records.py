@@ -105,15 +105,17 @@ class Traceback(NumberedLine):
 
     files: tuple[str, ...]
     function: str
-    """Of the innermost frame."""
+    """The function of the innermost frame."""
     source: str
     """The line of source of the innermost frame."""
-    own: str
+    own_frame: str
     """The innermost frame that is not in Python's own library, as `module.function`."""
 
     @property
-    def is_wrapped(self) -> bool:
-        """Whether the exception that was raised follows."""
+    def announces_another(self) -> bool:
+        """Whether the message ends in `raised:`, so that the next line is the exception
+        that was raised first.
+        """
         return WRAPPED.search(self.text) is not None
 
 
@@ -147,21 +149,26 @@ class LogReader:
         self._put_back.extendleft(reversed(lines))
 
     def message(self, line: NumberedLine) -> Message:
-        """Return a line as a message of its own."""
+        """Return a line as a message of its own, and keep it if the log is read
+        closely.
+        """
         message = Message(line.number, line.line)
         if self._lines.is_read_closely and len(self._messages) < _MESSAGES:
             self._messages.append(message)
         return message
 
     def messages(self) -> list[NumberedLine]:
-        """Return the messages so far, and the last lines of a log that is read
-        closely.
+        """Return the messages so far and the last lines of the log. Empty unless the
+        log is read closely, line by line.
         """
         known = {message.number for message in self._messages}
         scripts = _Scripts()
-        last = [NumberedLine(number, clean(raw)) for number, raw in self._lines.last]
-        rest = [line for line in last if not scripts.skips(line)]
-        return [*self._messages, *(line for line in rest if line.number not in known)]
+        lines: list[NumberedLine] = [*self._messages]
+        for number, raw in self._lines.last:
+            line = NumberedLine(number, clean(raw))
+            if not scripts.skips(line) and number not in known:
+                lines.append(line)
+        return lines
 
     def above(self) -> Iterator[LogLine]:
         """Yield the lines above the last one, the nearest first."""
@@ -170,14 +177,20 @@ class LogReader:
 
 @dataclass(slots=True)
 class _OpenTraceback:
+    """A traceback whose exception is not read yet; the fields are those of
+    `Traceback`.
+    """
+
     indent: int
+    """Spaces before its first line."""
     files: list[str] = field(default_factory=list)
     lines: int = 0
-    last: int = 0
+    """How many of its lines were read."""
+    source_number: int = 0
     """The number of the last line of source."""
     function: str = ""
     source: str = ""
-    own: str = ""
+    own_frame: str = ""
 
     def read_frame(self, text: str) -> bool:
         """Read the line of a frame; return whether it is one."""
@@ -191,7 +204,7 @@ class _OpenTraceback:
         self.function, self.source = frame["function"] or "", ""
         if self.function and not _LIBRARY.search(frame["file"]):
             path = re.split(r"[/.\\]", frame["file"].removesuffix(".py"))
-            self.own = f"{path[-1]}.{self.function}"
+            self.own_frame = f"{path[-1]}.{self.function}"
         return True
 
     def raised(self) -> NumberedLine | None:
@@ -205,7 +218,7 @@ class _OpenTraceback:
             text = f"AssertionError: {self.source}"
         else:
             text = f"{raises['type']}: {raises['message'] or ''}".rstrip(": ")
-        return NumberedLine(self.last, LogLine(text))
+        return NumberedLine(self.source_number, LogLine(text))
 
     def ended_by(self, line: NumberedLine) -> Traceback:
         return Traceback(
@@ -214,7 +227,7 @@ class _OpenTraceback:
             tuple(self.files),
             self.function,
             self.source,
-            self.own,
+            self.own_frame,
         )
 
 
@@ -275,14 +288,14 @@ def records(reader: LogReader) -> Iterator[Record]:
             continue
         if line.line.indent > trace.indent and annotation != "pytest":
             trace.source = trace.source or line.text
-            trace.last = line.number
+            trace.source_number = line.number
             continue
         is_exception = EXCEPTION.match(line.text) or (
             trace.files and LOOSE_EXCEPTION.match(line.text)
         )
         if is_exception:
             ended = trace.ended_by(line)
-            if not ended.is_wrapped:
+            if not ended.announces_another:
                 trace = None
             yield ended
             continue

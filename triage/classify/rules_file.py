@@ -44,14 +44,15 @@ _ALWAYS = (
 
 @dataclass(frozen=True, slots=True)
 class RuleFile(Strict):
-    """The content of a file. family: of the classes that name none."""
+    """The content of a file of rules."""
 
     classes: Annotated[tuple[Rule, ...], Field(min_length=1)]
     family: str | None = None
+    """The family of each class that does not name its own."""
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """The classes, each with its family."""
+        """The classes, each with its family; a class without one is its own family."""
         return tuple(
             replace(rule, family=rule.family or self.family or rule.name)
             for rule in self.classes
@@ -184,7 +185,9 @@ def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
 def _check_examples(
     rules: Sequence[Rule], known: Mapping[str, Rule], document: ConfigDocument
 ) -> None:
-    """Check that each example is classified as it says, and that no near miss is."""
+    """Report each example that is not classified as its class or has other details,
+    and each near miss that is classified as the class.
+    """
     from triage.classify.scanner import scan
 
     every = _ranked(
@@ -207,7 +210,7 @@ def _check_examples(
     for number, rule in enumerate(rules):
         for index, example in enumerate(rule.examples):
             at: tuple[Any, ...] = ("classes", number, "examples", index)
-            if not example.text.strip():  # it is about how a process ends
+            if not example.text.strip():  # an example of how a process ends has no text
                 continue
             first = first_failure(example.text, rule)
             if first is None:

@@ -441,10 +441,10 @@ class _Scanner:
         if self._open and WRAPPED.search(self._open.headline):
             self._open = None
         is_bare = finding.captures.get("type") == finding.headline
-        if is_bare and trace.source and trace.function and not trace.is_wrapped:
+        if is_bare and trace.source and trace.function and not trace.announces_another:
             finding.captures["reason"] = f"in {trace.function}: {trace.source}"
-        if trace.own and finding.rule.is_identified_by("frame"):
-            finding.captures["frame"] = trace.own
+        if trace.own_frame and finding.rule.is_identified_by("frame"):
+            finding.captures["frame"] = trace.own_frame
         # chained exceptions are one failure
         if self._cause and self._cause.rule.rank < finding.rule.rank:
             finding, self._cause = self._cause, None

@@ -118,7 +118,7 @@ def bisect(
     match: Annotated[
         FailureMatch,
         option(
-            "What must stay the same; revisions with another failure are skipped.",
+            "What of the failure must stay the same; other failures are skipped.",
             metavar=None,
         ),
     ] = FailureMatch.SIGNATURE,
@@ -127,8 +127,8 @@ def bisect(
         option(
             "Bisect this number instead of a failure: cpu_seconds, peak_rss_mb, "
             "artifact_bytes, run_seconds, or any that `triage run` reports for the "
-            "recipe; --good and --bad say which values are good. FUNCTION: the one to "
-            "run.",
+            "recipe; --good and --bad say which values are good. FUNCTION names the "
+            "function to run.",
             metavar="NAME[:FUNCTION]",
         ),
     ] = None,
@@ -136,8 +136,8 @@ def bisect(
         float | None,
         option(
             (
-                "Number beyond which a revision is bad; for run_seconds a ratio to "
-                "the good end (default: in between)."
+                "Call a revision bad beyond this value (default: halfway between "
+                "--good and --bad); for run_seconds, a ratio to --good."
             ),
             least=0.0,
         ),

@@ -77,41 +77,29 @@ def history(
     those that a recipe's `expect` names are compiled first.
     """
     cases = chosen.load()
+    families = list(dict.fromkeys(case.compiler for case in cases))
+    bounds = [rev for rev in (since, until) if rev]
+    if every:
+        share, left_out = 1.0, None
+    else:
+        share = _SHARE
+        left_out = "most releases between two with the same status are left out"
     found: list[History] = []
     planned: list[ProbeJob] = []
     with compiling.open(*cases, fresh=fresh) as engine:
-        bounds = [rev for rev in (since, until) if rev]
         if bounds:
-            bounded = [select_one_family(cases, bounds, "history").family]
-        else:
-            bounded = []
-        for family in bounded or dict.fromkeys(case.compiler for case in cases):
+            families = [select_one_family(cases, bounds, "history").family]
+        for family in families:
             refs = engine.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
             if dry_run:
                 planned += [
                     ProbeJob(case, ref, fresh) for case in family_cases for ref in refs
                 ]
-                continue
-            if every:
-                share = 1.0
             else:
-                share = _SHARE
-            found += histories(engine, family_cases, refs, share=share)
-            own = [
-                _with_own_program(engine, one, refs)
-                for one in found
-                if one.about in family_cases
-            ]
-            found += histories(
-                engine, [case for case in own if case], refs, share=share
-            )
+                found += _family_histories(engine, family_cases, refs, share)
         if dry_run:
-            if every:
-                what = None
-            else:
-                what = "most releases between two with the same status are left out"
-            return show_forecast(output, engine, planned, what)
+            return show_forecast(output, engine, planned, left_out)
     write_report(output, Histories(found), history_document)
     code = exit_for_results(one for history in found for one in history.results)
     if code in (Exit.FOUND, Exit.INCONCLUSIVE):
@@ -119,11 +107,22 @@ def history(
     return code
 
 
-def _with_own_program(
-    engine: Engine, history: History, refs: Sequence[ToolchainRef]
-) -> Case | None:
-    tried = [ref for ref in refs if ref.revision.name in history.statuses]
-    return case_with_own_program(engine, history.about, tried, history.results)
+def _family_histories(
+    engine: Engine, cases: Sequence[Case], refs: Sequence[ToolchainRef], share: float
+) -> list[History]:
+    """Find the history of each case of one family.
+
+    A generated program of the newest release may lack what fails. Such a case gets a
+    second history, with the program that an older release generates.
+    """
+    found = histories(engine, cases, refs, share=share)
+    regenerated = []
+    for history in found:
+        tried = [ref for ref in refs if ref.revision.name in history.statuses]
+        case = case_with_own_program(engine, history.about, tried, history.results)
+        if case is not None:
+            regenerated.append(case)
+    return [*found, *histories(engine, regenerated, refs, share=share)]
 
 
 @command
@@ -150,8 +149,8 @@ def suspects(
     """Rank the commits between two revisions by how suspicious the failure makes them.
     Nothing is built.
 
-    All failures of a log count. For a recipe or a program, they are those that were
-    found last. A text whose program cannot be run is read as a log, of IREE or of the
+    All failures of a log count. For a recipe or a program, its latest stored failures
+    count. A text whose program cannot be run is read as a log, of IREE or of the
     compiler that a REV names (`triton:3.1.0`).
 
     Commits of the good revision's branch that the bad one lacks, also as cherry-picks,

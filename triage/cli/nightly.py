@@ -111,8 +111,8 @@ def nightly(
         float | None,
         duration_option(
             (
-                "Measure the run times of cases with `bench` or `run` on both "
-                "toolchains, each this long."
+                "Measure the run time of each case with `bench` or `run` for this "
+                "long, on both toolchains."
             ),
             "--bench",
         ),

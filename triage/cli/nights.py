@@ -232,7 +232,7 @@ def sync(
         ),
     ] = 10,
     label: Annotated[
-        str, option("Label of the issues that are kept in step.")
+        str, option("Label of the issues to keep in step with nights.")
     ] = "triage",
     output: FormatOption = "text",
 ) -> Exit:

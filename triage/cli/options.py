@@ -137,10 +137,7 @@ RecipePaths = Annotated[
     list[Path],
     argument(
         "PATH...",
-        (
-            "Recipes, folders of recipes, or what stands in the place of a recipe: a "
-            "program, a pasted issue."
-        ),
+        ("Recipes, folders of recipes, programs, or texts such as a pasted issue."),
     ),
 ]
 SuiteOption = Annotated[
@@ -156,7 +153,9 @@ SuiteOption = Annotated[
 ]
 OneCaseOption = Annotated[
     str | None,
-    option("Case of a matrix: its name, or enough `key=value,...`.", "--case"),
+    option(
+        "Case of a matrix: its name, or the `key=value,...` that select it.", "--case"
+    ),
 ]
 CasesOption = Annotated[
     str | None,
@@ -177,7 +176,7 @@ TrustOption = Annotated[
     bool,
     flag(
         (
-            "Accept results of other machines where they decide (default: repeat them "
+            "Let results of other machines decide the answer (default: repeat them "
             "here)."
         ),
         "--trust",
@@ -256,7 +255,7 @@ class ProgramOptions:
     ] = None
     save: Annotated[
         Path | None,
-        option("Keep the recipe made from the program in this file.", metavar="FILE"),
+        option("File to keep the recipe that is made from a program.", metavar="FILE"),
     ] = None
     run_code: RunCodeOption = False
 

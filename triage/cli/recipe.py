@@ -213,8 +213,8 @@ def new(
     backend: Annotated[
         str | None,
         option(
-            "llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a kernel "
-            "(default: llvm-cpu, cuda for a kernel)."
+            "Backend: llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a "
+            "kernel (default: llvm-cpu, cuda for a kernel)."
         ),
     ] = None,
     chip: Annotated[str | None, option("Target chip, such as gfx942 or sm_86.")] = None,
@@ -352,7 +352,10 @@ def update(
     ],
     suite_config: SuiteOption = None,
     toolchain: Annotated[
-        str, rev_option("Toolchain whose results are expected.", "--toolchain", "-t")
+        str,
+        rev_option(
+            "Toolchain whose results the lists must match.", "--toolchain", "-t"
+        ),
     ] = "latest",
     prune: Annotated[
         bool, flag("Remove listed tests that do not exist, too.", "--prune")

@@ -54,14 +54,14 @@ def reduce_recipe(
         Path, option("Folder for the reproducer's folder.", metavar="DIR")
     ] = Path("reproducers"),
     match: Annotated[
-        FailureMatch, option("Compare failures by this.", metavar=None)
+        FailureMatch, option("What of the failure must stay the same.", metavar=None)
     ] = FailureMatch.SIGNATURE,
     metric: Annotated[
         str | None,
         option(
             "Reduce a program whose number grew since --good instead of a failure: "
             "cpu_seconds, run_seconds, artifact_bytes, or any that `triage run` "
-            "reports. FUNCTION: the one to run.",
+            "reports. FUNCTION names the function to run.",
             metavar="NAME[:FUNCTION]",
         ),
     ] = None,
@@ -145,8 +145,8 @@ def replay_reproducers(
 
     The result is that of the last version: `reproduces`, `fixed` (it compiles),
     `changed` (it fails in another way) or `untestable`. Exit 1 when the recorded
-    version no longer fails as recorded. Reproducers of a compiler without a REV are
-    left out.
+    version no longer fails as recorded. With --toolchain, reproducers of a compiler
+    that no REV names are left out.
 
     - `triage replay reproducers/ -t nightly:latest`
     """

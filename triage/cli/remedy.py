@@ -65,14 +65,16 @@ def remedy(
 ) -> Exit:
     """Find flags or input changes that make a failing case compile.
 
-    Known remedies of the failure class are tried first, then the compiler's own options
-    near the failure. Flags that are meant for the compiler's own tests come last and do
-    not end the search. All remedies are reported, the best first, and checked on --good
-    and on the newest release. Exit 3 if none is found and no newer release helps.
+    Known remedies of the failure class are tried first, then options of the compiler
+    that concern the failure. Flags that are meant for the compiler's own tests come
+    last and do not end the search. All remedies are reported, the best first, and
+    checked on --good and on the newest release. Exit 3 if none is found and no newer
+    release helps.
 
     With --metric, find flags that bring back at least half of the time lost since
-    --good. Each candidate is measured in turn with both releases, a remedy twice, and
-    its results are compared where the recipe expects some.
+    --good. Runs with a flag and runs of both releases alternate. A flag that helps is
+    measured a second time. If the recipe expects results, those of the run are
+    compared.
 
     - `triage remedy recipes/cuda-matmul-f32.yaml -t 3.3.0 --good 3.0.0`
 

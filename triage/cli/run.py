@@ -122,12 +122,15 @@ def bench(
     dispatch: Annotated[
         str | None,
         option(
-            "Measure single dispatches: those with NAME in theirs, or `all`.",
+            "Measure single dispatches: those whose name contains NAME, or `all`.",
             metavar="NAME",
         ),
     ] = None,
     threshold: Annotated[
-        float, option("Smallest change that counts, 0.05 for five percent.", least=0.0)
+        float,
+        option(
+            "Smallest relative change that counts; 0.05 is five percent.", least=0.0
+        ),
     ] = 0.05,
     time: Annotated[
         float | None,
@@ -139,8 +142,8 @@ def bench(
     """Measure the run time of compiled programs side by side.
 
     Measure all configurations (cases on toolchains) in turn until every verdict is
-    clear or time is up, and what changed a second time, from the start. Exit 1 when one
-    is slower, 3 when a verdict is unclear and none is slower.
+    clear or the time is up. Functions whose time changed are measured a second time.
+    Exit 1 when one is slower, 3 when a verdict is unclear and none is slower.
 
     - `triage bench recipes/row-sum.yaml -t 3.10.0 -t 3.11.0`
 

@@ -108,11 +108,13 @@ class Runner(ABC):
             *(f"--output=@{file}" for file in values.results),
         ]
 
-    def staying(
+    def persistent_worker(
         self, toolchain: Toolchain, program: Path, invocation: Invocation
     ) -> Sequence[str]:
-        """Return the command of a process that compiles and runs one program after
-        another, as `execution.staying` asks it; nothing where there is none.
+        """Return the command of a persistent worker: a process that compiles and runs
+        one program after another. Empty if the family has none.
+
+        `execution.persistent_workers` has the requests and answers.
         """
         return ()
 
@@ -376,7 +378,9 @@ class RemedyHints:
         """Return the devices that a program refers to."""
         return frozenset()
 
-    def declaring(self, case: Case, devices: Collection[str]) -> tuple[str, ...] | None:
+    def declaring_options(
+        self, case: Case, devices: Collection[str]
+    ) -> tuple[str, ...] | None:
         """Return the options that declare these devices, unless all are declared or no
         option can.
         """

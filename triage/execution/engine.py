@@ -387,54 +387,35 @@ class Engine:
         """Make one probe. A defect of this program that a case brings out makes that
         case untestable, not the others.
         """
-        judge, case = self._judge, job.case
         try:
             toolchain = fetched.result()
         except EnvironmentFailure as error:
-            if isinstance(error, Unobtainable):
-                cause = Cause.TOOLCHAIN
-            else:
-                cause = Cause.ENVIRONMENT
-            if job.ref.release:
-                version = job.ref.release.version
-            else:
-                version = None
-            return Probe(
-                case,
-                job.ref.revision,
-                version,
-                NoAnswer(cause, str(error)),
-                Measured(),
-                cached=False,
-            )
+            return _without_toolchain(job, error)
         try:
-            if judge and judge.is_alone:
-                planned = replace(case, run=None)
-            else:
-                planned = case
-            task = self.planner.plan(planned, toolchain)
-            here = job.here or judge is not None
-            probe = self.maker.run(task, fresh=job.fresh, here=here)
-            if job.resources and isinstance(probe.outcome, Passed):
-                metrics = {
-                    **probe.measured.metrics,
-                    **self.resource_metrics(case, toolchain),
-                }
-                probe = replace(
-                    probe, measured=replace(probe.measured, metrics=metrics)
-                )
-            if judge:
-                again = partial(self.probe_on, case, toolchain, fresh=True, here=True)
-                probe = judge.judge(replace(probe, case=case), job.ref, again)
+            return self._probe_with(job, toolchain)
         except (TriageError, OSError):
             raise
         except Exception as error:
-            return unmade(
-                case,
-                toolchain,
-                self.internal_error(f"{case.name} on {job.ref.revision.name}", error),
-            )
-        return probe
+            name = f"{job.case.name} on {job.ref.revision.name}"
+            return unmade(job.case, toolchain, self.internal_error(name, error))
+
+    def _probe_with(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
+        judge, case = self._judge, job.case
+        if judge and judge.is_alone:
+            planned = replace(case, run=None)  # the judge runs it
+        else:
+            planned = case
+        task = self.planner.plan(planned, toolchain)
+        here = job.here or judge is not None
+        probe = self.maker.run(task, fresh=job.fresh, here=here)
+        if job.resources and isinstance(probe.outcome, Passed):
+            shown = self.resource_metrics(case, toolchain)
+            metrics = {**probe.measured.metrics, **shown}
+            probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
+        if judge is None:
+            return probe
+        again = partial(self.probe_on, case, toolchain, fresh=True, here=True)
+        return judge.judge(replace(probe, case=case), job.ref, again)
 
     def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
         """Open a pool of at most `jobs` threads that wait for compilers. An error or
@@ -454,6 +435,17 @@ class Engine:
             Cause.INTERNAL,
             f"internal error of triage: {type(error).__name__}: {str(error)[:200]}",
         )
+
+
+def _without_toolchain(job: ProbeJob, error: EnvironmentFailure) -> Probe:
+    """Return the probe of a job whose toolchain cannot be obtained."""
+    if isinstance(error, Unobtainable):
+        cause = Cause.TOOLCHAIN
+    else:
+        cause = Cause.ENVIRONMENT
+    why = NoAnswer(cause, str(error))
+    version = job.ref.release.version if job.ref.release else None
+    return Probe(job.case, job.ref.revision, version, why, Measured(), cached=False)
 
 
 def _key_of(ref: ToolchainRef) -> tuple[str, str]:

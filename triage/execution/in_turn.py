@@ -172,14 +172,16 @@ def measure_in_turn(
         grace: Seconds after which to stop in any case.
         warm_up: Whether the samples of a first round are dropped.
     """
+    dropped = 1 if warm_up else 0
     for number in count():
-        taken = number - warm_up
+        taken = number - dropped
         now = time.monotonic()
         if not contenders or taken == LOOKS[-1] or now > end + grace:
             return
         if now > end and taken >= LEAST:
             return
-        for one in contenders[:: -1 if number % 2 else 1]:
+        is_forwards = number % 2 == 0
+        for one in contenders if is_forwards else contenders[::-1]:
             one.measure(keep=taken >= 0)
         contenders[:] = [one for one in contenders if one.problem is None]
         yield taken + 1

@@ -144,10 +144,8 @@ class Inputs:
         )
         make: Callable[[Path], Path | NoInput]
         if kind is InputKind.GENERATOR:
-            content.update(
-                "".join(generator[1:]).encode()
-                + generator[0].encode() * (len(generator) > 1)
-            )
+            if len(generator) > 1:  # a toolchain runs it, not this interpreter
+                content.update("".join([*generator[1:], generator[0]]).encode())
             for path in (*_scripts(generator), *_modules(source)):
                 content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
             make = partial(self._generated, case, generator)

@@ -44,7 +44,7 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
         )
     if execution.ok or execution.ending is Ending.OVER_OUTPUT:
         return None
-    if _is_not_loaded(execution):
+    if _loader_failed(execution):
         exception = _PYTHON_NOT_LOADED.search(execution.stderr.text)
         return NoAnswer(
             Cause.TOOLCHAIN,
@@ -92,11 +92,11 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
     return None
 
 
-def _is_not_loaded(execution: Execution) -> bool:
-    """Return whether the system's loader or a shell, not the compiler, wrote the first
-    line: it begins with the program.
+def _loader_failed(execution: Execution) -> bool:
+    """Return whether the loader or a shell refused to start the program, or Python
+    could not load a library of a package.
 
-    The same where Python cannot load a library of a package.
+    The first line of a loader or a shell begins with the name of the program.
     """
     match = _NOT_LOADED.match(execution.stderr.first_line)
     if match is None:

@@ -98,27 +98,27 @@ class Planner:
         elif case.input.kind is InputKind.GENERATOR and (
             words := self.compilers[case.compiler].generator
         ):
-            maker = self._maker(case, toolchain)
-            if isinstance(maker, NoAnswer):
-                return NoInput(maker)
-            generator = (str(maker.program), *words)
+            generating = self._generating_toolchain(case, toolchain)
+            if isinstance(generating, NoAnswer):
+                return NoInput(generating)
+            generator = (str(generating.program), *words)
         return self.inputs.prepare(
             case, toolchain, tools.python_root if tools else None, generator
         )
 
-    def _maker(self, case: Case, toolchain: Toolchain | None) -> Toolchain | NoAnswer:
-        """Return the toolchain that makes the program of a case: the newest for all,
-        unless the case names one.
+    def _generating_toolchain(
+        self, case: Case, toolchain: Toolchain | None
+    ) -> Toolchain | NoAnswer:
+        """Return the toolchain that generates the program of a case: the newest one,
+        unless the case names another, or that on which it is compiled (`OWN`).
         """
         rev = case.input.maker
         if rev == OWN and toolchain is not None:
             return toolchain
+        if rev is None or rev == OWN:
+            rev = "latest"
         try:
-            return self.registry.obtain(
-                self.registry.resolve(
-                    "latest" if rev in (None, OWN) else rev, case.compiler
-                )
-            )
+            return self.registry.obtain(self.registry.resolve(rev, case.compiler))
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
@@ -199,9 +199,9 @@ class Planner:
         """Return the results of a reference, computed once for each content, or why
         there are none.
 
-        `folder` keeps the results instead of TRIAGE_HOME; then no undefined value may
-        decide them. `made` receives the compile that was needed; `cancelled` ends it
-        early, with Interrupted.
+        `folder` keeps the results instead of TRIAGE_HOME. Results that depend on memory
+        that was never written to do not count then. `made` receives the compile that
+        was needed; `cancelled` ends it early, with Interrupted.
         """
         results = folder or self.registry.home.kept(KeptKind.RESULTS)
         stop = AnyOf(self.maker.stop, cancelled)
@@ -209,21 +209,18 @@ class Planner:
             key = _onnxruntime_key(case)
             if isinstance(key, NoAnswer):
                 return key
-            return _read_results(
-                self._kept.get(
-                    results / key,
-                    lambda scratch: _onnxruntime_results(case, scratch, stop),
-                )
+            kept: Prepared | NoAnswer = self._kept.get(
+                results / key,
+                lambda scratch: _onnxruntime_results(case, scratch, stop),
             )
-        task, strict = (
-            self.reference_task(case, toolchain, reference),
-            folder is not None,
-        )
+            return _read_results(kept)
+        task = self.reference_task(case, toolchain, reference)
         if isinstance(task, NoAnswer):
             return task
-        place = results / f"{task.run_key}{'-defined' if strict else ''}"
+        strict = folder is not None
+        name = f"{task.run_key}-defined" if strict else f"{task.run_key}"
         kept = self._kept.get(
-            place,
+            results / name,
             lambda scratch: _compiled_results(
                 task, self.maker, scratch, stop, made, strict=strict
             ),
@@ -254,15 +251,15 @@ class Planner:
                 problem = f"cannot obtain the toolchain of the reference: {error}"
                 return NoAnswer(Cause.TOOLCHAIN, problem)
         task = self.plan(plain, toolchain)
-        run: RunTask | Outcome | None
-        if isinstance(task, Task):
-            run = task.run
-        else:
-            run = task.outcome
-        if isinstance(task, Task) and isinstance(run, RunTask):
+        outcome: Outcome | None
+        if isinstance(task, Probe):
+            outcome = task.outcome
+        elif isinstance(task.run, RunTask):
             return task
-        if isinstance(run, NoAnswer):
-            reason = run.reason
+        else:
+            outcome = task.run
+        if isinstance(outcome, NoAnswer):
+            reason = outcome.reason
         else:
             reason = "there is nothing to run"
         return no_recipe(f"the reference cannot be run: {reason}")
@@ -329,24 +326,28 @@ def _compiled_results(
     *,
     strict: bool,
 ) -> Path | NoAnswer:
-    """Compile and run a task; return a folder with its results, or with the reason why
-    there are none. The reason alone if another attempt may end in another way.
+    """Compile and run a task; return a folder with its results.
 
-    `made` receives the compile. If `strict`, results that depend on memory that was
-    never written to do not count.
+    If there are none, the folder holds the reason, so that no later attempt is made. If
+    another attempt may end in another way, return the reason instead, which is not
+    kept. `made` receives the compile. If `strict`, results that depend on memory that
+    was never written to do not count.
     """
     results = scratch / "results"
     results.mkdir()
-    run_task, ran, is_defined = task.run, list[Execution](), True
+    run_task = task.run
     assert isinstance(run_task, RunTask)
+    ran: list[Execution] = []
+    is_defined = True
 
     def execute(module: Path) -> None:
         nonlocal is_defined
         execution, files = run_task.results(module, results, stop)
         ran.append(execution)
-        is_defined = not (strict and execution.ok) or _is_defined(
-            run_task, module, files, stop
-        )
+        if strict and execution.ok:
+            is_defined = _is_defined(run_task, module, files, stop)
+        else:
+            is_defined = True
 
     with maker.capacity.reserved(maker.reservation(task.case)):
         [compiled] = maker.make(
@@ -362,16 +363,15 @@ def _compiled_results(
         problem = "reads memory that was never written to"
     if not problem and not any(results.iterdir()):
         problem = "returns nothing"
-    if problem:
-        problem = f"the reference on {task.toolchain.revision.name} {problem}"
-        if probe.outcome.cause in OF_MACHINE or Ending.TIMED_OUT in (
-            compiled.execution.ending,
-            *(execution.ending for execution in ran),
-        ):
-            return no_recipe(problem)
-        for file in results.iterdir():
-            file.unlink()
-        (results / _PROBLEM).write_text(problem, "utf-8", "replace")
+    if not problem:
+        return results
+    problem = f"the reference on {task.toolchain.revision.name} {problem}"
+    endings = [execution.ending for execution in (compiled.execution, *ran)]
+    if probe.outcome.cause in OF_MACHINE or Ending.TIMED_OUT in endings:
+        return no_recipe(problem)
+    for file in results.iterdir():
+        file.unlink()
+    (results / _PROBLEM).write_text(problem, "utf-8", "replace")
     return results
 
 

@@ -101,9 +101,9 @@ class RunTask:
         if times:
             metrics[RUN_MS] = min(times)
         if self.expected and same[0].exit_code:
-            metrics |= self._first_wrong(self.results(module, module.parent, stop)[1])[
-                1
-            ]
+            _, files = self.results(module, module.parent, stop)
+            _, numbers = self._first_wrong(files)
+            metrics |= numbers
         return replace(same[0], metrics=metrics), disagreements
 
     def results(
@@ -148,24 +148,31 @@ class RunTask:
         )
 
     def _once(self, module: Path, stop: StopSignal) -> Execution:
-        """Run and compare. A difference that is seen here is written to stdout."""
+        """Run and compare.
+
+        The program itself compares, unless there is a closeness, which it does not
+        know. If it overlooks NaN, its results are compared here, too. A difference that
+        is seen here is written to stdout, as the program would.
+        """
         is_close = self.spec.closeness is not None and bool(self.expected)
-        if not is_close:
+        if is_close:
+            saved, files = self.results(module, module.parent, stop)
+            execution = saved
+        else:
             execution = self.start(module, stop, self.expected)
             if not (execution.ok and self.overlooks_nan):
                 return execution
-        saved, files = self.results(module, module.parent, stop)
-        if is_close:
-            execution = saved
-        line = ""
-        if saved.ok:
-            mismatch = self._first_wrong(files)[0]
-            line = mismatch_line(**mismatch) if mismatch else ""
-        if is_close and saved.ok and len(files) != len(self.expected):
+            saved, files = self.results(module, module.parent, stop)
+        if not saved.ok:
+            return execution
+        mismatch, _ = self._first_wrong(files)
+        if is_close and len(files) != len(self.expected):
             line = f"{len(files)} results; expected {len(self.expected)}"
-        if line:
-            return replace(execution, exit_code=1, stdout=Captured(line))
-        return execution
+        elif mismatch:
+            line = mismatch_line(**mismatch)
+        else:
+            return execution
+        return replace(execution, exit_code=1, stdout=Captured(line))
 
     def compared(self, execution: Execution, files: Sequence[Path]) -> Execution:
         """Return a run as it ends when these results are compared with the expected
@@ -396,14 +403,11 @@ def _parts_of(spec: RunSpec) -> list[str]:
 
 def limits_key(limits: Limits) -> list[str]:
     """Return the limits that are part of a content key."""
-    if limits.output == Limits().output:
-        parts = []
-    else:
-        parts = [f"output {limits.output}"]
-    if limits.without_waiting:
-        parts += []
-    else:
-        parts += ["wall time"]
+    parts = []
+    if limits.output != Limits().output:
+        parts.append(f"output {limits.output}")
+    if not limits.without_waiting:
+        parts.append("wall time")
     return [*parts, f"{limits.timeout:g}", f"{limits.memory:g}"]
 
 

@@ -80,12 +80,13 @@ class ProbeJob:
 
 
 class Naming(StrEnum):
-    """Whether a trial finds out which pass failed."""
+    """How a trial compiles: once, with or without the name of the pass that fails."""
 
     NEVER = "never"
+    """Compile as the recipe says, and name no pass."""
     AT_ONCE = "at once"
-    """The compile itself prints its passes, on one thread, so that a crash has the same
-    stack each time.
+    """Compile with options that print the failing pass, on one thread, so that a crash
+    has the same stack each time.
     """
 
 
@@ -105,7 +106,7 @@ class Task:
     variant: str = ""
     """Part of the key of another way to make the same compile, such as a trial."""
     naming: Naming | None = None
-    """Set for a single compile; else it is repeated until its ending is sure."""
+    """Set for a trial, which compiles once. Else a doubtful ending is repeated."""
 
     @property
     def counts_dispatches(self) -> bool:
@@ -212,12 +213,32 @@ class Task:
     def probe(
         self, compiled: Record | None, ran: Record | None = None, *, cached: bool
     ) -> Probe | None:
-        """Judge the records of the compile and the run, if they are all there."""
+        """Judge the records of the compile and, if it passed, of the run. Returns None
+        if one of them is missing.
+        """
         if compiled is None:
             return None
         execution = compiled.execution
         metrics = compiled.metrics
         foreign = bool(compiled.origin)
+        outcome = self._judge_compile(compiled)
+        if isinstance(outcome, Passed):
+            if isinstance(self.run, NoAnswer | Failed):
+                outcome = self.run
+            elif isinstance(self.run, RunTask):
+                if ran is None:
+                    return None
+                outcome = self._judge_run(self.run, ran)
+                metrics = {**metrics, **ran.metrics}
+                foreign = foreign or bool(ran.origin)
+        measured = Measured(
+            execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics
+        )
+        revision, version = self.toolchain.revision, self.toolchain.version
+        return Probe(self.case, revision, version, outcome, measured, cached, foreign)
+
+    def _judge_compile(self, compiled: Record) -> Outcome:
+        execution = compiled.execution
         outcome: Outcome
         if is_silent_pass(execution):  # rules take long to read
             outcome = Passed()
@@ -231,38 +252,28 @@ class Task:
         if self.case.script is not None:
             outcome = skipped_by_script(execution) or outcome
         if isinstance(outcome, Passed):
-            outcome = judge_thresholds(self.case, metrics, Stage.COMPILE) or outcome
-        if isinstance(outcome, Passed) and isinstance(self.run, NoAnswer | Failed):
-            outcome = self.run
-        elif isinstance(outcome, Passed) and isinstance(self.run, RunTask):
-            if ran is None:
-                return None
-            if ran.execution.ok:
-                outcome = Passed()
-            else:
-                outcome = judge_run(
-                    ran.execution,
-                    rules_of(self.case),
-                    self.run.runner,
-                    ran.metrics,
-                    flaky=ran.disagreements > 0,
-                )
-            if isinstance(outcome, Passed):
-                outcome = (
-                    judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK) or outcome
-                )
-            program = self.prepared.path
-            digest = self.prepared.digest
-            function = self.run.spec.function
-            outcome = with_operator(
-                outcome, lambda result: operator_in(program, digest, function, result)
-            )
-            metrics, foreign = {**metrics, **ran.metrics}, foreign or bool(ran.origin)
-        measured = Measured(
-            execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics
+            above = judge_thresholds(self.case, compiled.metrics, Stage.COMPILE)
+            return above or outcome
+        return outcome
+
+    def _judge_run(self, run: RunTask, ran: Record) -> Outcome:
+        if ran.execution.ok:
+            above = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK)
+            return above or Passed()
+        outcome = judge_run(
+            ran.execution,
+            rules_of(self.case),
+            run.runner,
+            ran.metrics,
+            flaky=ran.disagreements > 0,
         )
-        revision, version = self.toolchain.revision, self.toolchain.version
-        return Probe(self.case, revision, version, outcome, measured, cached, foreign)
+        if isinstance(outcome, Passed):
+            return judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK) or outcome
+        program, digest = self.prepared.path, self.prepared.digest
+        function = run.spec.function
+        return with_operator(
+            outcome, lambda result: operator_in(program, digest, function, result)
+        )
 
 
 def unmade(
@@ -423,6 +434,7 @@ class Maker:
         ran: list[tuple[Execution, int]] = []
 
         def use(module: Path) -> None:
+            """Run the program while its file exists; the last compile counts."""
             if isinstance(task.run, RunTask):
                 with self._measuring() if task.run.spec.measured else nullcontext():
                     ran.append(
@@ -435,40 +447,58 @@ class Maker:
             if on_output:
                 on_output(module)
 
+        if task.naming is None:
+            compiled = self._compile_surely(task, either, use)
+        else:
+            compiled = self._compile_once(task, either, use)
+        records = [compiled]
+        for execution, disagreements in ran[-1:]:
+            key = task.run_key or ""
+            record = task.record(key, execution, disagreements=disagreements)
+            records.append(record)
+        return records
+
+    def _compile_surely(
+        self, task: Task, stop: StopSignal, use: Callable[[Path], None]
+    ) -> Record:
+        """Compile up to three times until the ending is sure. If the failure needs the
+        name of its pass, compile once more, printing it.
+        """
+        same, disagreements = agreeing_runs(
+            lambda: self.compile(task, stop, on_output=use),
+            lambda execution: execution.ending not in _REPEATED,
+            lambda execution: agreement_of(execution, task.case),
+        )
+        execution, failing_pass = same[0], None
+        if execution.ending is Ending.SIGNALLED:
+            execution = self._steady_crash(task, same, stop)
+        elif needs_pass(execution, rules_of(task.case)):
+            reporting = task.with_pass_reporting()
+            if reporting != task:
+                _, failing_pass = self._compile_naming(reporting, stop)
+        return task.record(task.key, execution, failing_pass, disagreements)
+
+    def _compile_once(
+        self, task: Task, stop: StopSignal, use: Callable[[Path], None]
+    ) -> Record:
+        reporting = task.with_pass_reporting()
+        if task.naming is Naming.AT_ONCE and reporting != task:
+            execution, failing_pass = self._compile_naming(reporting, stop, use)
+            return task.record(task.key, execution, failing_pass)
+        return task.record(task.key, self.compile(task, stop, on_output=use))
+
+    def _compile_naming(
+        self,
+        reporting: Task,
+        stop: StopSignal,
+        use: Callable[[Path], None] | None = None,
+    ) -> tuple[Execution, PassName]:
+        """Compile with options that print the failing pass, and return its name."""
         from triage.classify import PassScanner  # slow to import
 
         scanner = PassScanner()
-        reporting = task.with_pass_reporting()
-        rules = rules_of(task.case)
-        failing_pass, disagreements = None, 0
-        if task.naming is Naming.AT_ONCE and reporting != task:
-            execution = self.compile(
-                reporting, either, on_stderr=scanner.feed, on_output=use
-            )
-            failing_pass = scanner.finish() or NO_PASS
-        elif task.naming is not None:
-            execution = self.compile(task, either, on_output=use)
-        else:
-            same, disagreements = agreeing_runs(
-                lambda: self.compile(task, either, on_output=use),
-                lambda execution: execution.ending not in _REPEATED,
-                lambda execution: agreement_of(execution, task.case),
-            )
-            execution = same[0]
-            if execution.ending is Ending.SIGNALLED:
-                execution = self._steady_crash(task, same, either)
-            elif needs_pass(execution, rules) and reporting != task:
-                self.compile(reporting, either, on_stderr=scanner.feed)
-                failing_pass = scanner.finish() or NO_PASS
-        key, run_key = task.keys
-        compiled = task.record(key, execution, failing_pass, disagreements)
-        return [
-            compiled,
-            *(
-                task.record(run_key or "", found, disagreements=others)
-                for found, others in ran[-1:]
-            ),
-        ]
+        execution = self.compile(reporting, stop, on_stderr=scanner.feed, on_output=use)
+        return execution, scanner.finish() or NO_PASS
 
     def compile(
         self,
@@ -484,7 +514,9 @@ class Maker:
         with self.scratch.folder() as folder:
             output, counted = folder / "out", folder / "statistics.json"
             kernels = task.compiler.kernels if task.counts_dispatches else None
-            argv = [*task.argv(output), *(kernels.counting(counted) if kernels else ())]
+            argv = task.argv(output)
+            if kernels:
+                argv += kernels.counting(counted)
             execution = run(
                 argv,
                 task.case.limits,

@@ -98,7 +98,9 @@ class Investigation:
             noted = {step.step for step in work.record.steps}
             for step in self.steps:
                 if step not in noted:
-                    self._note(work, StepResult(step, "left", reason="not begun"))
+                    self._record_step(
+                        work, StepResult(step, "left", reason="not begun")
+                    )
         return [work.record for work in self.clusters]
 
     @property
@@ -202,7 +204,7 @@ class Investigation:
         _, done = do_step(
             engine, step, seconds, lambda: STEPS[step](self.setting, cluster), spent
         )
-        self._note(cluster, done)
+        self._record_step(cluster, done)
         if step in ("bisect", "narrow") and done.status == "done":
             self._group_by_culprit()
 
@@ -217,16 +219,17 @@ class Investigation:
             cluster.representative.seconds,
         )
 
-    def _note(self, cluster: ClusterInWork, done: StepResult) -> None:
+    def _record_step(self, cluster: ClusterInWork, done: StepResult) -> None:
+        """Put a step's result into the record of its cluster, in the order of steps."""
+        outdated = {done.step}
         if done.step == "narrow" and done.status == "done":
-            outdated = {done.step, "confirm", "attribute"}
-        else:
-            outdated = {done.step}
-        others = [other for other in cluster.record.steps if other.step not in outdated]
-        in_order = sorted(
-            [*others, done], key=lambda result: list(STEPS).index(result.step)
-        )
-        cluster.record = replace(cluster.record, steps=in_order)
+            # both ran on the toolchains around the wider range
+            outdated |= {"confirm", "attribute"}
+        steps = [other for other in cluster.record.steps if other.step not in outdated]
+        steps.append(done)
+        order = list(STEPS)
+        steps.sort(key=lambda result: order.index(result.step))
+        cluster.record = replace(cluster.record, steps=steps)
 
     def _group_by_culprit(self) -> None:
         for cluster in self.clusters:

@@ -37,7 +37,7 @@ ToolchainPair = tuple[ToolchainRef, ToolchainRef]
 
 @dataclass(frozen=True)
 class CaseOrigin:
-    """A bisect of a change, with the toolchains around it where they are known."""
+    """The bisection of a change, and the toolchains before and after it if known."""
 
     bisection: Bisection
     pair: ToolchainPair | None = None
@@ -66,8 +66,10 @@ class OriginFinder:
         return versions_between(self.engine.registry, *self.pair)
 
     @cached_property
-    def fixes(self) -> VersionRange:
-        """The toolchains from the new one to the newest release that is installed."""
+    def newer_releases(self) -> VersionRange:
+        """The toolchains from the new one to the newest release that is installed; one
+        of them may have a fix.
+        """
         registry, new = self.engine.registry, self.pair[1]
         if new.path is not None:  # its family may have no releases
             return VersionRange()
@@ -77,16 +79,21 @@ class OriginFinder:
         return versions_between(registry, new, installed[-1])
 
     def find_fix(self, case: Case) -> Bisection | None:
-        """Bisect the fix of a failure after the toolchain, with what is installed: a
-        night installs what it compares. Returns None if no newer release has a fix.
+        """Look for a newer release that fixes the failure, and bisect the fix.
+
+        Only installed releases are probed, because a nightly run installs no more than
+        the two that it compares. Returns None if no newer release has a fix.
         """
-        if not self.fixes.refs:
+        refs = self.newer_releases.refs
+        if not refs:
             return None
         registry = self.engine.registry
-        candidates = [
-            one if registry.is_installed(one.ref) else replace(one, untestable=_ABSENT)
-            for one in release_range(registry, self.fixes.refs).candidates
-        ]
+        candidates = []
+        for candidate in release_range(registry, refs).candidates:
+            if registry.is_installed(candidate.ref):
+                candidates.append(candidate)
+            else:
+                candidates.append(replace(candidate, untestable=_ABSENT))
         request = replace(self._request(case), kind=BisectKind.FIX)
         search = BisectSearch(request, BisectRange(tuple(candidates)))
         fix = _run(search, None).bisection
@@ -95,10 +102,11 @@ class OriginFinder:
         return fix
 
     def find_slower(self, case: Case, function: str | None, budget: float) -> Bisection:
-        """Bisect where the run of a function became slower, or without one the compile.
+        """Bisect the change that made a function run slower; without a function, the
+        change that made the compile slower.
 
-        budget: seconds to measure each candidate for. A candidate whose interval
-        reaches the threshold is never named.
+        Each candidate is measured for `budget` seconds. One whose interval reaches the
+        threshold is never named.
         """
         metric = Metric.CPU_SECONDS if function is None else Metric.RUN_SECONDS
         choice = MetricChoice(metric, budget, function or "")
@@ -108,7 +116,7 @@ class OriginFinder:
             with measuring(self.engine, case, self.pair, choice) as judging:
                 finder = replace(self, engine=judging, compare_passes=False)
                 return finder.bisect_and_narrow(case).bisection
-        except BadInput as error:  # they do not differ any more
+        except BadInput as error:  # the two toolchains do not differ any more
             why = NoAnswer(Cause.NOT_FOUND, str(error))
             return Bisection.inconclusive(case, why)
 
@@ -126,9 +134,10 @@ class OriginFinder:
         return inside
 
     def bisect(self, case: Case, changed: Failure | None = None) -> CaseOrigin:
-        """Bisect a regression of a case along releases; where an end is not a release,
-        at once along the commits of the clone. Without an answer the bisection has the
-        reason.
+        """Bisect a regression of a case along releases.
+
+        If there is a clone and an end is not a release, bisect along the commits of the
+        clone at once. A bisection without an answer has the reason.
         """
         if self.repo is None or self.can_narrow(self.pair):
             return self._search(case, self.between, changed)
@@ -139,13 +148,13 @@ class OriginFinder:
     def narrow(
         self, case: Case, pair: ToolchainPair, changed: Failure | None = None
     ) -> CaseOrigin:
-        """Bisect what lies between two releases: the commits of the clone, or else
+        """Bisect between two releases: along the commits of the clone, or else along
         nightlies.
 
         Raises:
             BadInput: There is nothing between them.
-            EnvironmentFailure: There is nothing else, and no source of compilers of
-                commits can be asked.
+            EnvironmentFailure: There is no nightly between them, and every source of
+                compilers of commits fails.
         """
         problems = []
         failure = None
@@ -179,8 +188,8 @@ class OriginFinder:
         )
 
     def can_narrow(self, pair: ToolchainPair) -> bool:
-        """Return whether both are releases: between others, everything was searched at
-        once.
+        """Return whether both are releases. Between others, `bisect` already searches
+        every nightly and commit.
         """
         return all(ref.is_stable for ref in pair)
 
@@ -204,10 +213,8 @@ class OriginFinder:
         )
 
     def describe(self, case: Case) -> str:
-        """Return what is searched, what is not, and why; leave out a clone whose
-        commits cannot be searched.
-
-        Probes nothing. case: any one.
+        """Describe what bisects will search, and drop a clone whose commits cannot be
+        searched. Probes nothing; any case will do.
         """
         repo, problem = self.repo, None
         if repo is not None:

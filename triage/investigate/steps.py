@@ -253,7 +253,7 @@ def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer 
             before, after = (fix.before, fix.after)
         else:
             before, after = (fix.after, fix.before)
-        refs = {ref.revision.name: ref for ref in setting.finder.fixes.refs}
+        refs = {ref.revision.name: ref for ref in setting.finder.newer_releases.refs}
         confirmed = _changing(
             setting, cluster, confirmed, (refs[before.name], refs[after.name])
         )

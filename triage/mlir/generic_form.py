@@ -114,9 +114,9 @@ class _Parser:
             self.at = self.at
         return self.text.startswith(wanted, self.at)
 
-    def _bracketed(self) -> str:
-        """Read up to the bracket that closes the next one, and return what is
-        inside.
+    def _inside_brackets(self) -> str:
+        """Read from a bracket to the one that closes it; return the text between
+        them.
         """
         begin, self.at = self.at, closing(self.text, self.at)
         return self.text[begin + 1 : self.at - 1]
@@ -139,15 +139,16 @@ class _Parser:
         self.at = head.end() - 1
         operands = [
             self.values.get(name) or self.undefined.setdefault(name, Value(""))
-            for name in split(self._bracketed())
+            for name in split(self._inside_brackets())
         ]
         operation = Operation(head[2], operands)
         if self._next("["):
             operation.successors = [
-                blocks.setdefault(label, Block()) for label in split(self._bracketed())
+                blocks.setdefault(label, Block())
+                for label in split(self._inside_brackets())
             ]
         if self._next("<{"):
-            properties = self._bracketed()
+            properties = self._inside_brackets()
             if not properties.endswith("}"):
                 raise ValueError(
                     f"expected }}> after the properties of {operation.name}"
@@ -163,7 +164,7 @@ class _Parser:
                 raise ValueError("unclosed region")
             self.at += 1
         if self._next("{"):
-            operation.attributes = entries(self._bracketed())
+            operation.attributes = entries(self._inside_brackets())
         self._read_types(operation, head[1] or "")
         return operation
 
@@ -194,7 +195,7 @@ class _Parser:
             raise ValueError(f"the block {label[0]} is defined twice")
         region.blocks.append(block)
         self.at = label.end()
-        for part in split(self._bracketed()) if self._next("(") else ():
+        for part in split(self._inside_brackets()) if self._next("(") else ():
             name, _, typed = part.partition(":")
             kind, _, location = typed.strip().partition(" loc(")
             block.arguments.append(self._define(name.strip(), kind))
@@ -209,7 +210,7 @@ class _Parser:
         if not self._next(": ("):
             raise ValueError(f"expected the type of {operation.name}")
         self.at += 2
-        operands = split(self._bracketed())
+        operands = split(self._inside_brackets())
         result, _, location = self._rest_of_line().partition(" loc(")
         if not result.startswith("-> ") or len(operands) != len(operation.operands):
             raise ValueError(

@@ -22,11 +22,11 @@ _ORDER = (Status.UNTESTABLE, *PASSING, Status.XFAIL, Status.FAILED)
 
 @dataclass(frozen=True)
 class KnownFailure:
-    """What nights found out about a failure."""
+    """A failure as nights investigated it."""
 
     cluster: FailureCluster
     night: int = 0
-    """The night that found it out."""
+    """The night that the cluster is from."""
     tracker: str | None = None
     """The issue that a recipe names, or that was opened for it."""
 
@@ -111,15 +111,20 @@ def before_of(history: NightsHistory, failing: FailingRun) -> Revision | None:
 def _command(
     history: NightsHistory, life: FailureLife, representative: str | None
 ) -> str | None:
-    """Return the command for the last night that found the failure to be new."""
+    """Return the command to continue with, for a case with a new failure.
+
+    It comes from the last night of the failure, or else from the night since which it
+    is open. The representative case of the cluster is preferred.
+    """
     names = {history.rows[row][1] for row in life.rows}
     for number in (life.last, life.current.run.first):
         night = history.nights[number]
         cases = [case for case in night.cases if case.case in names and case.counts]
         cases.sort(key=lambda case: case.case != representative)
-        command = next(filter(None, map(command_for, cases)), None)
-        if command:
-            return command
+        for case in cases:
+            command = command_for(case)
+            if command:
+                return command
     return None
 
 

@@ -206,10 +206,10 @@ class StateRun:
 
 @dataclass(frozen=True)
 class NightsHistory:
-    """Cases x nights."""
+    """States of all cases in all nights; matrices have the shape (cases, nights)."""
 
     numbers: tuple[int, ...]
-    """Of the nights in the store."""
+    """The number in the store of each night."""
     nights: tuple[Night, ...]
     """Without the cases that only passed."""
     rows: tuple[tuple[Track, str], ...]
@@ -275,7 +275,7 @@ class NightsHistory:
 
     @cached_property
     def known_states(self) -> Matrix:
-        """The states, where a night has no result of a case with the last one before
+        """The states; a night without a result of a case repeats the last one before
         it.
         """
         nights = np.where(self.states > 0, np.arange(self.states.shape[1]), 0)
@@ -284,8 +284,8 @@ class NightsHistory:
         )
 
     def of_tracks(self, pattern: str) -> NightsHistory:
-        """Return the tracks whose names fit a shell pattern, with their nights. Raises
-        BadInput if none does.
+        """Return the part of the history whose tracks match a shell pattern. Raises
+        BadInput if there is none.
         """
         kept = [
             row
@@ -322,24 +322,25 @@ class NightsHistory:
         return self.kinds[int(self.failures[row, night])]
 
     def regressed(self, row: int, night: int) -> bool:
-        """Whether a night itself found that a case passes, or fails differently, on its
-        baseline.
+        """Return whether a case passes, or fails differently, on the baseline of a
+        night in which it fails.
         """
         return bool(int(self.states[row, night]) & COUNTS)
 
     def is_new(self, row: int) -> bool:
-        """Whether a case fails since the last night of its track, and did not fail in
-        that way before.
+        """Return whether the last night of its track is the first in which a case fails
+        in this way.
+
+        A case without an older result is new if it regressed in that night.
         """
-        last = self.last_night(self.rows[row][0])
         tested = [run for run in self.runs[row] if run.status is not Status.UNTESTABLE]
-        if (
-            not tested
-            or tested[-1].first != last
-            or tested[-1].status is not Status.FAILED
-        ):
+        if not tested:
             return False
-        return len(tested) > 1 or self.regressed(row, last)
+        last = self.last_night(self.rows[row][0])
+        if tested[-1].status is not Status.FAILED or tested[-1].first != last:
+            return False
+        has_older_result = len(tested) > 1
+        return has_older_result or self.regressed(row, last)
 
     @cached_property
     def flaky(self) -> Mapping[int, int]:

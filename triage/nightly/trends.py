@@ -160,20 +160,20 @@ class MetricStep:
 
 
 def find_steps(
-    values: Matrix, least: float, least_by: float = 0.0
+    values: Matrix, least_ratio: float, least_difference: float = 0.0
 ) -> Iterator[MetricStep]:
     """Yield the steps in each row of a matrix whose columns are nights; NaN stands for
     no value.
 
-    least: the smallest relative change that counts; least_by: the smallest absolute
-    one.
+    A step counts if the value changes by the part `least_ratio` and by the amount
+    `least_difference` at least.
     """
     for row, of_case in enumerate(values):
         measured = np.flatnonzero(of_case > 0)
         if len(measured) < 2 * _SHORTEST:
             continue
         series = of_case[measured].astype(np.float64)
-        for start, found, end in _segments(series, least):
+        for start, found, end in _segments(series, least_ratio):
             # A segment has a least length, so that a step of the last nights is found
             # too early: date it by the values.
             old, last = float(np.median(series[start:found])), float(series[end - 1])
@@ -183,7 +183,8 @@ def find_steps(
             if end - at < _SHORTEST:
                 continue  # too few values yet: it may be an outlier
             new = float(np.median(series[at:end]))
-            if max(new / old, old / new) >= 1 + least and abs(new - old) >= least_by:
+            ratio = max(new / old, old / new)
+            if ratio >= 1 + least_ratio and abs(new - old) >= least_difference:
                 yield MetricStep(
                     row, int(measured[at - 1]), int(measured[at]), old, new
                 )

@@ -57,12 +57,14 @@ def expectation_for(
 
 
 def applies(item: Expectation, version: str | None) -> bool:
-    """Return whether an expectation holds for a version."""
+    """Return whether an expectation holds for a version; for an unknown one only if it
+    has no bounds.
+    """
     return _holds(
         item.since,
         item.until,
         version,
-        unknown=item.since is None and item.until is None,
+        if_unknown=item.since is None and item.until is None,
     )
 
 
@@ -73,7 +75,7 @@ def flag_applies(flag: Flag, version: str | None) -> bool:
     gets flags without `until`. If it is older, the compiler reports the unknown flag,
     and the case is untestable.
     """
-    return _holds(flag.since, flag.until, version, unknown=flag.until is None)
+    return _holds(flag.since, flag.until, version, if_unknown=flag.until is None)
 
 
 def matches(item: Expectation, failure: Failure) -> bool:
@@ -88,21 +90,26 @@ def matches(item: Expectation, failure: Failure) -> bool:
 
 
 def _holds(
-    since: str | None, until: str | None, version: str | None, *, unknown: bool
+    since: str | None, until: str | None, version: str | None, *, if_unknown: bool
 ) -> bool:
+    """Return whether a version is in [since, until); `if_unknown` where the version is
+    unknown.
+    """
     parsed = parse_version(version or "")
     if parsed is None:
-        return unknown
-    return not (since and _is_before(parsed, Version(since))) and (
-        until is None or _is_before(parsed, Version(until))
-    )
+        return if_unknown
+    if since and _is_before(parsed, Version(since)):
+        return False
+    return until is None or _is_before(parsed, Version(until))
 
 
 def _is_before(version: Version, bound: Version) -> bool:
-    """Compare by the release, unless the bound names more than one."""
-    return (
-        version if bound.public != bound.base_version else Version(version.base_version)
-    ) < bound
+    """Return whether a version is older than a bound. If the bound is a release, a
+    candidate or nightly counts as its release.
+    """
+    if bound.public == bound.base_version:
+        version = Version(version.base_version)
+    return version < bound
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod
@@ -183,7 +183,7 @@ def _cases(
     # The recipe's own rules define further classes.
     setting = Setting(family, folder, () if "rules" in data else failure_names)
     cases = []
-    for choice, filled in _choices(document, (*SECTIONS, *family.sections)):
+    for choice, filled in _combinations(document, (*SECTIONS, *family.sections)):
         recipe = checked(document, keys_of(family), filled, setting)
         if recipe is None:
             continue
@@ -260,23 +260,22 @@ def _with_expectations(
     ]
 
 
-def _choices(
+def _combinations(
     document: ConfigDocument, sections: Sequence[str]
-) -> Iterator[tuple[Choice, dict[str, Any]]]:
-    """Yield every combination in the file's order, the last key changing fastest, and
-    the data with its values filled in.
+) -> list[tuple[Choice, dict[str, Any]]]:
+    """Return every combination of the matrix, in the order of the file, with the
+    recipe that has its values in the place of the placeholders.
 
-    What is wrong with the placeholders is reported. Without a matrix there is one empty
-    combination.
+    The last key changes fastest. A recipe without a matrix has one empty combination.
+    Wrong placeholders are reported to the document.
     """
     filling = _Filling(document, sections)
-    valid = {
-        key: values
-        for key, values in filling.keys.items()
-        if isinstance(values, list)
-        and values
-        and all(isinstance(value, str) for value in values)
-    }
+    valid = {}
+    for key, values in filling.keys.items():
+        is_list = isinstance(values, list) and values
+        # the check of the recipe reports other values
+        if is_list and all(isinstance(value, str) for value in values):
+            valid[key] = values
     count = prod(map(len, valid.values()))
     if count > MAX_CASES:
         document.report(
@@ -285,12 +284,13 @@ def _choices(
             at_key=True,
         )
         valid = {}
-    choices = []
+    combinations = []
     for values in product(*valid.values()):
         choice = dict(zip(valid, values, strict=True))
-        choices.append((choice, filling.filled(document.data, choice, ())))
+        recipe = filling.filled(document.data, choice, ())
+        combinations.append((choice, recipe))
     filling.report_unused()
-    yield from choices
+    return combinations
 
 
 class _Filling:
@@ -307,7 +307,9 @@ class _Filling:
         self._used: set[str] = set()
 
     def filled(self, data: Any, choice: Choice, loc: Loc) -> Any:
-        """Return data with the values of a choice. loc: its place in the document."""
+        """Return a copy of `data`, which stands at `loc` in the document, with the
+        values of a choice in the place of the placeholders.
+        """
         if isinstance(data, dict):
             return {
                 key: self.filled(value, choice, (*loc, key))

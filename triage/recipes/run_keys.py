@@ -272,6 +272,9 @@ class RunnableFormat(RecipeFormat):
         )
 
     def _run_spec(self, case: Case, folder: Path) -> RunSpec | None:
+        """Join the values of the data folder, of the flagfile and of the recipe, in
+        this order. A device or function of the recipe replaces that of the flagfile.
+        """
         run = self.run
         if run is None:
             return None
@@ -282,23 +285,23 @@ class RunnableFormat(RecipeFormat):
                 return None
             data = read_data_folder(place)
         if run.flagfile:
-            listed = read_flagfile(locate(folder, run.flagfile))
+            flagfile = read_flagfile(locate(folder, run.flagfile))
         else:
-            listed = RunSpec()
+            flagfile = RunSpec()
         return RunSpec(
-            device=run.device or listed.device,
-            function=run.function or listed.function,
+            device=run.device or flagfile.device,
+            function=run.function or flagfile.function,
             inputs=(
                 *data.inputs,
-                *listed.inputs,
+                *flagfile.inputs,
                 *(located(text, folder) for text in run.inputs),
             ),
             expected=(
                 *data.expected,
-                *listed.expected,
+                *flagfile.expected,
                 *(located(text, folder) for text in run.expected),
             ),
-            flags=(*listed.flags, *run.flags),
+            flags=(*flagfile.flags, *run.flags),
             tolerances=tuple(run.tolerance.items()),
             reference=run.reference.value() if run.reference else None,
             limits=run.limits.value(Limits(timeout=120.0)),

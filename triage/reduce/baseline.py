@@ -88,8 +88,8 @@ class Baseline:
 def baseline(
     engine: Engine, request: ReductionRequest, bad: Toolchain, good: Toolchain | None
 ) -> Baseline | Reduction:
-    """Compile the case on both toolchains, or take the cached results. Returns why
-    there is nothing to reduce otherwise.
+    """Compile the case on both toolchains, or take the cached results. Returns a
+    `Reduction` with the reason if there is nothing to reduce.
     """
 
     def probe(case: Case, toolchain: Toolchain) -> Probe:
@@ -127,7 +127,9 @@ def baseline(
 
 
 def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction | None:
-    """Return why the pair is not a start for a reduction, if it is not one."""
+    """Return why the case cannot be reduced: it passes on the bad toolchain, fails on
+    the good one, or cannot be tested. None if it can.
+    """
     case, name = probes[0].case, probes[0].revision.name
     match probes[0].outcome:
         case Passed():
@@ -171,42 +173,46 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
 def _of_failure(
     engine: Engine, request: ReductionRequest, bad: Toolchain, probes: tuple[Probe, ...]
 ) -> Baseline | Reduction:
-    """Return the failure as trials see it, because candidates are compared with it. A
-    doubtful one is compiled again.
+    """Return the failure that each smaller program must show.
+
+    It is the failure as a trial reports it, because smaller programs are tried in the
+    same way. If the case does not fail every time, more trials measure how often.
     """
     case, outcome = request.case, probes[0].outcome
     assert isinstance(outcome, Failed)
     failure = outcome.failure
     naming, attempts = _trials_of(case, failure)
-    again = [
-        engine.trial(case, bad, naming, attempt=attempt) for attempt in range(attempts)
-    ]
-    if again and isinstance(again[0].outcome, Failed):
-        failure = again[0].outcome.failure
-    same, seconds = request.same_as(failure), (again or probes)[0].measured.seconds
+
+    def trials(count: int) -> list[Probe]:
+        return [
+            engine.trial(case, bad, naming, attempt=attempt) for attempt in range(count)
+        ]
+
+    tried = trials(attempts)
+    if tried and isinstance(tried[0].outcome, Failed):
+        failure = tried[0].outcome.failure
+    same = request.same_as(failure)
+    seconds = (tried or probes)[0].measured.seconds
     repeats, notes = 1, list[str]()
-    if outcome.flaky or not all(_fails(probe, same) for probe in again):
+    if outcome.flaky or not all(_fails(probe, same) for probe in tried):
         if failure.stage in (Stage.RUN, Stage.COMPARE):
             why = f"runs of one compiled program on {bad.revision.name} end differently"
-            return not_reduced(case, (*probes, *again), why)
-        more = [
-            engine.trial(case, bad, naming, attempt=attempt)
-            for attempt in range(_MEASURE)
-        ]
-        again += more
-        rate = sum(_fails(probe, same) for probe in more) / _MEASURE
-        if not rate:
+            return not_reduced(case, (*probes, *tried), why)
+        measured = trials(_MEASURE)
+        tried += measured
+        failed = sum(_fails(probe, same) for probe in measured)
+        if not failed:
             why = (
                 f"it failed once on {bad.revision.name} and in none of {_MEASURE} "
                 "further compiles"
             )
-            return not_reduced(case, (*probes, *more), why)
-        repeats = _repeats_at(rate)
+            return not_reduced(case, (*probes, *measured), why)
+        repeats = _repeats_at(failed / _MEASURE)
         notes.append(
-            f"it fails in {rate * _MEASURE:.0f} of {_MEASURE} compiles; a program "
-            f"counts as passing after {repeats}"
+            f"it fails in {failed} of {_MEASURE} compiles; a program counts as "
+            f"passing after {repeats}"
         )
-        seconds = max(probe.measured.seconds for probe in more)
+        seconds = max(probe.measured.seconds for probe in measured)
     return Baseline(
         failure,
         same,
@@ -214,17 +220,16 @@ def _of_failure(
         seconds,
         repeats,
         probes,
-        tuple(again),
+        tuple(tried),
         tuple(notes),
         request.changed,
     )
 
 
 def _trials_of(case: Case, failure: Failure) -> tuple[Naming, int]:
-    """Return how a failure is tried again, and how often.
+    """Return whether a trial of the failure names the pass, and how many trials to do.
 
-    A failing pass is only named by a trial, and two trials show that a doubted failure
-    comes again.
+    Only a trial names the failing pass. A failure that may be flaky gets two trials.
     """
     is_named = failure.family == "crash" or rules_of(case).needs_pass(failure)
     if is_named:

@@ -96,8 +96,9 @@ class Oracle:
         return self.good is None
 
     def confirms(self, candidate: ReducedCase) -> bool:  # noqa: ARG002 - it was asked
-        """Return whether the smallest program fails without what made it fast to ask;
-        if it does not, nothing is asked in that way again.
+        """Return whether the smallest program also fails without the fast but less
+        certain test, such as a persistent worker. If it does not, that test is not used
+        again.
         """
         return True
 

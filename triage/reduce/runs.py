@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
 from triage.execution.plan import UNWRITTEN
 from triage.execution.run_task import differences
-from triage.execution.staying import StayingWorkers, WorkerAnswer
 from triage.execution.task import Task
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.outcome import Failed, NoAnswer, Probe
@@ -191,9 +191,9 @@ class RunOracle(Oracle):
     """
     results: Path = field(kw_only=True)
     """Folder for the results that references compute."""
-    workers: StayingWorkers = field(kw_only=True)
-    _is_quick: bool = False
-    """Whether processes that stay are asked first."""
+    workers: PersistentWorkers = field(kw_only=True)
+    _asks_workers: bool = False
+    """Whether persistent workers are asked first."""
     _finite: bool = False
     _tolerances: Mapping[str, float] = field(default_factory=dict)
 
@@ -248,50 +248,52 @@ class RunOracle(Oracle):
 
     @property
     def is_sure(self) -> bool:
-        return not self._is_quick
+        return not self._asks_workers
 
     def begin_with(self, candidate: ReducedCase) -> None:
-        """Use processes that stay if they agree on the first candidate."""
+        """Use persistent workers if they agree that the first candidate fails."""
         bound = self.bound(candidate)
         if self.baseline.failure.family != "crash" and bound is not None:
-            self._is_quick = self._fails_quickly(bound) or False
+            self._asks_workers = self._fails_in_workers(bound) or False
 
     def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        """Return whether a fresh process of the bad toolchain agrees with the one that
-        stays.
+        """Return whether a new process of the bad toolchain agrees with the persistent
+        worker.
         """
-        bound = self.bound(candidate) if self._is_quick else None
+        bound = self.bound(candidate) if self._asks_workers else None
         if bound is None:
             return True
         with self._written(bound) as case, temporary_folder() as folder:
             answer = self._reference_answer(case, self.references[0], folder / "first")
             if answer is None or (expected := answer.values()) is None:
-                return self._fails_afresh(bound, cancelled)
+                return self._fails_in_new_processes(bound, cancelled)
             return self._differs(bound, expected, cancelled)
 
     def confirms(self, candidate: ReducedCase) -> bool:
-        """Return whether fresh processes agree on the smallest program. If they do not,
-        those that stay are not asked again.
+        """Return whether the smallest program fails in new processes too. If it does
+        not, persistent workers are not asked again.
         """
-        bound = self.bound(candidate) if self._is_quick else None
-        if bound is None or self._fails_afresh(bound, threading.Event()):
+        bound = self.bound(candidate) if self._asks_workers else None
+        if bound is None or self._fails_in_new_processes(bound, threading.Event()):
             return True
-        self._is_quick = False
+        self._asks_workers = False
         return False
 
     def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         """Return whether the bad toolchain's program fails as it did on the original,
         where the reference runs it.
         """
-        quick = None
-        if self._is_quick and not cancelled.is_set():
-            quick = self._fails_quickly(candidate)
-        if quick is None:
-            return self._fails_afresh(candidate, cancelled)
-        return quick
+        answer = None
+        if self._asks_workers and not cancelled.is_set():
+            answer = self._fails_in_workers(candidate)
+        if answer is None:
+            return self._fails_in_new_processes(candidate, cancelled)
+        return answer
 
-    def _fails_quickly(self, candidate: ReducedCase) -> bool | None:
-        """Return the same as processes that stay see it; None if they do not say."""
+    def _fails_in_workers(self, candidate: ReducedCase) -> bool | None:
+        """Return whether a candidate fails in persistent workers; None if they give no
+        answer.
+        """
         with self._written(candidate) as case, temporary_folder() as folder:
             first = self._reference_answer(case, self.references[0], folder / "first")
             if first is None:
@@ -329,7 +331,7 @@ class RunOracle(Oracle):
         bound = self.bound(candidate)
         if bound is None or candidate.program.valid() is None:
             return None
-        if self._is_quick:
+        if self._asks_workers:
             with self._written(bound) as case:
                 answer = self._reference_answer(case, reference, folder)
             if answer is not None:
@@ -371,7 +373,9 @@ class RunOracle(Oracle):
             self.seconds += time.monotonic() - started
         return answer
 
-    def _fails_afresh(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
+    def _fails_in_new_processes(
+        self, candidate: ReducedCase, cancelled: threading.Event
+    ) -> bool:
         expected = self._expected(candidate, self.references[0], cancelled)
         if expected is None or (self._finite and not _is_finite(expected)):
             return False

@@ -13,7 +13,7 @@ from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared, Scratch
 from triage.execution.mlir_tools import Reader
-from triage.execution.staying import StayingWorkers
+from triage.execution.persistent_workers import PersistentWorkers
 from triage.execution.task import ProbeJob
 from triage.model.case import Case, InputKind, Reference
 from triage.model.errors import BadInput
@@ -200,7 +200,7 @@ def _begun(
             values=values,
             references=references,
             results=folder.path / "results",
-            workers=StayingWorkers(candidates, engine.stop),
+            workers=PersistentWorkers(candidates, engine.stop),
         )
         stack.callback(oracle.workers.close)
     jobs = engine.jobs if start.is_portable else engine.local_jobs

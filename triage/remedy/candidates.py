@@ -241,11 +241,11 @@ def _changes(
             for device in (failure.details.get("device"),)
             if isinstance(device, str)
         ]
-        declaring = situation.hints.declaring(
+        options = situation.hints.declaring_options(
             situation.case, {*situation.devices, *named}
         )
-        if declaring is not None:
-            yield CaseChange(declaring, why=why)
+        if options is not None:
+            yield CaseChange(options, why=why)
     if candidate.option:
         kernel = kernel_of(situation.case)
         if kernel:

@@ -45,7 +45,7 @@ from triage.report.elements import (
 from triage.report.markdown import document_markdown
 from triage.report.night_issue import (
     draft_blocks,
-    fails_like_its_draft,
+    draft_has_same_headline,
     found_facts,
     version_rows,
 )
@@ -153,7 +153,7 @@ def issue_document(cluster: FailureCluster, pair: ComparedPair) -> Document:
         title, headline = failure_text(failure, TITLE), headline_text(failure, 400)
     else:
         title = headline = cluster.signature
-    is_same = fails_like_its_draft(cluster)
+    is_same = draft_has_same_headline(cluster)
     blocks: list[Block] = [Heading(form.happened, 3), *_happened(cluster, pair)]
     facts = list(found_facts(cluster))
     if facts:

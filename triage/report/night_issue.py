@@ -51,7 +51,7 @@ def input_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
     """
     title = f"Smallest input, {cluster.size}" if cluster.size else "Input"
     blocks: list[Block] = [Heading(title)]
-    if not fails_like_its_draft(cluster):
+    if not draft_has_same_headline(cluster):
         blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
     blocks += draft_blocks(draft)
     if cluster.replays:
@@ -64,8 +64,10 @@ def input_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
     return blocks
 
 
-def fails_like_its_draft(cluster: FailureCluster) -> bool:
-    """Return whether the draft's program fails with the numbers of the original."""
+def draft_has_same_headline(cluster: FailureCluster) -> bool:
+    """Return whether the program of the draft fails with the headline of the original.
+    That of a reduced program may have other numbers.
+    """
     if cluster.failure is None or cluster.draft is None:
         return True
     return cluster.draft.headline in ("", cluster.failure.headline)

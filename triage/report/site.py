@@ -145,7 +145,9 @@ class Site:
         return {
             metric.name: list(
                 find_steps(
-                    self.history.metrics[metric.name], metric.least, metric.least_by
+                    self.history.metrics[metric.name],
+                    metric.least_ratio,
+                    metric.least_difference,
                 )
             )
             for metric in METRICS

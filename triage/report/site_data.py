@@ -23,31 +23,30 @@ from triage.report.elements import compare_url
 from triage.report.nights import state_sentence
 from triage.report.printable import visible
 
-# : Letters of states in the data, in the words of `Status`; flaky ones are capital
-# letters.
+# the letter of each status in the data; a flaky state has the capital letter
 LETTERS = {"passed": "p", "failed": "f", "untestable": "u", "xfail": "x", "xpass": "y"}
 _CASES_IN_A_FILE = 50
 Facts = Callable[[int], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class MetricSeries:
-    """A metric with its title and unit, and the least step that counts, relative and
-    absolute.
-    """
+class ChartedMetric:
+    """A metric that pages draw as a chart."""
 
     name: str
     title: str
     unit: str
-    least: float
-    least_by: float = 0.0
+    least_ratio: float
+    """The smallest relative change that is marked as a step."""
+    least_difference: float = 0.0
+    """The smallest change that is marked as a step, in the unit of the metric."""
 
 
 METRICS = (
-    MetricSeries("run_seconds", "Run time", "s", 0.05),
-    MetricSeries("cpu_seconds", "Compile time (CPU)", "s", 0.10, 0.1),
-    MetricSeries("dispatches", "Dispatches", "", 0.01),
-    MetricSeries("artifact_bytes", "Size", "bytes", 0.05),
+    ChartedMetric("run_seconds", "Run time", "s", 0.05),
+    ChartedMetric("cpu_seconds", "Compile time (CPU)", "s", 0.10, 0.1),
+    ChartedMetric("dispatches", "Dispatches", "", 0.01),
+    ChartedMetric("artifact_bytes", "Size", "bytes", 0.05),
 )
 
 

@@ -93,10 +93,11 @@ def index_url() -> str:
             "PIP_INDEX_URL",
         )
     )
-    return next(filter(None, (*named, _uv_setting(), *_pip_settings())), _PUBLIC_INDEX)
+    urls = (*named, _uv_index_url(), *_pip_index_urls())
+    return next(filter(None, urls), _PUBLIC_INDEX)
 
 
-def _uv_setting() -> str | None:
+def _uv_index_url() -> str | None:
     path = Path(os.environ.get("UV_CONFIG_FILE") or _user_settings() / "uv" / "uv.toml")
     try:
         text = path.read_text("utf-8")
@@ -111,22 +112,32 @@ def _uv_setting() -> str | None:
     return next(iter(defaults), None) or settings.get("index-url")
 
 
-def _pip_settings() -> Iterator[str | None]:
+def _pip_index_urls() -> Iterator[str | None]:
+    """Yield the index that each of pip's settings files names. Files that are missing
+    or damaged are left out.
+    """
     named = os.environ.get("PIP_CONFIG_FILE")
-    user = _user_settings() / "pip" / "pip.conf"
-    for path in (
-        [Path(named)]
-        if named
-        else [user, Path.home() / ".pip" / "pip.conf", Path("/etc/pip.conf")]
-    ):
-        with suppress(OSError, ValueError):
+    if named:
+        paths = [Path(named)]
+    else:
+        paths = [
+            _user_settings() / "pip" / "pip.conf",
+            Path.home() / ".pip" / "pip.conf",
+            Path("/etc/pip.conf"),
+        ]
+    for path in paths:
+        try:
             text = path.read_text("utf-8")
-            import configparser
+        except (OSError, ValueError):
+            continue
+        import configparser  # slow to import, and most users have no such file
 
-            parser = configparser.ConfigParser(interpolation=None)
-            with suppress(configparser.Error):
-                parser.read_string(text)
-                yield parser.get("global", "index-url", fallback=None)
+        parser = configparser.ConfigParser(interpolation=None)
+        try:
+            parser.read_string(text)
+        except configparser.Error:
+            continue
+        yield parser.get("global", "index-url", fallback=None)
 
 
 def _user_settings() -> Path:

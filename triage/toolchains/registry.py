@@ -162,12 +162,11 @@ class ToolchainRegistry:
 
         Raises:
             BadInput: the family has none.
-            EnvironmentFailure: their page cannot be read and never was.
+            EnvironmentFailure: their page cannot be read, and no earlier answer is
+                stored.
         """
-        return tuple(
-            _ref(family, release)
-            for release in self._nightlies_of(family).listed().values()
-        )
+        releases = self._nightlies_of(family).listed().values()
+        return tuple(_ref(family, release) for release in releases)
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's installed releases, oldest first. Uses no network."""

@@ -226,17 +226,14 @@ def declared_in(module: Module) -> dict[str, str]:
     return found
 
 
-def declaring(
+def declaring_options(
     devices: Sequence[str], backend: str | None, options: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the options that declare these devices, with the driver of the given
     options if they agree on one.
     """
-    drivers = {
-        found[1]
-        for text in options
-        if (found := re.match(rf"{DEVICE}(?:[\w$.-]+=)?([a-z]+)", text))
-    }
+    matches = [re.match(rf"{DEVICE}(?:[\w$.-]+=)?([a-z]+)", text) for text in options]
+    drivers = {found[1] for found in matches if found}
     if len(drivers) == 1:
         driver = drivers.pop()
     else:
@@ -247,10 +244,9 @@ def declaring(
             f"{DEVICE}{name}={driver}[{index}]" for index, name in enumerate(devices)
         ]
     else:
-        flags = [
-            f"{DEVICE}{driver}[{index}]"
-            for index in range(max(position or 0 for position in positions) + 1)
-        ]
+        # positions count: those before the last one must be declared, too
+        last = max(position or 0 for position in positions)
+        flags = [f"{DEVICE}{driver}[{index}]" for index in range(last + 1)]
     if driver == "local" and not any(text.startswith(LOCAL) for text in options):
         is_local = DEVICE_NAMES.get(backend or "") == "local"
         flags.append(f"{LOCAL}{backend if is_local else 'llvm-cpu'}")
@@ -282,11 +278,9 @@ def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
             driver = re.split(r"[\[:,]", re.sub(r"^[\w$.-]+=", "", value))[0]
             if driver != "local" or not any(text.startswith(LOCAL) for text in options):
                 backends.append(IREE.aliases.get(driver, driver))
-        elif flag in CHIPS:
-            if is_gpu(CHIPS[flag]):
-                backends += [CHIPS[flag]]
-            if is_gpu(CHIPS[flag]):
-                chips += [value]
+        elif flag in CHIPS and is_gpu(CHIPS[flag]):
+            backends.append(CHIPS[flag])
+            chips.append(value)
     return backends, chips
 
 
@@ -295,9 +289,9 @@ def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
     names exactly one.
     """
     backends, chips = map(set, named_targets(options))
-    return backends.pop() if len(backends) == 1 else None, chips.pop() if len(
-        chips
-    ) == 1 else None
+    backend = backends.pop() if len(backends) == 1 else None
+    chip = chips.pop() if len(chips) == 1 else None
+    return backend, chip
 
 
 def is_gpu(backend: str | None) -> bool:

@@ -76,17 +76,12 @@ class IreeResources(Resources):
     """Kernels and their shared memory."""
 
     def up_to(self, invocation: Invocation, phase: str) -> Invocation:
-        options = (
-            *(
-                text
-                for text in invocation.options
-                if not text.startswith("--compile-to")
-            ),
-            f"--compile-to={phase}",
-        )
+        others = [
+            text for text in invocation.options if not text.startswith("--compile-to")
+        ]
         return replace(
             invocation,
-            options=options,
+            options=(*others, f"--compile-to={phase}"),
             printing=(*invocation.printing, *_PLAIN, _GENERIC),
         )
 

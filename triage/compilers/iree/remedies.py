@@ -13,7 +13,7 @@ from triage.compilers.iree.devices import (
     DEVICE,
     DEVICE_NAMES,
     declared_by,
-    declaring,
+    declaring_options,
     device_flags,
     device_order,
     position_of,
@@ -29,7 +29,9 @@ _MAX_DEVICES = 256  # a larger number in a program is a mistake
 
 
 class IreeRemedies(RemedyHints):
-    """Options, devices and names of the IREE family."""
+    """Tells the search for remedies what it must know of IREE: its options, and how a
+    program names devices.
+    """
 
     def __init__(self) -> None:
         words = lint_words()
@@ -46,7 +48,9 @@ class IreeRemedies(RemedyHints):
                 match[1].decode().strip('"') for match in _REFERENCE.finditer(text)
             )
 
-    def declaring(self, case: Case, devices: Collection[str]) -> tuple[str, ...] | None:
+    def declaring_options(
+        self, case: Case, devices: Collection[str]
+    ) -> tuple[str, ...] | None:
         options = [flag.text for flag in case.flags]
         if not any(text.startswith(DEVICE) for text in options):
             if case.target.backend not in DEVICE_NAMES:
@@ -59,6 +63,6 @@ class IreeRemedies(RemedyHints):
             return None
         wanted = [*known.devices, *missing]
         highest = max(position_of(name) or 0 for name in wanted)
-        if highest < _MAX_DEVICES:
-            return declaring(wanted, case.target.backend, options)
-        return None
+        if highest >= _MAX_DEVICES:
+            return None
+        return declaring_options(wanted, case.target.backend, options)

@@ -79,17 +79,12 @@ class IreeRunner(Runner):
             options += [f"--function={run.function}"]
         options += run.flags
         for name, value in run.tolerances:
-            options.append(
-                f"--expected_{'rtol' if name == 'relative' else f'{name}_threshold'}="
-                f"{value:g}"
-            )
-        return [
-            *options,
-            *(
-                f"--parameters={f'{scope}=' if scope else ''}{path}"
-                for scope, path in run.parameters
-            ),
-        ]
+            kind = "rtol" if name == "relative" else f"{name}_threshold"
+            options.append(f"--expected_{kind}={value:g}")
+        for scope, path in run.parameters:
+            named = f"{scope}={path}" if scope else f"{path}"
+            options.append(f"--parameters={named}")
+        return options
 
     def overlooks_nan(self, version: str | None) -> bool:
         return version is not None and Version(version) < _COMPARES_NAN

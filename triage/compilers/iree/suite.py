@@ -36,7 +36,8 @@ from triage.recipes.mapping import MappingFormat, Text, Texts
 from triage.recipes.run_keys import read_flagfile
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
-_COMPILE, _RUN = _EXPECTED = ("expected_compile_failures", "expected_run_failures")
+_COMPILE, _RUN = "expected_compile_failures", "expected_run_failures"
+_EXPECTED = (_COMPILE, _RUN)
 # a wrong result is a failed run there
 _STAGES = ((_COMPILE, Stage.COMPILE), (_RUN, Stage.RUN), (_RUN, Stage.COMPARE))
 
@@ -65,11 +66,11 @@ class IreeSuites(Suites):
         cases: list[Case] = []
         for path in configs:
             with suite.collecting():
-                for file in (
-                    _model_tests(suite, path)
-                    if path.is_dir()
-                    else [SuiteFile(suite, path)]
-                ):
+                if path.is_dir():
+                    files = _model_tests(suite, path)
+                else:
+                    files = [SuiteFile(suite, path)]
+                for file in files:
                     with suite.collecting():
                         cases += _cases(file, several=len(configs) > 1)
         if suite.problems:
@@ -92,28 +93,23 @@ class IreeSuites(Suites):
                 "edit this file by hand"
             )
         config = file.content(SuiteConfig)
-        # tests to remove, and to add
-        edits = {key: (set[str](), set[str]()) for key in _EXPECTED}
+        # the tests to remove from each list, and to add to it
+        removed: dict[str, set[str]] = {key: set() for key in _EXPECTED}
+        added: dict[str, set[str]] = {key: set() for key in _EXPECTED}
         changes = []
         for entry in observed:
             test = entry.case.name.removesuffix(f"[config={config.config_name}]")
-            if entry.failure is None:
-                fails = None
-            elif entry.failure.stage in (Stage.RUN, Stage.COMPARE):
-                fails = _RUN
-            else:
-                fails = _COMPILE
+            fails = _list_of(entry)
             listed = [key for key in _EXPECTED if test in getattr(config, key)]
             if fails is None and entry.case.run is None and _RUN in listed:
                 listed.remove(_RUN)  # nothing was run
-            if fails is None:
-                wanted = []
-            else:
-                wanted = [fails]
-            for key in set(listed) - set(wanted):
-                edits[key][0].add(test)
-            for key in set(wanted) - set(listed):
-                edits[key][1].add(test)
+            wanted = [] if fails is None else [fails]
+            for key in listed:
+                if key not in wanted:
+                    removed[key].add(test)
+            for key in wanted:
+                if key not in listed:
+                    added[key].add(test)
             if listed != wanted:
                 changes.append(
                     ExpectationChange(test, listed[0] if listed else None, fails)
@@ -121,12 +117,21 @@ class IreeSuites(Suites):
         existing = {name for folder in folders for name, _ in _tests(folder)}
         for key in _EXPECTED if prune else ():
             gone = set(getattr(config, key)) - existing
-            edits[key][0].update(gone)
+            removed[key] |= gone
             changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
         text = read_text(path)
-        return UpdatedFile(
-            path, text, edited_json_lists(path, text, edits), tuple(changes)
-        )
+        edits = {key: (removed[key], added[key]) for key in _EXPECTED}
+        edited = edited_json_lists(path, text, edits)
+        return UpdatedFile(path, text, edited, tuple(changes))
+
+
+def _list_of(entry: ObservedCase) -> str | None:
+    """Return the list of expected failures that a test belongs in, if it fails."""
+    if entry.failure is None:
+        return None
+    if entry.failure.stage in (Stage.RUN, Stage.COMPARE):
+        return _RUN
+    return _COMPILE
 
 
 def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:
@@ -211,16 +216,16 @@ def _case(
         golden = config.golden_times_ms.get(test)
     else:
         golden = None
+    thresholds: tuple[tuple[str, float], ...] = ()
+    if golden is not None:
+        thresholds = (("run_ms", config.tolerance_factor * golden),)
+    stages = [stage for key, stage in _STAGES if test in getattr(config, key)]
     return replace(
         case,
-        expect=expected_at(
-            *(stage for key, stage in _STAGES if test in getattr(config, key))
-        ),
+        expect=expected_at(*stages),
         run=None if test in config.skip_run_tests else run,
         benchmarks=(run,) if run.measured else (),
-        thresholds=()
-        if golden is None
-        else (("run_ms", config.tolerance_factor * golden),),
+        thresholds=thresholds,
     )
 
 

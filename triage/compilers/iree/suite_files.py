@@ -130,8 +130,10 @@ class Suite:
 
 
 class SuiteFile:
-    """A JSON file of a suite. `at` is a place in it, whose parts that are not in the
-    file are left out.
+    """A JSON file of a suite.
+
+    `at` says where in the file a mistake is: its keys and indices, from outside in.
+    Parts that the file does not have are left out.
     """
 
     def __init__(self, suite: Suite, path: Path) -> None:
@@ -148,7 +150,7 @@ class SuiteFile:
         return BadFiles([self._document.problem(at, message)])
 
     def file(self, place: str, *at: At) -> Path:
-        """Return the file of a URL or next to this one."""
+        """Return the path of a file: downloaded from a URL, or next to this one."""
         if re.match(r"https?://[^/]+/.", place):
             return self.suite.download(place)
         path = (self.path.parent / place).absolute()
@@ -185,15 +187,17 @@ class SuiteFile:
         own = tuple(Flag(flag) for flag in flags if not flag.startswith(_STATISTICS))
         return Library(IREE.input_at(path), own, self.suite.artifacts_of(path))
 
-    def value(self, text: str, place: str | None, *at: At) -> str:
-        """Return a value in the notation of the runtime, such as `TYPE=@FILE`. `place`
-        is the URL of its file.
+    def value(self, text: str, url: str | None, *at: At) -> str:
+        """Find or download the file that a value names; return the value with the path
+        of that file, such as `2xf32=@PATH`.
+
+        `text` is the whole value, or only its type if `url` names its file.
         """
         try:
-            if place is None:
+            if url is None:
                 parts = split_value(text)
             else:
-                parts = ValueText(text, place, "")
+                parts = ValueText(text, url, "")
         except ValueError as error:
             raise self.mistake(str(error), *at) from None
         if parts.file is None:

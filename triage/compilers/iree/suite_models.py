@@ -154,14 +154,15 @@ class _TorchTest(MappingFormat):
 
 
 def is_model_test(data: Any) -> bool:
-    """Return whether a JSON file is a test of a model. A module of such a test has only
-    the keys `mlir` and its flags.
+    """Return whether a JSON file is a test of a model.
+
+    A file with only the keys of `_Module` is not: a test names it as its program.
     """
-    is_module = isinstance(data, dict) and not data.keys() - _Module.model_fields.keys()
-    return (
-        isinstance(data, dict)
-        and not is_module
-        and not data.keys().isdisjoint(("type", "function_run", "mlir"))
+    if not isinstance(data, dict):
+        return False
+    is_module = data.keys() <= _Module.model_fields.keys()
+    return not is_module and any(
+        key in data for key in ("type", "function_run", "mlir")
     )
 
 

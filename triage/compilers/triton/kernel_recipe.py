@@ -27,7 +27,6 @@ from triage.model.execution import Execution
 from triage.recipes.family import RecipeStart
 
 _REFUSED = re.compile(r'^triage: (\{"refused".*)$', re.MULTILINE)
-# No other value helps: the release lacks what the kernel uses.
 _LACKING = re.compile(
     r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module "
     r"named|cannot import name"
@@ -50,6 +49,7 @@ _COMMENT = (
 )
 
 _DEFAULT_CHIP = "sm_90"
+_CORRECTIONS = 2  # attempts after the first
 Try = Callable[[RecipeStart], Execution | None]
 
 
@@ -111,52 +111,57 @@ class TritonRecipes(RecipeFromInput):
         return Target("hip" if chip.startswith("gfx") else "cuda", chip)
 
     def improve(self, start: RecipeStart, compile_: Try) -> RecipeStart:
-        """Compile the guess and correct it at most twice. What still is not known
-        becomes `?`.
+        """Compile with the guessed values and correct them at most twice. If the kernel
+        still does not compile, the constants that may be wrong become `?`.
         """
-        if isinstance(start, KernelStart):
-            best = _attempt(start, compile_)
-        else:
-            best = None
-        if best is None:
+        if not isinstance(start, KernelStart):
             return start
-        if start.copied is not None:
-            source = start.copied
-        else:
-            source = start.input.read_text("utf-8", "replace")
-        kernels = [
-            node
-            for node in ast.walk(ast.parse(source))
-            if isinstance(node, ast.FunctionDef)
-        ]
-        kernel = next(node for node in kernels if node.name == best.start.guess.name)
-        seen = [best.start.guess]
-        for _ in range(2):
-            guess = next(
-                (each for each in _corrections(kernel, best) if each not in seen), None
-            )
-            if best.passed or guess is None or _LACKING.search(best.message):
-                break
-            seen.append(guess)
-            attempt = _attempt(_with(best.start, guess), compile_)
-            is_new = attempt and (attempt.progress, attempt.message) != (
-                best.progress,
-                best.message,
-            )
-            if attempt and (
-                attempt.passed or (attempt.progress >= best.progress and is_new)
-            ):
-                best = attempt
-        improved = replace(
-            best.start, notes=(*best.start.notes, *_changes(seen[0], best.start.guess))
-        )
-        # no other value would help
-        if best.passed or best.progress == (0, 0) or _LACKING.search(best.message):
-            return improved
+        first = _attempt(start, compile_)
+        if first is None:
+            return start
+        kernel = _kernel_of(start)
+        best = _best_attempt(kernel, first, compile_)
         guess = best.start.guess
+        changes = _changes(start.guess, guess)
+        improved = replace(best.start, notes=(*best.start.notes, *changes))
+        # it compiles, it fails before the kernel is read, or no other value helps
+        if best.passed or best.progress == (0, 0) or best.lacks_a_feature:
+            return improved
         constants = guess.guessed.keys() & guess.constexprs.keys()
-        unknown = constants & computed_from(best.names, kernel) or constants
-        return replace(improved, unknown=tuple(sorted(unknown)))
+        refused = constants & computed_from(best.names, kernel)
+        return replace(improved, unknown=tuple(sorted(refused or constants)))
+
+
+def _kernel_of(start: KernelStart) -> ast.FunctionDef:
+    if start.copied is not None:
+        source = start.copied
+    else:
+        source = start.input.read_text("utf-8", "replace")
+    return next(
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and node.name == start.guess.name
+    )
+
+
+def _best_attempt(kernel: ast.FunctionDef, first: _Attempt, compile_: Try) -> _Attempt:
+    """Correct the guess of the first attempt at most twice; return the attempt that
+    gets furthest.
+    """
+    best = first
+    seen = [first.start.guess]
+    for _ in range(_CORRECTIONS):
+        if best.passed or best.lacks_a_feature:
+            break
+        corrections = _corrections(kernel, best)
+        guess = next((each for each in corrections if each not in seen), None)
+        if guess is None:
+            break
+        seen.append(guess)
+        attempt = _attempt(_with(best.start, guess), compile_)
+        if attempt and attempt.is_better_than(best):
+            best = attempt
+    return best
 
 
 def _start(
@@ -202,10 +207,21 @@ class _Attempt:
     start: KernelStart
     passed: bool
     progress: tuple[int, int]
-    """Stages that began, and the line of the kernel that was refused."""
+    """How many stages began, and the number of the refused line of the kernel."""
     names: tuple[str, ...]
     """Names in that line."""
     message: str
+
+    @property
+    def lacks_a_feature(self) -> bool:
+        """Whether the release lacks what the kernel uses, so that no value helps."""
+        return _LACKING.search(self.message) is not None
+
+    def is_better_than(self, other: _Attempt) -> bool:
+        if self.passed:
+            return True
+        is_same = (self.progress, self.message) == (other.progress, other.message)
+        return self.progress >= other.progress and not is_same
 
 
 def _attempt(start: KernelStart, compile_: Try) -> _Attempt | None:

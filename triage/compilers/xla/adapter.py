@@ -53,9 +53,9 @@ def _keys() -> type[XlaFormat]:
 
 
 class XlaRunner(WorkerRunner):
-    """Runs with the worker, which can stay."""
+    """Runs programs with the worker, which can also be a persistent one."""
 
-    def staying(
+    def persistent_worker(
         self, toolchain: Toolchain, program: Path, invocation: Invocation
     ) -> tuple[str, ...]:
         return (str(program), *_ISOLATED, "serve", *invocation.options[1:])

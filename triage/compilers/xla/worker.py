@@ -215,7 +215,7 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     os.environ["XLA_FLAGS"] = " ".join(
         [os.environ.get("XLA_FLAGS", ""), *json.loads(header)]
     )
-    client, put = client_and_put()
+    client, put = cpu_client()
     executable = executable_of(program, client)
     types = parameter_types(executable)
     if len(types) != len(options.input):
@@ -242,7 +242,9 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
 def call_of(
     executable: Any, inputs: list[str], put: Callable[[Any], Any]
 ) -> Callable[[], list[Any]]:
-    """Return what calls a program with these values."""
+    """Return a function that runs a program with these values; its results are numpy
+    arrays.
+    """
     import numpy as np
 
     types = parameter_types(executable)
@@ -253,13 +255,13 @@ def call_of(
 
 
 def serve(flags: list[str]) -> int:
-    """Answer requests until the input ends. A request and its answer are JSON behind
-    their lengths, in 8 hexadecimal digits.
+    """Answer requests until the input ends. A request and an answer are JSON after its
+    length in 8 hexadecimal digits.
     """
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is not an answer
-    client, put = client_and_put()
+    client, put = cpu_client()
     known = dict[bytes, Any]()
     while len(header := source.read(8)) == 8:
         request = json.loads(source.read(int(header, 16)))
@@ -308,8 +310,8 @@ def fill_memory(pattern: int) -> None:
         mallopt(_M_PERTURB, pattern)
 
 
-def client_and_put() -> tuple[Any, Callable[[Any], Any]]:
-    """Return a client of the processor, and what makes its arrays of numpy's."""
+def cpu_client() -> tuple[Any, Callable[[Any], Any]]:
+    """Return a client of the CPU, and the function that copies a numpy array to it."""
     xla: Any = import_module("jaxlib.xla_client")
     client = xla.make_cpu_client()
     put = getattr(client, "buffer_from_pyval", None)

@@ -213,18 +213,14 @@ class LintProgram:
         """The device of each value that the program places, or that is computed from
         values on a single device.
         """
-        words = self.words
         found: dict[Value, str] = {}
-        symbols = (
-            operation for operation in self.module.body.operations if operation.symbol
-        )
-        places = {operation.symbol: self.placed_on(operation) for operation in symbols}
-        for function in self.functions if self.references else ():
-            found |= {
-                port.value: port.device
-                for port in self.ports[function]
-                if port.kind == "argument" and port.device
-            }
+        if not self.references:
+            return found
+        for function in self.functions:
+            for port in self.ports[function]:
+                if port.kind == "argument" and port.device:
+                    found[port.value] = port.device
+            # value -> the devices of all values that control flow passes on to it
             passed_on: dict[Value, set[str | None]] = {}
             for operation, pairs in steps_of(function.regions[0]):
                 for source, target in pairs:
@@ -233,29 +229,39 @@ class LintProgram:
                     found.pop(target, None)
                     device = _only(devices)
                     if device:
-                        found |= {target: device}
-                if operation:
-                    device = self.placed_on(operation)
-                else:
-                    device = None
-                if operation is None or (
-                    operation.name in words.passes_on and device is None
-                ):
+                        found[target] = device
+                if operation is None:
                     continue
-                if device is None and operation.name in words.loads:
-                    device = places.get(
-                        (operation.attribute("global") or "").lstrip("@").strip('"')
-                    )
-                if device is None and not self.only_carries(operation):
-                    device = _only(
-                        {
-                            found[value]
-                            for value in self.uses(operation)
-                            if value in found
-                        }
-                    )
-                found |= {value: device for value in operation.results if device}
+                device = self._device_of_results(operation, found)
+                if device:
+                    found |= dict.fromkeys(operation.results, device)
         return found
+
+    def _device_of_results(
+        self, operation: Operation, found: Mapping[Value, str]
+    ) -> str | None:
+        """Return the device of an operation's results: the one that it names, that of
+        the global it loads, or that of all values it uses.
+        """
+        device = self.placed_on(operation)
+        if device is not None or operation.name in self.words.passes_on:
+            return device
+        if operation.name in self.words.loads:
+            name = (operation.attribute("global") or "").lstrip("@").strip('"')
+            device = self._device_of_global.get(name)
+        if device is None and not self.only_carries(operation):
+            uses = self.uses(operation)
+            device = _only({found[value] for value in uses if value in found})
+        return device
+
+    @cached_property
+    def _device_of_global(self) -> Mapping[str, str | None]:
+        """The device that each global names, by its symbol."""
+        return {
+            operation.symbol: self.placed_on(operation)
+            for operation in self.module.body.operations
+            if operation.symbol
+        }
 
     @cached_property
     def used_on(self) -> Mapping[Value, set[str]]:

@@ -12,8 +12,19 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from math import prod
 
-from triage.compilers.iree.devices import declaring, device_order, is_gpu, position_of
-from triage.compilers.iree.lint.program import LOOPS, LintProgram, is_tensor, steps_of
+from triage.compilers.iree.devices import (
+    declaring_options,
+    device_order,
+    is_gpu,
+    position_of,
+)
+from triage.compilers.iree.lint.program import (
+    LOOPS,
+    LintProgram,
+    LintWords,
+    is_tensor,
+    steps_of,
+)
 from triage.compilers.linter import LintFinding, LintRule, ProgramDevice, Severity
 from triage.mlir import Operation, SourcePosition, Value
 
@@ -80,7 +91,9 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
         or (all(device.declared for device in devices) and not rejected)
     ):
         return ()
-    return declaring(sorted(wanted, key=device_order), program.backend, program.options)
+    return declaring_options(
+        sorted(wanted, key=device_order), program.backend, program.options
+    )
 
 
 def undeclared(program: LintProgram) -> Found:
@@ -132,13 +145,9 @@ def undeclared(program: LintProgram) -> Found:
 def unused(program: LintProgram) -> Found:
     """A device that is declared but never used."""
     devices = devices_of(program)
-    needed = range(
-        1,
-        max(
-            (position_of(device.name) or 0 for device in devices if device.references),
-            default=0,
-        ),
-    )
+    used = [position_of(device.name) or 0 for device in devices if device.references]
+    # positions count: those before the last one in use must be declared, too
+    needed = range(1, max(used, default=0))
     # the first one is the default for values without an affinity
     for device in devices[1:]:
         if (
@@ -300,40 +309,39 @@ def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
     words, longest, end = program.words, 0, None
     growing = {*LOOPS, *words.passes_on, *words.stores, *words.updates}
     for function in program.functions:
+        # the longest chain to each value, and to each global, by its name; the chain of
+        # a global ends with the function
         lengths: dict[Value | str, int] = {}
-        """Value -> the longest chain to it; a global is known by its name, and its
-        chain ends with the function.
-        """
         for operation, passed in steps_of(function.regions[0]):
-            pairs: list[tuple[Value | str, Value | str]] = [*passed]
-            if operation is not None:
-                name = operation.attribute("global")
-                if name:
-                    pairs += [
-                        (source, name)
-                        for source in operation.operands[:1]
-                        if operation.name in words.stores
-                    ]
-                    pairs += [
-                        (name, target)
-                        for target in operation.results[:1]
-                        if operation.name in words.loads
-                    ]
-            if operation is not None:
-                index = words.updates.get(operation.name)
-                if index is not None:
-                    pairs += [
-                        (operation.operands[index], target)
-                        for target in operation.results
-                    ]
-            for source, target in pairs:
-                length = lengths.get(source, 0) + (
-                    operation is not None and operation.name in growing
-                )
-                lengths[target] = max(lengths.get(target, 0), length)
-                if operation is not None and length > longest:
+            if operation is None:
+                for source, target in passed:
+                    length = lengths.get(source, 0)
+                    lengths[target] = max(lengths.get(target, 0), length)
+                continue
+            added = 1 if operation.name in growing else 0
+            for start, result in (*passed, *_links(words, operation)):
+                length = lengths.get(start, 0) + added
+                lengths[result] = max(lengths.get(result, 0), length)
+                if length > longest:
                     longest, end = length, operation.position
     return longest, end
+
+
+def _links(
+    words: LintWords, operation: Operation
+) -> Iterator[tuple[Value | str, Value | str]]:
+    """Yield what an operation turns into what: a value that it stores into its global,
+    a global into the value that it loads, a value into its update in place.
+    """
+    name = operation.attribute("global")
+    if name and operation.name in words.stores:
+        yield from ((source, name) for source in operation.operands[:1])
+    if name and operation.name in words.loads:
+        yield from ((name, target) for target in operation.results[:1])
+    index = words.updates.get(operation.name)
+    if index is not None:
+        source = operation.operands[index]
+        yield from ((source, target) for target in operation.results)
 
 
 def long_chains(program: LintProgram) -> Found:

@@ -1,7 +1,8 @@
-"""A jaxlib that stays and compiles one program after another."""
+"""A jaxlib that compiles one program after another in one process."""
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from tests.conftest import ROOT
 from triage.compilers.registry import load_cases
 from triage.execution.engine import open_engine
-from triage.execution.staying import StayingWorkers
+from triage.execution.persistent_workers import PersistentWorkers
 from triage.execution.task import Task
 from triage.model.execution import Stage
 from triage.model.outcome import Failed
@@ -20,7 +21,7 @@ from triage.model.outcome import Failed
 pytestmark = pytest.mark.real
 
 
-def test_a_process_that_stays_says_what_fresh_ones_say(
+def test_a_persistent_worker_says_what_new_processes_say(
     shared_home: Path, tmp_path: Path
 ) -> None:
     [case] = load_cases([ROOT / "recipes" / "xla" / "thin-matmul.yaml"])
@@ -32,21 +33,23 @@ def test_a_process_that_stays_says_what_fresh_ones_say(
         assert isinstance(task, Task)
         assert isinstance(invalid, Task)
         fresh = engine.probe_on(case, bad).outcome
-        with closing(StayingWorkers(tmp_path, engine.stop)) as workers:
+        with closing(PersistentWorkers(tmp_path, engine.stop)) as workers:
             answers = [
                 workers.run(each, tmp_path / str(number), (0, 85, 170))
                 for number, each in enumerate((task, invalid, task))
             ]
             # another test of this process may have left a child that is not ours
-            [stays] = [
+            [worker] = [
                 child
                 for child in psutil.Process().children(recursive=True)
                 if str(tmp_path) in child.cwd() and "serve" in child.cmdline()
             ]
-            stays.kill()
+            worker.kill()
+            # wait without reaping, which is left to the program
+            os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
             assert workers.run(task, tmp_path / "killed") is None
             assert workers.run(task, tmp_path / "anew") is not None
-        assert not stays.is_running()
+        assert not worker.is_running()
     first, second, third = filter(None, answers)
     assert second.stage is Stage.COMPILE
     assert len(first.files) == 3

@@ -1,8 +1,9 @@
-"""Compile and run one program after another in processes that stay.
+"""Compile and run one program after another in persistent workers.
 
 The key insight: the start of a compiler with its runtime takes seconds, a small program
-milliseconds. But what such a process says may depend on what it did before. So it is
-for a search that tries many programs, which repeats as a task what it keeps.
+milliseconds. But the answer of such a process may depend on the programs before. So
+only a search that tries many programs asks it, and then repeats the results that it
+keeps as tasks, in new processes.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from triage.recipes.run_values import file_value
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """What a process that stays says about a program."""
+    """The answer of a persistent worker about a program."""
 
     task: Task
     run: RunTask
     stage: Stage
-    """Where it failed, else the run."""
+    """The stage that failed, else the run."""
     execution: Execution
     files: tuple[tuple[Path, ...], ...] = ()
     """The results of each call."""
@@ -41,7 +42,7 @@ class WorkerAnswer:
         return tuple(map(file_value, self.files[call]))
 
     def probe(self) -> Probe | None:
-        """Judge it as a task that was made, with the results compared."""
+        """Return the probe of the task, as if it was made in processes of its own."""
         if self.stage is Stage.COMPILE:
             return self.task.probe(self.task.record("", self.execution), cached=False)
         passed = replace(self.execution, exit_code=0, stderr=Captured())
@@ -53,13 +54,13 @@ class WorkerAnswer:
 
 
 @dataclass
-class StayingWorkers:
-    """The processes of a search, one for each compiler with its flags. Safe for several
+class PersistentWorkers:
+    """The workers of a search, one for each compiler with its flags. Safe for several
     threads.
     """
 
     folder: Path
-    """Where they work."""
+    """The folder in which the workers run."""
     stop: StopSignal
     _processes: dict[tuple[str, ...], AnsweringProcess] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -67,17 +68,19 @@ class StayingWorkers:
     def run(
         self, task: Task, folder: Path, patterns: Sequence[int] = (0,)
     ) -> WorkerAnswer | None:
-        """Compile a program and call it once for each pattern, the byte that fills new
-        memory. The results go to files in a folder.
+        """Compile a program and call it once for each pattern, a byte that fills new
+        memory. The results go to files in `folder`.
 
-        Returns None if the family has no such process, or it gives no answer within the
-        limits of the task; then it is started anew. Raises Interrupted when the stop
-        signal is set.
+        Returns None if the family has no persistent worker, or if the worker gives no
+        answer within the limits of the task; the next request starts a new one. Raises
+        Interrupted when the stop signal is set.
         """
         run = task.run
         if not isinstance(run, RunTask) or run.libraries or run.spec.parameters:
             return None
-        argv = run.runner.staying(task.toolchain, run.program, task.invocation)
+        argv = run.runner.persistent_worker(
+            task.toolchain, run.program, task.invocation
+        )
         if not argv:
             return None
         for number in range(len(patterns)):
