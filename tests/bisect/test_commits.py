@@ -148,7 +148,7 @@ def test_a_source_that_fails_does_not_end_a_bisect_that_another_serves(
     assert bring() == Path("/compilers/4")
     assert (found.candidates[4].obtained_from, found.obtained) == (
         ["working"],
-        ["working"],
+        {Path("/compilers/4"): "working"},
     )
     with pytest.raises(EnvironmentFailure, match="does not answer"):
         commit_range(CompilerSources("iree", project, [down]), timeline, ends)
