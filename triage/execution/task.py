@@ -430,6 +430,7 @@ class Maker:
         """Compile here, run the program if there is one, and return a record of each;
         see `run`.
         """
+        rules_of(task.case)  # reports mistakes in them before anything is compiled
         either = AnyOf(self.stop, stop)
         ran: list[tuple[Execution, int]] = []
 
