@@ -29,13 +29,13 @@ be 100 MB long.
 
 _PIECE = 1 << 16
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-# those that no terminal output has
+# control characters that no terminal prints
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
-_MOST_CONTROL = 20  # of a text at most one character in so many is a control character
+_MOST_CONTROL = 1 / 20  # the share of control characters from which a text is binary
 _LAST_LINES = 500  # kept of a log that is read closely
 _LINES_FOR_WIDTH = 400  # a longer text was not copied from a terminal
 _TERMINAL_WIDTHS = range(60, 401)  # columns
-_LINES_OF_WIDTH = 2  # at least
+_LINES_OF_WIDTH = 2  # at least so many lines have the width of a terminal
 _TEST_BEGINS = re.compile(rb"\[ RUN      \] (?P<gtest>\S+)|=== RUN +(?P<go>\S+)")
 _TEST_ENDS = re.compile(
     rb"(?P<passed>\[       OK \]|--- PASS:)|\[  FAILED  \]|--- FAIL:"
@@ -75,9 +75,7 @@ def text_pieces(
         else:
             text = piece
         if number == 0:
-            if len(text.translate(None, _CONTROL)) * _MOST_CONTROL < len(text) * (
-                _MOST_CONTROL - 1
-            ):
+            if _is_binary(text):
                 raise BadInput(f"{name}: no text: it is binary")
             only_returns = b"\r" in text and b"\n" not in text
         total += len(text)
@@ -87,6 +85,11 @@ def text_pieces(
         yield text.replace(b"\r", b"\n") if only_returns else text
     if is_blank:
         raise BadInput(f"{name}: no text: it is empty")
+
+
+def _is_binary(text: bytes) -> bool:
+    controls = len(text) - len(text.translate(None, _CONTROL))
+    return controls > len(text) * _MOST_CONTROL
 
 
 def _unpacked(stream: BinaryIO, name: str) -> Iterator[bytes]:
@@ -105,8 +108,8 @@ def _unpacked(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _unwrapped(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Join the lines of a short text that a terminal broke in the middle of a word:
-    those of the one greatest width, which several lines have.
+    """Join the lines that a terminal broke in the middle of a word. Only a short text
+    was copied from a terminal.
     """
     first = list(islice(lines, _LINES_FOR_WIDTH))
     if len(first) == _LINES_FOR_WIDTH:
@@ -114,21 +117,24 @@ def _unwrapped(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]
     return _joined(first)
 
 
-def _joined(first: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    widths = Counter(len(line) for line in {line for _, line in first})
+def _joined(lines: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Join each line that fills the terminal with the line that continues it. The width
+    of the terminal is that of the longest lines.
+    """
+    widths = Counter(len(line) for line in {line for _, line in lines})
     width = max(widths, default=0)
     if width not in _TERMINAL_WIDTHS or widths[width] < _LINES_OF_WIDTH:
-        width = HEAD + 1
-    number, joined, last = 0, b"", 0
-    for number_here, line in first:
-        is_rest = last == width and _continues(joined, line)
+        width = HEAD + 1  # no line is so long
+    number, joined, last_width = 0, b"", 0
+    for number_here, line in lines:
+        is_rest = last_width == width and _continues(joined, line)
         if number and not is_rest:
             yield number, joined
         if is_rest:
             joined = (joined + line)[:HEAD]
         else:
             number, joined = number_here, line
-        last = len(line)
+        last_width = len(line)
     if number:
         yield number, joined
 
@@ -136,7 +142,9 @@ def _joined(first: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
 def _without_passed_tests(
     lines: Iterable[tuple[int, bytes]],
 ) -> Iterator[tuple[int, bytes]]:
-    """Leave out what a test printed that passed: it may test a failure."""
+    """Leave out the output of tests that passed, because a test may provoke an
+    error.
+    """
     held: list[tuple[int, bytes]] = []
     name = b""
     for number, line in lines:
@@ -177,15 +185,15 @@ class SelectedLines:
     def __init__(
         self, pieces: Iterable[bytes], rules: RuleSet, closely: int = 0
     ) -> None:
-        """closely: bytes at the start of the log of which each line is read."""
+        """closely: select every line in so many bytes at the start of the log."""
         self._rules = rules
-        self._closely = closely
+        self._bytes_left = closely
         self.is_read_closely = closely > 0
         self.numbered = self._numbered(pieces)
         self.above: deque[bytes] = deque(maxlen=_LINES_ABOVE)
         """The lines before the one that was yielded last."""
         self.last: deque[tuple[int, bytes]] = deque(maxlen=_LAST_LINES)
-        """The last lines behind those of which each is read."""
+        """The last lines of a log that is read closely, after its first part."""
         self.follow = 0
 
     def _numbered(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -198,16 +206,17 @@ class SelectedLines:
             numbered = _unwrapped(numbered)
         for number, line in _without_passed_tests(numbered):
             self.follow -= 1
-            self._closely -= len(line) + 1
-            if self.is_read_closely and self._closely < 0:
+            self._bytes_left -= len(line) + 1
+            is_at_start = self._bytes_left >= 0
+            if self.is_read_closely and not is_at_start:
                 self.last.append((number, line))
-            if max(self.follow, self._closely) >= 0 or self._is_selected(line):
+            if is_at_start or self.follow >= 0 or self._is_selected(line):
                 yield number, line
             self.above.append(line)
 
     @cached_property
     def _selectors(self) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-        """Of lines that are not read closely: a short log has none."""
+        """Built on first use: a short log is read closely to its end."""
         return _selectors(self._rules)
 
     def _is_selected(self, line: bytes) -> bool:
@@ -219,28 +228,17 @@ class SelectedLines:
 
 @cache
 def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """Build a regex for what selects a line wherever it is, and one for beginnings of
-    lines.
+    """Return two regexes that select lines: one for literals anywhere in a line, and
+    one for the beginning of its message.
     """
     patterns = [pattern for rule in rules for pattern in rule.patterns]
     anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}
-    needles = "|".join(
-        (*(f"{needle}{_NOT_A_FLAG}" for needle in NEEDLES), *sorted(anchors))
-    )
+    needles = [f"{needle}{_NOT_A_FLAG}" for needle in NEEDLES]
+    anywhere = "|".join([*needles, *sorted(anchors)])
     formats = packaged_yaml("log_formats")
-    prefixes, messages = (
-        "|".join(formats[key]) for key in ("before_messages", "messages")
-    )
-    begins = "|".join(
-        map(
-            re.escape,
-            sorted(
-                {
-                    *formats["begins"],
-                    *(text for pattern in patterns for text in pattern.begins),
-                }
-            ),
-        )
-    )
-    message = f"{_START}(?:{prefixes}){{0,8}}(?:{begins}|{messages})"
-    return re.compile(needles.encode()), re.compile(message.encode())
+    prefixes = "|".join(formats["before_messages"])
+    begins = {text for pattern in patterns for text in pattern.begins}
+    begins.update(formats["begins"])
+    messages = "|".join([*map(re.escape, sorted(begins)), *formats["messages"]])
+    message = f"{_START}(?:{prefixes}){{0,8}}(?:{messages})"
+    return re.compile(anywhere.encode()), re.compile(message.encode())

@@ -25,18 +25,22 @@ _LOGGED_ERROR = re.compile(r"\A(?:ERROR|CRITICAL|FATAL)\b")
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line without prefixes. annotation: the CI command in its prefix, such as
-    `error` or `group`, `logged error`, or `pytest`.
-    """
+    """A line without prefixes."""
 
     text: str
     annotation: str | None = None
+    """What the prefix says of the line: the CI command, such as `error` or `group`, or
+    `logged error`, or `pytest`.
+    """
     indent: int = 0
 
 
 def clean(raw: bytes) -> LogLine:
     """Return a line without line ending, colours, timestamp and prefixes, and without
     the middle of a very long one.
+
+    >>> clean(b"2026-01-02T03:04:05Z ##[error]no such pass")
+    LogLine(text='no such pass', annotation='error', indent=0)
     """
     text = raw.decode("utf-8", "replace").rstrip("\r\n ")
     if "\x1b" in text:
@@ -78,7 +82,9 @@ def _annotation(prefix: re.Match[str]) -> str | None:
 
 
 def _message_in_prose(text: str) -> re.Match[str] | None:
-    """Return the message of an error that a sentence quotes: `It says "error: x".`"""
+    """Return the message of an error that a sentence quotes in Markdown, unless the
+    sentence itself is an error.
+    """
     code = _CODE_IN_PROSE.search(text)
     if (
         code
