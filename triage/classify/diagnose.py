@@ -11,13 +11,13 @@ from triage.classify.diagnostic import HEADLINE, diagnostic
 from triage.classify.findings import (
     Finding,
     Findings,
-    as_made,
-    as_read,
+    as_input_failure,
+    as_pass_failure,
     silent_failure,
     with_pass,
 )
 from triage.classify.line_matcher import EXCEPTION, match_exception
-from triage.classify.log_line import clean
+from triage.classify.log_line import LogLine, clean
 from triage.classify.rules import RuleSet
 from triage.classify.scanner import scan
 from triage.classify.stack_dump import signal_name
@@ -54,8 +54,10 @@ class Diagnosis:
 def diagnose(
     execution: Execution, rules: RuleSet, failing_pass: PassName | None = None
 ) -> Diagnosis:
-    """Find the failures of a run. failing_pass: the pass that a second run named, or
-    `NO_PASS`, see `PassScanner`.
+    """Find the failures of a run.
+
+    failing_pass: None before a second run that prints the failing pass; after it, that
+    pass, or `NO_PASS` if it named none.
     """
     found = _scan(execution.stderr, rules)
     if execution.ok:
@@ -89,19 +91,23 @@ def diagnose(
         return Diagnosis(with_pass(failures, failed, rules))
     if found.passes_ran:
         return Diagnosis(failures)
-    read, made = as_read(explained[0], rules), as_made(explained[0], rules)
+    # Some messages are printed by the reader of the input and by passes. Their class
+    # depends on whether a pass failed.
+    of_input = as_input_failure(explained[0], rules)
+    of_pass = as_pass_failure(explained[0], rules)
     if failing_pass is None:
-        return Diagnosis(failures, needs_pass=bool(read or made))
-    if read and not failing_pass:
-        return Diagnosis((read,))
-    if made and not read and failing_pass:
-        return Diagnosis((replace(made, failing_pass=failing_pass.name),))
+        return Diagnosis(failures, needs_pass=bool(of_input or of_pass))
+    if of_input and not failing_pass:
+        return Diagnosis((of_input,))
+    if of_pass and not of_input and failing_pass:
+        return Diagnosis((replace(of_pass, failing_pass=failing_pass.name),))
     return Diagnosis(failures)
 
 
 def _says_more(
     others: Sequence[Failure], failures: Sequence[Failure], rules: RuleSet
 ) -> bool:
+    """Return whether the other failures say more than these."""
     is_silent = all(failure.failure_class == "silent-failure" for failure in failures)
     return bool(others) and (is_silent or not all(map(rules.unexplained, others)))
 
@@ -130,21 +136,16 @@ def _crash_failures(
     if named is None:
         return (*others, crashed)
     signature = named.signature.replace(named.failure_class, crashed.failure_class, 1)
-    identity = replace(
+    identified = replace(
         crashed,
         line=named.line,
         signature=signature,
         headline=named.headline,
         phase=named.phase,
+        failing_pass=named.failing_pass,
+        details={**crashed.details, **named.details},
     )
-    return (
-        *others,
-        replace(
-            identity,
-            failing_pass=named.failing_pass,
-            details={**crashed.details, **named.details},
-        ),
-    )
+    return (*others, identified)
 
 
 def _scan(captured: Captured, rules: RuleSet) -> Findings:
@@ -152,6 +153,9 @@ def _scan(captured: Captured, rules: RuleSet) -> Findings:
 
 
 def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
+    """Return the failure of a run that exceeded a limit, which a rule's `endings`
+    name.
+    """
     memory = f"{execution.peak_rss_mb:.0f} MiB of memory"
     for rule in rules:
         if execution.ending in rule.endings:
@@ -165,24 +169,19 @@ def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
 
 
 def _crashed(execution: Execution, rules: RuleSet) -> Failure | None:
+    """Return the failure of a run that a signal ended, or whose exit code says so."""
     number = execution.signal
     if number is None and execution.exit_code is not None and execution.exit_code > 128:
         number = execution.exit_code
-    if number:
-        name = signal_name(str(number))
-    else:
-        name = None
+    name = signal_name(str(number)) if number else None
     if name is None and execution.ending is Ending.SIGNALLED:
         name = "SIGNAL"
     if name is None:
         return None
+    rule = rules.by_name["segfault"]
     if name in signal.Signals.__members__:
         value = signal.Signals[name].value
-    else:
-        value = None
-    rule = next(
-        (rule for rule in rules if value in rule.signals), rules.by_name["segfault"]
-    )
+        rule = next((rule for rule in rules if value in rule.signals), rule)
     return Finding(rule, f"ended by {name}", captures={"signal": name}).failure()
 
 
@@ -194,21 +193,11 @@ def _fallback(text: str, rules: RuleSet) -> Failure | None:
     """
     raw = text.encode("utf-8", "replace").splitlines()[:_FALLBACK_LINES]
     lines = [(number, clean(line)) for number, line in enumerate(raw, 1)]
-    plain = [
-        (number, line.text)
-        for number, line in lines
-        if _LETTERS.search(line.text) and not line.indent
-    ]
-    plain = [
-        (number, line)
-        for number, line in plain
-        if _LOCATION.match(line) or not _PRINTED_IR.match(line)
-    ]
+    plain = [(number, line.text) for number, line in lines if _may_be_message(line)]
     for number, line in plain:
-        if EXCEPTION.match(line):
-            finding = match_exception(rules, line, ())
-        else:
-            finding = None
+        if not EXCEPTION.match(line):
+            continue
+        finding = match_exception(rules, line, ())
         if finding is not None:
             return replace(finding, line=number).failure()
     if not plain or any(diagnostic(line) for _, line in lines):
@@ -217,15 +206,15 @@ def _fallback(text: str, rules: RuleSet) -> Failure | None:
         ((number, line) for number, line in plain if _ERROR_WORDS.search(line)),
         plain[-1],
     )
+    message, place = line, None
     location = _LOCATION.match(line)
     if location:
-        message = line[location.end() :]
-    else:
-        message = line
-    if location:
-        place = location["location"]
-    else:
-        place = None
-    return Finding(
-        rules.by_name["unknown"], message[:HEADLINE], number, place
-    ).failure()
+        message, place = line[location.end() :], location["location"]
+    unknown = rules.by_name["unknown"]
+    return Finding(unknown, message[:HEADLINE], number, place).failure()
+
+
+def _may_be_message(line: LogLine) -> bool:
+    if line.indent or not _LETTERS.search(line.text):
+        return False
+    return bool(_LOCATION.match(line.text)) or not _PRINTED_IR.match(line.text)

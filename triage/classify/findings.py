@@ -33,11 +33,12 @@ from triage.model.pass_name import PassName
 _SIGNATURE_LENGTH = 160  # characters of normalised text that enter a signature
 # classes of messages that are printed when a pass fails
 _OF_PASSES = ("translation-failed", "pass-failed")
-_MOST = 100  # different signatures kept of one class
+_MOST_SIGNATURES = 100  # kept of one class
+_MOST_WAITING = 100  # findings that may get the next failing pass
 _FAILED_TOOLS = 55  # from this rank on: builds, tests, messages that no rule knows
 # the capture of a message by which a compiler says that it could not read its input
 _UNREAD = "unread"
-_UNSHOWN = ("signal", _UNREAD)  # captures that are not details
+_NOT_DETAILS = ("signal", _UNREAD)  # captures
 
 # around an operator that the importer does not know, whose name says what fails
 _WRAPPER = "torch.operator"
@@ -52,6 +53,7 @@ _INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
 
 
 def _replaced(text: str, key: str) -> str:
+    """Apply the replacements that `log_formats.yaml` lists under a key."""
     for regex, instead, *times in packaged_yaml("log_formats")[key]:
         for _ in range(*times or (1,)):
             text, replaced = compiled(regex).subn(instead, text)
@@ -67,6 +69,9 @@ def normalised(message: str) -> str:
 
     Element types and the names of operations and intrinsics stay: a failure on f8 or on
     another operation is another failure.
+
+    >>> normalised("failed to legalize operation 'arith.addf' at %12")
+    "failed to legalize operation 'arith.addf' at %"
     """
     text = _replaced(message, "varies")
     for name in _INTRINSIC.findall(message):
@@ -75,8 +80,11 @@ def normalised(message: str) -> str:
 
 
 def dispatch_kind(function: str) -> str:
-    """Return what a dispatch computes, such as `matmul_like`, by its function's name;
-    empty for other functions.
+    """Return what a dispatch computes, by its function's name; empty for other
+    functions.
+
+    >>> dispatch_kind("main$async_dispatch_3_matmul_like_4x8x16_f32")
+    'matmul_like'
     """
     match = _DISPATCH_KIND.search(function)
     if match:
@@ -117,27 +125,23 @@ class Finding:
 
     @property
     def signature(self) -> str:
-        """`class`, or `class:text` with the rule's identity; of `a|b` in it the first
-        that is known counts.
+        """`class`, or `class:text` with the captures that the rule's identity names. Of
+        alternatives such as `a|b`, the first that is known is used.
         """
         parts = []
         for alternatives in self.rule.identity:
             names = alternatives.split("|")
-            parts.append(
-                next(
-                    filter(
-                        None,
-                        (self._identity(name, alone=len(names) == 1) for name in names),
-                    ),
-                    "",
-                )
-            )
+            known = (self._identity(name, alone=len(names) == 1) for name in names)
+            parts.append(next(filter(None, known), ""))
         text = " ".join(filter(None, parts))
         if text:
             return f"{self.rule.name}:{text}"
         return self.rule.name
 
     def _identity(self, name: str, *, alone: bool) -> str:
+        """Return the text of one name of the identity. alone: it has no
+        alternatives.
+        """
         value, function = self.captures.get(name, ""), self.captures.get("function", "")
         match name:
             case "message" if self.rule.name == "unknown":
@@ -146,19 +150,18 @@ class Finding:
                     text = f"{text} {self.captures['reason']}"
                 return normalised(_replaced(text, "of_unknown"))
             case "message":
-                return normalised(
-                    value
-                    or (self.headline if alone and "type" not in self.captures else "")
-                )
+                if not value and alone and "type" not in self.captures:
+                    value = self.headline
+                return normalised(value)
             case "reason":
                 return normalised(value)
             case "frames":
                 return self.stack.place
-            # by the stack, else the failing pass
             case "caller" if is_in_header(function):
-                return self.stack.caller() or (
-                    f"in {self.failing_pass.name}" if self.failing_pass else ""
-                )
+                caller = self.stack.caller()
+                if self.failing_pass and not caller:
+                    return f"in {self.failing_pass.name}"
+                return caller
             case "function" if function:
                 return short_name(function)
             case "frame":
@@ -183,7 +186,7 @@ class Finding:
         details: dict[str, Detail] = {
             name: detail(value)
             for name, value in self.captures.items()
-            if name not in _UNSHOWN
+            if name not in _NOT_DETAILS
         }
         name = signal_name(self.captures.get("signal", ""))
         if name is not None:
@@ -197,11 +200,8 @@ class Finding:
 
     def _headline(self) -> str:
         reason = " ".join(self.captures.get("reason", "").split())
-        if self._is_wrapped:
-            name = self.captures.get("name")
-        else:
-            name = None
-        if name and name not in self.headline:
+        name = self.captures.get("name")
+        if self._is_wrapped and name and name not in self.headline:
             return f"{self.headline} ({name})"
         if self.headline.endswith(":"):
             reason = reason or self.captures.get("listed", "")
@@ -248,16 +248,17 @@ class Findings:
             finding.captures["signal"] = (
                 signal_name(finding.captures["signal"]) or finding.captures["signal"]
             )
-        key = finding.scope is MatchScope.REMARK, finding.signature
+        is_remark = finding.scope is MatchScope.REMARK
+        key = is_remark, finding.signature
         if key not in self._by_key:
             self._classes[finding.rule.name] += 1
-            if self._classes[finding.rule.name] > _MOST:
+            if self._classes[finding.rule.name] > _MOST_SIGNATURES:
                 finding = Finding(
                     self._rules.by_name["unknown"],
                     "further errors with other messages",
                     finding.line,
                 )
-                key = key[0], finding.signature
+                key = is_remark, finding.signature
         known = self._by_key.setdefault(key, finding)
         if known is not finding:
             known.count += 1
@@ -265,12 +266,12 @@ class Findings:
                 finding.failing_pass = finding.failing_pass or known.failing_pass
                 finding.line, finding.count = known.line, known.count
                 self._by_key[key] = finding
-        if finding.failing_pass is None and len(self._without_pass) < _MOST:
+        if finding.failing_pass is None and len(self._without_pass) < _MOST_WAITING:
             self._without_pass.append(finding)
 
     def assign_pass(self, failed: PassName) -> None:
-        """Assign a pass that was reported as failed to the findings since the last such
-        report.
+        """Assign a pass that failed to the findings that were added since the report of
+        the last such pass.
         """
         self.first_pass = self.first_pass or failed
         for finding in self._without_pass:
@@ -299,26 +300,26 @@ class Findings:
 
     @cached_property
     def failures(self) -> tuple[Failure, ...]:
-        """Root causes first; without any, only the consequence that is nearest to the
-        cause.
+        """The root causes in order; without any, only the consequence that is nearest
+        to the cause.
         """
         failures = _in_order(self._causes())
         if self.passes_ran:
             failures = tuple(
-                as_made(failure, self._rules) or failure for failure in failures
+                as_pass_failure(failure, self._rules) or failure for failure in failures
             )
         else:
             failures = tuple(
-                as_read(failure, self._rules, certain=True) or failure
-                for failure in self._as_unread(failures)
+                as_input_failure(failure, self._rules, certain=True) or failure
+                for failure in self._with_unread_input(failures)
             )
         if self.first_pass and failures and all(map(self._rules.unexplained, failures)):
             return with_pass(failures, self.first_pass, self._rules)
         return failures
 
-    def _as_unread(self, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
-        """Where the compiler says that it could not read its input, the other messages
-        say why.
+    def _with_unread_input(self, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
+        """If the compiler says that it could not read its input, the other messages are
+        the reasons. Return them in the class of that failure.
         """
         unread = next(
             (
@@ -339,29 +340,27 @@ class Findings:
         )
 
     def _causes(self) -> list[Finding]:
+        """Return the root causes; without any, the consequence nearest to the cause."""
         every = [
             finding for (is_remark, _), finding in self._by_key.items() if not is_remark
         ]
         roots = [finding for finding in every if not finding.rule.consequence]
         if not roots:
-            return sorted(
-                every,
-                key=lambda finding: (
-                    finding.rule.rank,
-                    _is_bare(finding),
-                    *_rank(finding),
-                ),
-            )[:1]
+            every.sort(key=_order)
+            every.sort(
+                key=lambda finding: (finding.rule.rank, _lacks_identity(finding))
+            )
+            return every[:1]
         # A finding without identity, such as a stack without symbols, is the identified
         # failure of the same class.
-        identified = {finding.rule.name for finding in roots if not _is_bare(finding)}
+        identified = {one.rule.name for one in roots if not _lacks_identity(one)}
         roots = [
             finding
             for finding in roots
-            if not (_is_bare(finding) and finding.rule.name in identified)
+            if not (_lacks_identity(finding) and finding.rule.name in identified)
         ]
         # how a process ended says less than what it printed
-        endings = [one for one in roots if one.rule.signals and _is_bare(one)]
+        endings = [one for one in roots if one.rule.signals and _lacks_identity(one)]
         others = [one for one in roots if one not in endings]
         if any(one.rule.rank < _FAILED_TOOLS for one in others):
             roots = others
@@ -395,16 +394,16 @@ def _add_signal(crash: Finding, others: Iterable[Finding]) -> None:
         crash.headline = f"{crash.headline}: {words}"[:HEADLINE]
 
 
-def _is_bare(finding: Finding) -> bool:
+def _lacks_identity(finding: Finding) -> bool:
     return finding.signature == finding.rule.name
 
 
-def _rank(finding: Finding) -> tuple[int, bool, int]:
+def _order(finding: Finding) -> tuple[int, bool, int]:
     return finding.rule.rank, finding.logged, finding.line or 0
 
 
 def _in_order(findings: Iterable[Finding]) -> tuple[Failure, ...]:
-    return tuple(finding.failure() for finding in sorted(findings, key=_rank))
+    return tuple(finding.failure() for finding in sorted(findings, key=_order))
 
 
 def with_pass(
@@ -413,10 +412,7 @@ def with_pass(
     """Identify unexplained failures by the pass that failed: by the rule for that pass,
     else as part of the signature.
     """
-    if failures:
-        first = failures[0]
-    else:
-        first = silent_failure(rules, failed)
+    first = failures[0] if failures else silent_failure(rules, failed)
     rule = next((rule for rule in rules if failed.name in rule.passes), None)
     if rule:
         named = Finding(
@@ -450,14 +446,10 @@ def with_pass(
 
 def silent_failure(rules: RuleSet, failed: PassName | None) -> Failure:
     """Return the failure of a run that printed no message."""
+    headline, captures = "failed without a message", dict[str, str]()
     if failed:
-        headline = f"{failed.name} failed without a message"
-    else:
-        headline = "failed without a message"
-    if failed:
-        captures = {"pass": failed.name}
-    else:
-        captures = {}
+        headline = f"{failed.name} {headline}"
+        captures["pass"] = failed.name
     return Finding(
         rules.by_name["silent-failure"],
         headline,
@@ -466,12 +458,13 @@ def silent_failure(rules: RuleSet, failed: PassName | None) -> Failure:
     ).failure()
 
 
-def as_read(
+def as_input_failure(
     failure: Failure, rules: RuleSet, *, certain: bool = False
 ) -> Failure | None:
-    """Return a failure about an operation as it is written in the input, so that
-    perhaps no pass caused it, in its class for that. certain: the message alone must
-    show it.
+    """Return a failure in the `as_read` class of its rule, if it is about an operation
+    that the input contains.
+
+    certain: the message must show that no pass caused the failure.
     """
     rule = rules.by_name.get(failure.failure_class)
     written = failure.details.get("source_op")
@@ -483,25 +476,21 @@ def as_read(
     ):
         return None
     message = str(failure.details.get("message", failure.headline))
-    is_it = not certain or compiled(rule.as_read.certain).match(message)
-    if is_it:
-        return _renamed(failure, rules.by_name[rule.as_read.name])
-    return None
+    if certain and not compiled(rule.as_read.certain).match(message):
+        return None
+    return _renamed(failure, rules.by_name[rule.as_read.name])
 
 
-def as_made(failure: Failure, rules: RuleSet) -> Failure | None:
-    """Return a failure that seems to be about the input, but whose message verifiers
-    print, too, in its class for that.
+def as_pass_failure(failure: Failure, rules: RuleSet) -> Failure | None:
+    """Return a failure in the `as_made` class of its rule, if a verifier prints its
+    message, too.
     """
     rule = rules.by_name.get(failure.failure_class)
-    is_it = (
-        rule
-        and rule.as_made
-        and compiled(rule.as_made.doubtful).search(failure.headline)
-    )
-    if rule and rule.as_made and is_it:
-        return _renamed(failure, rules.by_name[rule.as_made.name])
-    return None
+    if rule is None or rule.as_made is None:
+        return None
+    if not compiled(rule.as_made.doubtful).search(failure.headline):
+        return None
+    return _renamed(failure, rules.by_name[rule.as_made.name])
 
 
 def _renamed(failure: Failure, rule: Rule) -> Failure:
