@@ -55,9 +55,10 @@ _FRAMES_APART = 3  # lines that may stand between two lines of a traceback or st
 
 @dataclass(frozen=True, slots=True)
 class NumberedLine:
-    """A line of a log. number: from 1."""
+    """A line of a log."""
 
     number: int
+    """From 1."""
     line: LogLine
 
     @property
@@ -80,23 +81,25 @@ class PassFailed(NumberedLine):
 
 @dataclass(frozen=True, slots=True)
 class StackLine(NumberedLine):
-    """A line of a stack dump. frame: None for a line around the frames."""
+    """A line of a stack dump."""
 
     frame: re.Match[str] | None
+    """None for a line above or below the frames."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chained(NumberedLine):
-    """The next traceback was caused by the exception before this line."""
+    """The line that stands between an exception and the traceback of the exception that
+    it caused.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class TracebackBegins(NumberedLine):
-    """The first line of a traceback. of_crash: of one that a crashed compiler
-    prints.
-    """
+    """The first line of a traceback."""
 
     of_crash: bool
+    """The compiler says in this line that it crashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ Record = Message | PassFailed | StackLine | Chained | TracebackBegins | Tracebac
 
 
 class LogReader:
-    """Reads the lines of a log, of which the last ones may be put back."""
+    """Reads the selected lines of a log. Lines that were read too far are put back."""
 
     def __init__(self, lines: SelectedLines) -> None:
         self._lines = lines
@@ -131,11 +134,11 @@ class LogReader:
         self._messages: list[Message] = []
 
     def follow(self, lines: int) -> None:
-        """Select at least that many of the next lines, whatever they hold."""
+        """Select at least that many of the next lines, whatever they say."""
         self._lines.follow = max(self._lines.follow, lines)
 
     def next(self, wanted: int = 0) -> NumberedLine | None:
-        """Return the next line that is selected, or one of the next `wanted` lines."""
+        """Return the next selected line. The next `wanted` lines are all selected."""
         if self._put_back:
             return self._put_back.popleft()
         self.follow(wanted)
@@ -249,7 +252,9 @@ class _Scripts:
 
 
 def records(reader: LogReader) -> Iterator[Record]:
-    """Yield the records of a log; whoever reads them may read on in the same reader."""
+    """Yield the records of a log. Between two of them, the caller may read lines from
+    the same reader.
+    """
     trace: _OpenTraceback | None = None
     scripts = _Scripts()
     while line := reader.next():
@@ -268,7 +273,7 @@ def records(reader: LogReader) -> Iterator[Record]:
         begins = _begins_traceback(line)
         if begins:
             reader.follow(_FRAMES_APART + 1)
-            yield from _around(line, trace)
+            yield from _ended_by_other(trace, line)
             trace = _OpenTraceback(line.line.indent)
             yield begins
             continue
@@ -321,8 +326,12 @@ def _single_line(line: NumberedLine) -> StackLine | PassFailed | None:
     return None
 
 
-def _around(line: NumberedLine, trace: _OpenTraceback | None) -> Iterator[Traceback]:
-    """Yield the traceback of an exception in whose message another one begins."""
+def _ended_by_other(
+    trace: _OpenTraceback | None, line: NumberedLine
+) -> Iterator[Traceback]:
+    """Yield the open traceback if this line ends it with an exception whose message
+    contains another traceback.
+    """
     text = _TRACEBACK.sub("", line.text).rstrip(": ")
     exception = EXCEPTION.match(text)
     if trace and exception and exception["message"]:
@@ -330,7 +339,9 @@ def _around(line: NumberedLine, trace: _OpenTraceback | None) -> Iterator[Traceb
 
 
 def _cut_off(trace: _OpenTraceback | None) -> Iterator[Traceback]:
-    """Yield a traceback that was cut before its end, if its source says the end."""
+    """Yield a traceback that was cut before its exception, if its last line of source
+    raises the exception.
+    """
     raised = trace and trace.raised()
     if trace and raised:
         yield trace.ended_by(raised)
