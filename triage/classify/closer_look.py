@@ -35,9 +35,10 @@ _IGNORED = ("warning", "debug", "notice", "command", "group", "endgroup")
 
 @dataclass(frozen=True, slots=True)
 class SuspiciousLine:
-    """A line of a log. line: its number, from 1."""
+    """A line of a log that sounds like a failure."""
 
     line: int
+    """Its number, from 1."""
     text: str
 
 
@@ -168,14 +169,16 @@ def _endings(text: str) -> Iterator[str]:
 
 
 def _as_written(headline: str, text: str) -> str:
-    """Return a headline with the letter that it begins with in the text."""
+    """Capitalise a headline if the text contains it only so."""
     capitalised = headline[:1].upper() + headline[1:]
-    return capitalised if headline not in text and capitalised in text else headline
+    if headline not in text and capitalised in text:
+        return capitalised
+    return headline
 
 
 def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:
-    """Match a message with the rules. Some are worded so loosely that they read only
-    diagnostics, quotes, and what names an operation.
+    """Match a message with the rules. A rule with loose wording matches only a message
+    that names an operation or, in a quote, a value or a type.
     """
     if _EXCEPTION.match(message):
         finding = match_exception(rules, message, ())

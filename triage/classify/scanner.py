@@ -63,6 +63,7 @@ _STATEMENT = re.compile(
     r'(?:\A *|[{)>] |= )(?P<op>"?[a-z_]\w*(?:\.\w+)+"?)(?=[ (<{]|\Z)'
 )
 _COLUMN = re.compile(r":\d+:(\d+)\Z")
+# without its end, because a terminal broke the line
 _CUT_ASSERTION = re.compile(
     r":\d+: (?:.*: )?A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion "
     r"[`'](?!.*[`'] failed)|\bAssertion\Z"
@@ -74,7 +75,7 @@ _READ_CLOSELY = 1 << 16  # bytes of a log of which each line is read
 _CONTEXT_LINES = 8
 _SENTENCE_ENDS = (".", "!", "?")
 _MESSAGE_MARKS = ("'", '"', "(", "<")
-_ASSERTION_LINES = 40  # that a terminal makes of one assertion
+_ASSERTION_LINES = 40  # into which a terminal breaks one assertion
 _EXCERPT_LINES = 400  # of a kernel's source that an exception prints before its reason
 _LINES_BELOW = 6  # read for the message of an exception
 
@@ -151,31 +152,35 @@ def classify_log(
         failures = findings.failures
         if not failures and findings.first_pass:
             failures = with_pass((), findings.first_pass, rules)
-        return ClassifiedLog(name, failures, () if failures else look.likeliest)
+        if failures:
+            return ClassifiedLog(name, failures)
+        return ClassifiedLog(name, (), look.likeliest)
 
 
 class _Scanner:
-    """Reads records with the rules. Two findings wait for more: an error for the lines
-    below it, and a crash for its stack.
+    """Matches records with the rules.
+
+    Two findings stay open, because later records belong to them: an error for the lines
+    below it, and a crash for its stack. To close one adds it to the findings.
     """
 
     def __init__(self, reader: LogReader, rules: RuleSet) -> None:
         self._rules = rules
         self._reader = reader
         self._findings = Findings(rules)
-        self._open: Finding | None = None
+        self._error: Finding | None = None
         self._crash: Finding | None = None
-        # the last line that was read for the end of an assertion, in vain
+        # the last line in which the end of an assertion was not found
         self._searched_until = 0
-        # the exception that the next traceback was caused by
+        # an exception with a `Chained` line below it: the cause of the next one
         self._cause: Finding | None = None
 
     def scan(self) -> Findings:
         for record in records(self._reader):
             self._read(record)
-        self._open = self._open or self._cause
-        self._settle()
-        self._settle_crash()
+        self._error = self._error or self._cause
+        self._close_error()
+        self._close_crash()
         return self._findings
 
     def _read(self, record: Record) -> None:
@@ -183,18 +188,18 @@ class _Scanner:
             case StackLine():
                 self._in_stack(record)
             case PassFailed():
-                self._settle()
-                self._settle_crash()
+                self._close_error()
+                self._close_crash()
                 self._match(record, None)
-                self._settle()
+                self._close_error()
                 self._findings.assign_pass(record.failed)
-            case Chained() if self._open:
-                self._cause, self._open = self._open, None
+            case Chained() if self._error:
+                self._cause, self._error = self._error, None
             case TracebackBegins():
                 # the exception says more
-                if record.of_crash and self._open and self._open.rule.consequence:
-                    self._open = None
-                self._settle()
+                if record.of_crash and self._error and self._error.rule.consequence:
+                    self._error = None
+                self._close_error()
             case Traceback():
                 self._exception(record)
             case Message() | Chained():
@@ -215,14 +220,14 @@ class _Scanner:
                 finding = match_line(self._rules, line.line, None)
         if finding is not None:
             finding.line = line.number
-            self._found(finding)
+            self._open_finding(finding)
         elif parsed and parsed.severity == "error" and parsed.certain:
             name = "unknown"
             # a compile has no such class: the program itself may be C
             if parsed.of_source and "build-error" in self._rules.by_name:
                 name = "build-error"
             captures = {"message": parsed.message}
-            self._begin(
+            self._open_error(
                 Finding(
                     self._rules.by_name[name],
                     parsed.message,
@@ -231,22 +236,22 @@ class _Scanner:
                     captures,
                 )
             )
-        elif self._open and (parsed is None or parsed.severity == "note"):
+        elif self._error and (parsed is None or parsed.severity == "note"):
             self._add_context(line, note=parsed is not None)
-        elif self._crash and self._open is None and parsed is None:
+        elif self._crash and self._error is None and parsed is None:
             captures = self._crash.captures
             context = self._crash.rule.context_of(line.text, captures)
             self._crash.captures = context | captures
 
     def _is_source(self, line: LogLine, parsed: Diagnostic | None) -> bool:
-        """Return whether a line is source that is printed below the open error."""
-        if self._open is None or not self._open.location or parsed is not None:
+        """Return whether a line is the source that is printed below the open error."""
+        if self._error is None or not self._error.location or parsed is not None:
             return False
         return line.indent > 0 and not line.annotation
 
     def _with_its_end(self, line: NumberedLine) -> NumberedLine:
-        """Return a line with those below it, up to the end of the assertion that a
-        terminal broke; else the line itself.
+        """Join a line with those below it up to the end of an assertion that a terminal
+        broke. Return the line itself if there is no such assertion.
         """
         if line.number <= self._searched_until:
             return line
@@ -265,15 +270,15 @@ class _Scanner:
             self._reader.put_back(*read)
         return line
 
-    def _found(self, finding: Finding) -> None:
+    def _open_finding(self, finding: Finding) -> None:
         self._read_above(finding)
-        if self._open and WRAPPED.search(self._open.headline):
-            self._open = None
+        if self._error and WRAPPED.search(self._error.headline):
+            self._error = None
         if finding.scope is not MatchScope.CRASH:
-            self._begin(finding)
+            self._open_error(finding)
             return
-        self._settle()
-        self._settle_crash()
+        self._close_error()
+        self._close_crash()
         headline = stack_dump.assertion_headline(finding.captures)
         finding.headline = headline or finding.headline
         self._crash = finding
@@ -282,16 +287,15 @@ class _Scanner:
 
     def _read_on(self, finding: Finding) -> None:
         """Read the message below a line that only announces it."""
-        takes_reason = (
-            finding.rule.is_identified_by("reason") or finding.rule.name == "unknown"
-        )
-        is_announced = _ANNOUNCES.search(finding.headline.rstrip())
-        reads_below = finding.rule.context and not finding.rule.consequence
-        is_read = reads_below or "reason" in finding.captures
-        if takes_reason and is_announced and not is_read:
+        rule = finding.rule
+        if "reason" in finding.captures or (rule.context and not rule.consequence):
+            return
+        needs_reason = rule.is_identified_by("reason") or rule.name == "unknown"
+        if needs_reason and _ANNOUNCES.search(finding.headline.rstrip()):
             self._read_reason(finding, excerpt=False)
 
     def _read_above(self, finding: Finding) -> None:
+        """Add the captures of the nearest lines above that the rule asks for."""
         for above in finding.rule.above:
             if not compiled(above.below).search(finding.headline):
                 continue
@@ -304,9 +308,9 @@ class _Scanner:
             if match:
                 finding.captures |= captures_of(match)
 
-    def _begin(self, finding: Finding) -> None:
-        self._settle()
-        self._open = finding
+    def _open_error(self, finding: Finding) -> None:
+        self._close_error()
+        self._error = finding
         match = _AT_SOURCE.match(finding.headline)
         if match and finding.captures.get("message", "").startswith("at "):
             cause, self._cause = self._cause, None
@@ -324,8 +328,9 @@ class _Scanner:
             self._reader.follow(1 if only_source else _CONTEXT_LINES)
 
     def _read_reason(self, finding: Finding, *, excerpt: bool) -> None:
-        """Read the message below an exception, for an excerpt of source below the
-        caret; it may tell the class, too.
+        """Read the message below an exception, which may tell its class, too.
+
+        excerpt: an excerpt of source comes first; the message is below its caret.
         """
         wanted, said, at = not excerpt, "", 0
         for _ in range(_EXCERPT_LINES if excerpt else _LINES_BELOW):
@@ -352,15 +357,15 @@ class _Scanner:
         if not said:
             return
         if not excerpt:
-            finding = self._in_class_of(finding, said, at)
+            finding = self._reclassify(finding, said, at)
         finding.captures["reason"] = said
 
     def _is_failure(self, line: LogLine) -> bool:
         return match_line(self._rules, line, diagnostic(line)) is not None
 
-    def _in_class_of(self, finding: Finding, message: str, line: int) -> Finding:
-        """Return a finding that says nothing itself in the class that the message below
-        it tells, if it tells one.
+    def _reclassify(self, finding: Finding, message: str, line: int) -> Finding:
+        """Replace the open error if it says nothing itself and a rule knows the message
+        below it. Return the open error.
         """
         if not (finding.rule.consequence or finding.rule.name == "unknown"):
             return finding
@@ -369,30 +374,31 @@ class _Scanner:
             text = f"{kind}: {prefix}{message}"
             found = match_exception(self._rules, text, ())
             if found and not found.rule.consequence:
-                self._open = Finding(
+                self._error = Finding(
                     found.rule,
                     finding.headline,
                     line,
                     captures=found.captures,
                 )
-                return self._open
+                return self._error
         return finding
 
     def _add_context(self, line: NumberedLine, *, note: bool) -> None:
-        assert self._open
-        captures = self._open.captures
-        captures |= self._open.rule.context_of(line.text, captures) | captures
-        is_next = line.number == (self._open.line or 0) + 1
-        if self._open.rule.source_op and is_next and not note:
-            captures.update(_source_op(line.line, self._open.location or ""))
-        self._open.read_name(line.text)
+        assert self._error
+        captures = self._error.captures
+        for name, text in self._error.rule.context_of(line.text, captures).items():
+            captures.setdefault(name, text)
+        is_next = line.number == (self._error.line or 0) + 1
+        if self._error.rule.source_op and is_next and not note:
+            captures.update(_source_op(line.line, self._error.location or ""))
+        self._error.read_name(line.text)
 
-    def _settle(self) -> None:
-        if self._open:
-            self._findings.add(self._open)
-            self._open = None
+    def _close_error(self) -> None:
+        if self._error:
+            self._findings.add(self._error)
+            self._error = None
 
-    def _settle_crash(self) -> None:
+    def _close_crash(self) -> None:
         finding, self._crash = self._crash, None
         if finding is None:
             return
@@ -411,7 +417,7 @@ class _Scanner:
         self._findings.add(finding)
 
     def _in_stack(self, line: StackLine) -> None:
-        self._settle()
+        self._close_error()
         crash = self._crash = self._crash or self._unnamed_crash(line.number)
         running = stack_dump.RUNNING.match(line.text)
         if running:
@@ -419,7 +425,7 @@ class _Scanner:
         command = line.text.partition("Program arguments: ")[2]
         crash.command = crash.command or command
         if line.frame and not crash.stack.add(line.frame):
-            self._settle_crash()
+            self._close_crash()
             self._crash = self._unnamed_crash(line.number)
             self._crash.stack.add(line.frame)
 
@@ -428,7 +434,7 @@ class _Scanner:
         return Finding(rule, "", number, scope=MatchScope.CRASH)
 
     def _exception(self, trace: Traceback) -> None:
-        # the compiler's own diagnostics, of which more may follow
+        # the message is a diagnostic of the compiler, and more of them may follow
         passed_on = _PASSED_ON.match(trace.text)
         if passed_on:
             line = replace(trace.line, text=passed_on["diagnostic"])
@@ -438,26 +444,26 @@ class _Scanner:
         if finding is None:
             return
         finding.line = trace.number
-        if self._open and WRAPPED.search(self._open.headline):
-            self._open = None
+        if self._error and WRAPPED.search(self._error.headline):
+            self._error = None
         is_bare = finding.captures.get("type") == finding.headline
         if is_bare and trace.source and trace.function and not trace.announces_another:
             finding.captures["reason"] = f"in {trace.function}: {trace.source}"
         if trace.own_frame and finding.rule.is_identified_by("frame"):
             finding.captures["frame"] = trace.own_frame
-        # chained exceptions are one failure
+        # of chained exceptions, which are one failure, keep the one that says more
         if self._cause and self._cause.rule.rank < finding.rule.rank:
             finding, self._cause = self._cause, None
         if not _AT_SOURCE.match(finding.headline):
             self._cause = None
-        self._begin(finding)
+        self._open_error(finding)
         if finding.rule.consequence and _ANNOUNCES.search(finding.headline):
             self._read_reason(finding, excerpt=False)
 
 
 def _crash_headline(finding: Finding) -> str:
-    """Say where it crashed, else in which pass or command, and what the log says of the
-    signal.
+    """Say where it crashed: the function, else the pass, else the command. Add what the
+    log says of the signal.
     """
     where = finding.stack.place.partition(" ")[0] or finding.captures.get("running", "")
     if where:
@@ -472,14 +478,11 @@ def _crash_headline(finding: Finding) -> str:
 
 
 def _source_op(line: LogLine, location: str) -> dict[str, str]:
-    """Return the operation in a source line, the one at the location's column where
-    several are in it.
+    """Return the operation in a source line. If it has several, return the one at the
+    location's column or the last one before it.
     """
     column, text = _COLUMN.search(location), " " * line.indent + line.text
-    if column:
-        at = int(column[1]) - 1
-    else:
-        at = 0
+    at = int(column[1]) - 1 if column else 0
     if text[at - 1 : at] == " ":
         match = _SOURCE_OP.match(text, at)
         if match:
@@ -487,9 +490,9 @@ def _source_op(line: LogLine, location: str) -> dict[str, str]:
     before = [
         found["op"] for found in _STATEMENT.finditer(text) if found.start("op") <= at
     ]
-    match = _SOURCE_OP.match(line.text)
     if before:
         return {"source_op": before[-1].strip('"')}
+    match = _SOURCE_OP.match(line.text)
     if match:
         return {"source_op": match["op"]}
     return {}
