@@ -85,6 +85,11 @@ class Diagnostic:
 def diagnostic(line: LogLine) -> Diagnostic | None:
     """Parse a line as a diagnostic, unless it has no severity or reports that there
     were no errors.
+
+    >>> diagnostic(LogLine("a.mlir:3:8: error: expected ')'"))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    Diagnostic(severity='error', message="expected ')'", location='a.mlir:3:8',
+    certain=True, logged=False, of_source=False)
     """
     text = line.text
     match = _LOGGER.match(text)
@@ -181,9 +186,8 @@ def _split_location(message: str) -> tuple[str, str | None]:
     message = message.removeprefix("<unknown>:0:0: ").removeprefix("unknown: ")
     match = _MLIR_LOCATION.match(message)
     if match:
-        return _COMPILER_SOURCE.sub(
-            "", message[match.end() :]
-        ), f"{match['file']}:{match['line']}:{match['column']}"
+        location = f"{match['file']}:{match['line']}:{match['column']}"
+        return _COMPILER_SOURCE.sub("", message[match.end() :]), location
     match = _FUSED_LOCATION.match(message)
     if match:
         return message[match.end() :], None
@@ -201,8 +205,4 @@ def _location(prefix: str) -> str | None:
         or " " in match["file"].strip("'\"")
     ):
         return None
-    return ":".join(
-        part
-        for part in (match["file"], match["line"], match["column"])
-        if part is not None
-    )
+    return ":".join(filter(None, match.group("file", "line", "column")))

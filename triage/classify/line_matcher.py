@@ -11,7 +11,14 @@ from functools import cache, lru_cache
 from triage.classify.diagnostic import HEADLINE, Diagnostic
 from triage.classify.findings import Finding
 from triage.classify.log_line import LogLine
-from triage.classify.rules import MatchScope, Pattern, Rule, RuleSet, captures_of
+from triage.classify.rules import (
+    MatchScope,
+    Pattern,
+    Rule,
+    RuleSet,
+    Steps,
+    captures_of,
+)
 
 EXCEPTION = re.compile(
     r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Failure"
@@ -41,19 +48,15 @@ _Choice = tuple[tuple[str, ...], Rule, Pattern]
 @cache
 def _choices(rules: RuleSet, *scopes: MatchScope) -> tuple[_Choice, ...]:
     return tuple(
-        (
-            max(
-                rules.literals_of(pattern),
-                key=lambda step: min(map(len, step)),
-                default=("",),
-            ),
-            rule,
-            pattern,
-        )
+        (_longest_step(rules.literals_of(pattern)), rule, pattern)
         for rule in rules
         for pattern in rule.patterns
         if pattern.scope in scopes
     )
+
+
+def _longest_step(steps: Steps) -> tuple[str, ...]:
+    return max(steps, key=lambda literals: min(map(len, literals)), default=("",))
 
 
 # an exception as Python prints it inside another one
@@ -75,20 +78,10 @@ def match_line(
     if printed:
         return match_exception(rules, f"{printed['type']}: {printed['message']}", ())
     if parsed:
-        severity = parsed.severity
+        message, severity, of_source = parsed.message, parsed.severity, parsed.of_source
     else:
-        severity = None
-    if parsed:
-        message = parsed.message
-    else:
-        message = ""
-    found = _search(
-        rules,
-        line.text,
-        message,
-        severity,
-        of_source=parsed is not None and parsed.of_source,
-    )
+        message, severity, of_source = "", None, False
+    found = _search(rules, line.text, message, severity, of_source=of_source)
     if found is None:
         return None
     rule, scope, match = found
@@ -112,23 +105,17 @@ def match_line(
 def _search(
     rules: RuleSet, line: str, message: str, severity: str | None, *, of_source: bool
 ) -> tuple[Rule, MatchScope, re.Match[str]] | None:
-    """Find the first rule. Broken logs repeat their lines, so that the answers are
-    remembered.
-    """
-    if severity is None:
-        choices = _choices(
-            rules, *_PLAIN, *((MatchScope.EXCEPTION,) if EXCEPTION.match(line) else ())
-        )
+    """Find the first rule. Logs repeat their lines, so the answers are remembered."""
+    scopes: tuple[MatchScope, ...]
+    if severity == "error":
+        scopes = (*_PLAIN, MatchScope.ERROR)
+    elif severity is not None:
+        scopes = (MatchScope.REMARK,)
+    elif EXCEPTION.match(line):
+        scopes = (*_PLAIN, MatchScope.EXCEPTION)
     else:
-        choices = _choices(
-            rules,
-            *(
-                (*_PLAIN, MatchScope.ERROR)
-                if severity == "error"
-                else (MatchScope.REMARK,)
-            ),
-        )
-    for literals, rule, pattern in choices:
+        scopes = _PLAIN
+    for literals, rule, pattern in _choices(rules, *scopes):
         # these concern operations; the compiler of C++ reports others
         if of_source and rule.family in ("codegen", "input"):
             continue
@@ -172,23 +159,25 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
                 if inner and not inner.rule.consequence:
                     inner.headline = found.headline
                     return inner
-        diagnosed = ": error: " in text
-        if rule.consequence or diagnosed or "status" in found.captures:
-            return _match_passed_on(rules, text, rule.rank + diagnosed) or found
+        rank = rule.rank
+        has_diagnostic = ": error: " in text
+        if has_diagnostic:
+            rank += 1  # a rule of the same rank may match the diagnostic
+        if rule.consequence or has_diagnostic or "status" in found.captures:
+            return _match_passed_on(rules, text, rank) or found
         return found
     return None
 
 
 def _match_passed_on(rules: RuleSet, text: str, rank: int) -> Finding | None:
-    """Match the message of an exception as if the compiler had printed it. rank: of the
-    rule that matches any exception.
+    """Match the message of an exception as if the compiler had printed it. Only rules
+    below `rank` are tried.
     """
     before, error, diagnostic = text.rpartition(": error: ")
     if not error:
         return _match_part(rules, text, text, rank)
-    return _match_part(
-        rules, text, diagnostic, rank, is_diagnostic=True
-    ) or _match_part(rules, text, before, rank)
+    found = _match_part(rules, text, diagnostic, rank, is_diagnostic=True)
+    return found or _match_part(rules, text, before, rank)
 
 
 def _match_part(

@@ -28,46 +28,44 @@ def phase_of(failed: PassName) -> str | None:
 @cache
 def _phase_of(name: str) -> str | None:
     names = packaged_yaml("compiler_names")
-    prefixes = (
-        phase
-        for prefix, phase in names["pass_arguments"].items()
-        if name.startswith(prefix)
-    )
-    classes = (
-        phase
-        for phase, begins in names["pass_names"].items()
-        if re.match("|".join(begins), name)
-    )
-    exceptions = (
-        entry["phase"] for entry in names["exceptions"] if re.match(entry["name"], name)
-    )
-    return (
-        next(exceptions, None)
-        or next(prefixes, None)
-        or (next(classes, None) if name[:1].isupper() else None)
-    )
+    for entry in names["exceptions"]:
+        if re.match(entry["name"], name):
+            return str(entry["phase"])
+    for prefix, phase in names["pass_arguments"].items():
+        if name.startswith(prefix):
+            return str(phase)
+    if name[:1].isupper():
+        for phase, begins in names["pass_names"].items():
+            if re.match("|".join(begins), name):
+                return str(phase)
+    return None
 
 
 def failing_pass(text: str) -> PassName | None:
     """Return the pass that a line reports as failed, in a dump after failure or in
     MLIR's own note.
+
+    >>> failing_pass("// -----// IR Dump After CSEPass Failed (cse) //----- //")
+    PassName(name='CSEPass', argument='cse')
     """
     dumped = dumped_pass(text[max(0, text.find(IR_DUMP)) :], IR_DUMP)
-    if dumped and dumped[1]:
-        return dumped[0]
+    if dumped:
+        name, has_failed = dumped
+        if has_failed:
+            return name
     match = _HLO_FAILED.match(text)
     if match:
         return PassName(match["name"])
     match = _PIPELINE_FAILED.search(text)
     if match:
-        name = match["name"] or match["bare"]
-        return PassName(name.rsplit("::", 1)[-1])
+        qualified = match["name"] or match["bare"]
+        return PassName(qualified.rsplit("::", 1)[-1])
     return None
 
 
 class PassScanner:
-    """Finds the innermost failing pass, which is printed first, in hundreds of MB of IR
-    printed after a failure.
+    """Finds the failing pass in hundreds of MB of IR printed after a failure. Of nested
+    passes, the innermost is printed first.
     """
 
     def __init__(self) -> None:

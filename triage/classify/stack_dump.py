@@ -119,15 +119,14 @@ class Stack:
     @property
     def place(self) -> str:
         """Where it crashed, as `function in pass`: the innermost function that is not
-        one of a header, and the pass that ran.
+        from a header, and the pass that ran.
 
         Only these two: functions between them are inlined and renamed from release to
         release. Without a pass on the stack, the function's caller.
         """
         symbols = self._specific()
-        own = [_short(symbol) for symbol in symbols if not _is_of_header(symbol)] or [
-            *map(_short, symbols)
-        ]
+        own = [_short(symbol) for symbol in symbols if not _is_of_header(symbol)]
+        own = own or [_short(symbol) for symbol in symbols]
         name = self.failing_pass
         if name is None or not own:
             return " < ".join(own[:2])
@@ -136,10 +135,10 @@ class Stack:
         return f"{own[0]} in {name}"
 
     def caller(self) -> str:
-        """Return what called the function of a header in which an assertion failed;
-        empty where its name is not known.
+        """Return the function that called into a header in which an assertion failed;
+        empty if its name is not known.
 
-        Behind a frame without a symbol, the next name may be that of a far caller.
+        After a frame without a symbol, the next name may be that of an indirect caller.
         """
         callers = (
             one
@@ -158,7 +157,7 @@ class Stack:
         return None
 
     def add(self, frame: re.Match[str]) -> bool:
-        """Append a frame; False when it begins another stack."""
+        """Append a frame. Return False if the frame begins another stack."""
         groups = frame.groupdict()
         index = int(groups.get("index", self.last + 1))
         if index <= self.last:
@@ -168,28 +167,29 @@ class Stack:
             symbol = _demangled(groups["mangled"])
         else:
             symbol = symbol_of(groups.get("rest") or groups.get("unnumbered") or "")
-        # whose stripped functions get wrong names
         in_system = _SYSTEM.search(frame[0]) is not None
         if in_system or symbol in _STOPPING:  # the frames so far handled the signal
             self.before_gap = None
-        if (
-            symbol
-            and not (in_system and symbol not in _STOPPING and symbol[0] != "_")
-            and len(self.symbols) < _MAX_SYMBOLS
-        ):
+        if not symbol:
+            if not in_system and self.before_gap is None:
+                self.before_gap = len(self.symbols)
+            return True
+        # stripped functions of the system's libraries get wrong names
+        is_named = not in_system or symbol in _STOPPING or symbol.startswith("_")
+        if is_named and len(self.symbols) < _MAX_SYMBOLS:
             self.symbols.append(symbol)
-        elif not symbol and not in_system and self.before_gap is None:
-            self.before_gap = len(self.symbols)
         return True
 
 
 def _short(symbol: str) -> str:
-    """Return a function's name with its class or namespace; those around it change
+    """Return a function's name with its class or namespace. The outer namespaces change
     between releases.
+
+    >>> _short("mlir::detail::OpToOpPassAdaptor::run")
+    'OpToOpPassAdaptor::run'
     """
-    return "::".join(
-        symbol.removesuffix("::call").removesuffix("::lambda").split("::")[-2:]
-    )
+    name = symbol.removesuffix("::call").removesuffix("::lambda")
+    return "::".join(name.split("::")[-2:])
 
 
 def parse_frame(text: str) -> re.Match[str] | None:
@@ -221,28 +221,24 @@ def assertion_headline(captures: Mapping[str, str]) -> str | None:
     if not function or not expression:
         return None
     name = "::".join(symbol_of(function.replace("{anonymous}::", "")).split("::")[-2:])
-    if "file" in captures:
-        file = f" ({captures['file']})"
-    else:
-        file = ""
+    file = f" ({captures['file']})" if "file" in captures else ""
     return f"{name}{file}: Assertion `{' '.join(expression.split())}' failed"
 
 
 def short_name(function: str) -> str:
-    """Return the last two components of the name in a declaration, and the type that a
-    function of a header is made for.
+    """Return the last two components of the name in a declaration. A function of a
+    header is followed by the type that it is instantiated for.
     """
     name = "::".join(symbol_of(function).split("::")[-2:])
+    types: list[str] = []
     if is_in_header(function):
         types = _INSTANTIATED.findall(function)
-    else:
-        types = []
     return " ".join([name, *types[-1:]])
 
 
 def is_in_header(function: str) -> bool:
-    """Return whether a function, by its declaration, is one of a header that all of
-    LLVM and MLIR uses.
+    """Return whether a header that all of LLVM and MLIR uses defines the function of
+    this declaration.
     """
     return _is_of_header(symbol_of(function))
 
@@ -251,13 +247,21 @@ def pass_of(captures: Mapping[str, str]) -> str:
     """Return the pass that ran, by the stack dump or by the function of an assertion;
     empty when none is named.
     """
+    running = captures.get("running")
+    if running:
+        return running
     match = _PASS_FUNCTION.search(captures.get("function", ""))
-    return captures.get("running") or (match["pass"] or match["mlir"] if match else "")
+    if match:
+        return match["pass"] or match["mlir"]
+    return ""
 
 
 def symbol_of(text: str) -> str:
     """Return the qualified name in a demangled signature, without arguments, template
     arguments, file and return type.
+
+    >>> symbol_of("void mlir::Foo<int>::run(mlir::Operation *) Foo.cpp:12:3")
+    'mlir::Foo::run'
     """
     text = _CLONE.sub("", _FILE.sub("", " " + text)).strip()
     text = (
