@@ -22,13 +22,13 @@ from triage.model.outcome import Advice, Cause, Detail, Failure
 from triage.model.program_file import kept
 
 NEEDLES = ("rror", "Assertion")
-"""Parts of nearly every error message and rarely of printed IR; every line that
-contains one is read.
+"""Literals that nearly every error message contains, and printed IR rarely does. Every
+line that contains one is read.
 """
 
 # rules of this rank and above describe consequences of another failure
 _CONSEQUENCE = 80
-# literals of which a match has one; looking for more takes longer than the regex
+# literals in a step; to look for more takes longer than the regex
 _MOST_CHOICES = 12
 _INTEGER = re.compile(r"-?\d{1,29}\Z")
 
@@ -81,8 +81,11 @@ Steps = tuple[tuple[str, ...], ...]
 
 @cache
 def required_literals(regex: str) -> Steps:
-    """Return steps, each with literals of which every match contains one after the
-    steps before.
+    """Return the literals that every match of a regex contains, in order: one of each
+    step.
+
+    >>> required_literals(r"(?:no|bad) pass .* failed")
+    (('no', 'bad'), (' pass ',), (' failed',))
 
     Python's engine backtracks: `A.*B` takes quadratic time on a text that repeats A and
     lacks B. Looking for both literals first takes linear time, and is faster on
@@ -110,12 +113,10 @@ def _steps(nodes: Any) -> list[tuple[str, ...]]:
             steps += _steps(value[3])
         elif code is codes.ATOMIC_GROUP:
             steps += _steps(value)
-        elif (
-            code is codes.BRANCH
-            and (choices := [_longest(branch) for branch in value[1]])
-            and all(choices)
-        ):
-            steps.append(tuple(dict.fromkeys(choices)))
+        elif code is codes.BRANCH:
+            choices = [_longest(branch) for branch in value[1]]
+            if all(choices):
+                steps.append(tuple(dict.fromkeys(choices)))
         elif (
             code in (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
             and value[0]
@@ -127,9 +128,9 @@ def _steps(nodes: Any) -> list[tuple[str, ...]]:
 
 
 def _longest(nodes: Any) -> str:
-    return max(
-        (step[0] for step in _steps(nodes) if len(step) == 1), key=len, default=""
-    )
+    """Return the longest literal that every match contains."""
+    literals = [step[0] for step in _steps(nodes) if len(step) == 1]
+    return max(literals, key=len, default="")
 
 
 def _regex(text: str, info: ValidationInfo) -> str:
@@ -365,7 +366,7 @@ class Rule(Strict):
     passes: Texts = ()
     """Names of passes that assign this class to a failure no text explains."""
     frames: Annotated[tuple[Regex, ...], OneOrMore] = ()
-    """Regexes over stack symbols that do the same."""
+    """Regexes for symbols of the stack that assign this class to a crash."""
     endings: Annotated[tuple[Ending, ...], OneOrMore] = ()
     """How a process ended that this class describes, with or without output."""
     signals: Annotated[tuple[int, ...], OneOrMore] = ()
@@ -390,17 +391,18 @@ class Rule(Strict):
 
     def renamed(self, failure: Failure, signature: str) -> Failure:
         """Return a failure under this class."""
-        about = replace(
+        return replace(
             failure,
             failure_class=self.name,
             family=self.family,
             signature=signature,
             phase=self.phase,
+            explanation=self.explanation,
+            remedies=self.remedies,
         )
-        return replace(about, explanation=self.explanation, remedies=self.remedies)
 
     def is_identified_by(self, capture: str) -> bool:
-        """Whether a capture is part of the signature."""
+        """Return whether a capture is part of the signature."""
         return any(capture in names.split("|") for names in self.identity)
 
     def candidates_for(self, compiler: str) -> tuple[RemedyCandidate, ...]:
@@ -430,8 +432,8 @@ class RuleSet:
 
     rules: tuple[Rule, ...]
     literals: Mapping[str, Steps] = field(default_factory=dict, repr=False)
-    """What `required_literals` returns for regexes of the rules, where it is known:
-    finding out takes as long as compiling the regex.
+    """The `required_literals` of the packaged regexes. To find them takes as long as
+    compiling the regex.
     """
 
     def __iter__(self) -> Iterator[Rule]:
@@ -446,11 +448,8 @@ class RuleSet:
         """Return the first match of a rule's pattern."""
         start = 0
         for step in self.literals_of(pattern):
-            ends = [
-                place + len(literal)
-                for literal in step
-                if (place := text.find(literal, start)) >= 0
-            ]
+            places = [(text.find(literal, start), len(literal)) for literal in step]
+            ends = [place + length for place, length in places if place >= 0]
             if not ends:
                 return None
             start = min(ends)

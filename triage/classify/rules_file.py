@@ -104,11 +104,10 @@ def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
     """
     own: dict[str, Rule] = {}
     problems: list[Problem] = []
-    for file in (
-        file
-        for path in paths
-        for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])
-    ):
+    files: list[Path] = []
+    for path in paths:
+        files += sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+    for file in files:
         try:
             own |= {rule.name: rule for rule in check_rules(file, own)}
         except BadFiles as error:
@@ -134,15 +133,11 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
 
     document = read_document(path, "write a list `classes`")
     content = checked(document, RuleFile, context={"check": True})
-    if content:
-        rules = content.rules
-    else:
-        rules = ()
+    rules = content.rules if content else ()
     for index, rule in enumerate(rules):
         _check_identity(rule, index, document)
-        if rule.name in known or rule.name in [
-            earlier.name for earlier in rules[:index]
-        ]:
+        earlier = [other.name for other in rules[:index]]
+        if rule.name in known or rule.name in earlier:
             document.report(
                 ("classes", index, "class"), f"class {rule.name!r} is already defined"
             )
@@ -165,14 +160,12 @@ def _ranked(rules: Sequence[Rule], literals: Mapping[str, Steps]) -> RuleSet:
 
 
 def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
-    regexes = [pattern.regex for pattern in rule.patterns] + [
-        context.regex for context in rule.context
-    ]
-    regexes += [above.regex for above in rule.above] + list(rule.frames)
+    regexes = [pattern.regex for pattern in rule.patterns]
+    regexes += [context.regex for context in (*rule.context, *rule.above)]
+    regexes += rule.frames
+    groups = {*_ALWAYS}
     if rule.source_op:
-        groups = {*_ALWAYS, "source_op"}
-    else:
-        groups = {*_ALWAYS}
+        groups.add("source_op")
     with warnings.catch_warnings(action="ignore"):
         groups.update(*(re.compile(regex).groupindex for regex in regexes))
     for names in rule.identity:
@@ -190,16 +183,10 @@ def _check_examples(
     """
     from triage.classify.scanner import scan
 
-    every = _ranked(
-        tuple(
-            {
-                **packaged_rules().by_name,
-                **known,
-                **{rule.name: rule for rule in rules},
-            }.values()
-        ),
-        packaged_rules().literals,
-    )
+    packaged = packaged_rules()
+    own = {rule.name: rule for rule in rules}
+    by_name = {**packaged.by_name, **known, **own}
+    every = _ranked(tuple(by_name.values()), packaged.literals)
 
     def first_failure(text: str, rule: Rule) -> Failure | None:
         found = scan([text.encode("utf-8", "replace")], every).failures
