@@ -359,7 +359,7 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
         setting.baseline,
         same_signature,
         resume=True,
-        changed=changed,
+        good_may_fail=changed,
     )
     result = reduce_case(setting.engine, request)
     if result.unanswered is not None:

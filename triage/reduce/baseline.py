@@ -1,5 +1,5 @@
-"""What to reduce, and the failure that a reduction keeps, as it is on both toolchains
-before anything is changed.
+"""What to reduce, and the failure that a reduction keeps: how the original case fails
+on both toolchains.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from triage.model.revision import Toolchain
 from triage.reduce.result import Reduction, not_reduced
 from triage.toolchains.registry import ToolchainRef
 
-_MEASURE = 8  # compiles of a flaky failure, to measure how often it occurs
-_SURE = 0.99  # probability that a candidate which fails at that rate is seen to fail
-_MOST = 12  # compiles of one candidate
-# families that are compiled twice
+_MEASURING = 8  # compiles of a flaky failure, to measure how often it occurs
+_CONFIDENCE = (
+    0.99  # probability that a candidate which fails at that rate is seen to fail
+)
+_MOST_REPEATS = 12  # compiles of one candidate
+# families that may be flaky, so that they are compiled twice
 _DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))
 
 
@@ -34,14 +36,15 @@ class ReductionRequest:
     bad: ToolchainRef
     good: ToolchainRef | None
     match: Callable[[Failure], Match]
-    """Makes the comparison of failures from the one that is found."""
+    """Returns, for the failure of the case, the test whether another is the same."""
     resume: bool = False
-    changed: bool = False
-    """The case fails on the good toolchain too, in another way, as candidates may."""
+    good_may_fail: bool = False
+    """The good toolchain fails on the case in another way, and may on candidates."""
 
     def same_as(self, failure: Failure) -> Match:
-        """Return the comparison with a failure. The signature of a wrong result has the
-        result's index, which may change.
+        """Return the test whether another failure is the same as this one.
+
+        The signature of a wrong result has the result's index, which may change.
         """
         is_wrong = (
             self.match is same_signature and failure.failure_class == "wrong-result"
@@ -66,8 +69,8 @@ class Baseline:
     again: tuple[Probe, ...] = ()
     """Further compiles of the original."""
     notes: tuple[str, ...] = ()
-    changed: bool = False
-    """The good toolchain may fail in another way."""
+    good_may_fail: bool = False
+    """The good toolchain may fail on candidates in another way."""
 
     @property
     def is_portable(self) -> bool:
@@ -76,11 +79,11 @@ class Baseline:
         """
         return self.failure.stage is Stage.COMPILE
 
-    def is_without(self, outcome: Outcome) -> bool:
-        """Return whether an outcome on the good toolchain is without the failure, in
-        the way that the original's is.
+    def lacks_failure(self, outcome: Outcome) -> bool:
+        """Return whether an outcome on the good toolchain is as expected: it passes or,
+        if it may fail, fails in another way.
         """
-        if self.changed and isinstance(outcome, Failed):
+        if self.good_may_fail and isinstance(outcome, Failed):
             return not self.match(outcome.failure)
         return isinstance(outcome, Passed)
 
@@ -119,7 +122,7 @@ def baseline(
             # what the good toolchain computes does not matter
             case = replace(case, run=None)
             probes = probe_both(case)
-        return _unusable(request, probes) or _of_failure(
+        return _unusable(request, probes) or _baseline_of(
             engine, replace(request, case=case), bad, probes
         )
     finally:
@@ -133,10 +136,7 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
     case, name = probes[0].case, probes[0].revision.name
     match probes[0].outcome:
         case Passed():
-            if case.run:
-                does = "computes what it must"
-            else:
-                does = "compiles"
+            does = "computes what it must" if case.run else "compiles"
             why = f"it {does} on {name}; there is nothing to reduce"
             return not_reduced(case, probes, why)
         case NoAnswer(cause=cause, reason=reason):
@@ -153,12 +153,10 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
                 name = probe.revision.name
                 match probe.outcome:
                     case Failed(failure=failure) if (
-                        not request.changed or request.same_as(bad_failure)(failure)
+                        not request.good_may_fail
+                        or request.same_as(bad_failure)(failure)
                     ):
-                        if case.run:
-                            does = "compute the right result"
-                        else:
-                            does = "compile"
+                        does = "compute the right result" if case.run else "compile"
                         why = (
                             f"expected {name} to {does}, but it fails: "
                             f"{failure.failure_class}; pass --good with another version"
@@ -170,18 +168,18 @@ def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction
     return None
 
 
-def _of_failure(
+def _baseline_of(
     engine: Engine, request: ReductionRequest, bad: Toolchain, probes: tuple[Probe, ...]
 ) -> Baseline | Reduction:
-    """Return the failure that each smaller program must show.
+    """Return the baseline with the failure that a trial reports, because smaller
+    programs are tried in the same way.
 
-    It is the failure as a trial reports it, because smaller programs are tried in the
-    same way. If the case does not fail every time, more trials measure how often.
+    If the case does not fail every time, more trials measure how often.
     """
     case, outcome = request.case, probes[0].outcome
     assert isinstance(outcome, Failed)
     failure = outcome.failure
-    naming, attempts = _trials_of(case, failure)
+    naming, attempts = _trials_for(case, failure)
 
     def trials(count: int) -> list[Probe]:
         return [
@@ -198,18 +196,18 @@ def _of_failure(
         if failure.stage in (Stage.RUN, Stage.COMPARE):
             why = f"runs of one compiled program on {bad.revision.name} end differently"
             return not_reduced(case, (*probes, *tried), why)
-        measured = trials(_MEASURE)
+        measured = trials(_MEASURING)
         tried += measured
         failed = sum(_fails(probe, same) for probe in measured)
         if not failed:
             why = (
-                f"it failed once on {bad.revision.name} and in none of {_MEASURE} "
+                f"it failed once on {bad.revision.name} and in none of {_MEASURING} "
                 "further compiles"
             )
             return not_reduced(case, (*probes, *measured), why)
-        repeats = _repeats_at(failed / _MEASURE)
+        repeats = _repeats_at(failed / _MEASURING)
         notes.append(
-            f"it fails in {failed} of {_MEASURE} compiles; a program counts as "
+            f"it fails in {failed} of {_MEASURING} compiles; a program counts as "
             f"passing after {repeats}"
         )
         seconds = max(probe.measured.seconds for probe in measured)
@@ -222,32 +220,34 @@ def _of_failure(
         probes,
         tuple(tried),
         tuple(notes),
-        request.changed,
+        request.good_may_fail,
     )
 
 
-def _trials_of(case: Case, failure: Failure) -> tuple[Naming, int]:
-    """Return whether a trial of the failure names the pass, and how many trials to do.
+def _trials_for(case: Case, failure: Failure) -> tuple[Naming, int]:
+    """Return whether a trial names the failing pass, and the number of trials.
 
-    Only a trial names the failing pass. A failure that may be flaky gets two trials.
+    A failure that may be flaky gets two trials. Any other gets one if only a trial
+    names its pass.
     """
-    is_named = failure.family == "crash" or rules_of(case).needs_pass(failure)
-    if is_named:
-        naming = Naming.AT_ONCE
-    else:
-        naming = Naming.NEVER
+    naming, trials = Naming.NEVER, 0
+    if failure.family == "crash" or rules_of(case).needs_pass(failure):
+        naming, trials = Naming.AT_ONCE, 1
     if failure.family in _DOUBTED:
-        return naming, 2
-    return naming, int(is_named)
+        trials = 2
+    return naming, trials
 
 
 def _repeats_at(rate: float) -> int:
-    """Return how often a program must pass to count as passing, if it fails at a
-    rate.
+    """Return how often a program must pass to count as passing, if the original fails
+    at this rate.
+
+    >>> _repeats_at(0.5)
+    7
     """
     if rate == 1:
         return 1
-    return min(_MOST, math.ceil(math.log(1 - _SURE) / math.log(1 - rate)))
+    return min(_MOST_REPEATS, math.ceil(math.log(1 - _CONFIDENCE) / math.log(1 - rate)))
 
 
 def _fails(probe: Probe, same: Match) -> bool:

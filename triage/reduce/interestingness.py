@@ -43,8 +43,8 @@ class Oracle:
     seconds: float = 0.0
     """Summed over the compiles."""
     problem: str = ""
-    """Why the machine could not try the last candidate that it could not try, such as a
-    full disk.
+    """Why this machine could not compile a candidate, such as a full disk; of several
+    reasons the last.
     """
     _operation: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -54,7 +54,9 @@ class Oracle:
             self._count(probe)
 
     def start(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate that a reduction starts from, if it can."""
+        """Return the candidate in the form that a reduction starts from, if there is
+        one.
+        """
         return candidate
 
     def bound(self, candidate: ReducedCase) -> ReducedCase | None:
@@ -84,15 +86,16 @@ class Oracle:
 
     def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         """Return whether the good toolchain compiles the candidate, or fails as the
-        original allows; True without one.
+        baseline allows; True without a good toolchain.
         """
-        return self.good is None or self.baseline.is_without(
-            self._compile(candidate, self.good, 0, cancelled).outcome
-        )
+        if self.good is None:
+            return True
+        outcome = self._compile(candidate, self.good, 0, cancelled).outcome
+        return self.baseline.lacks_failure(outcome)
 
     @property
     def is_sure(self) -> bool:
-        """Whether nothing else must be asked about a candidate that fails."""
+        """Whether `fails` alone decides, so that `compiles` need not be asked."""
         return self.good is None
 
     def confirms(self, candidate: ReducedCase) -> bool:  # noqa: ARG002 - it was asked
@@ -114,14 +117,14 @@ class Oracle:
         """Return the kind of operation or dispatch that fails, or nothing if it is not
         known or part of the signature.
         """
-        line, name = line_of(failure), failure.failure_class
-        if failure.signature not in (
-            name,
-            f"{name}:{failure.details.get('source_op')}",
-        ):
+        name, source_op = failure.failure_class, failure.details.get("source_op")
+        if failure.signature not in (name, f"{name}:{source_op}"):
             return ""
         kind = dispatch_kind(str(failure.details.get("function")))
-        return kind or (line and candidate.program.operation_at(line)) or ""
+        line = line_of(failure)
+        if line and not kind:
+            return candidate.program.operation_at(line) or ""
+        return kind
 
     def _compile(
         self,
@@ -176,7 +179,7 @@ class Oracle:
 
 
 def line_of(failure: Failure) -> int | None:
-    """Return the line of `file:line:column`."""
+    """Return the line of a failure's location, `file:line:column`."""
     parts = (failure.location or "").rsplit(":", 2)
     if len(parts) == 3 and parts[1].isdigit():
         return int(parts[1])
@@ -184,11 +187,11 @@ def line_of(failure: Failure) -> int | None:
 
 
 class InterestingnessTest:
-    """Says whether candidates show the failure. Asks no question twice and compiles no
-    invalid program.
+    """Decides whether candidates show the failure. Compiles no program twice, and no
+    invalid one.
 
-    The good toolchain is asked about the result of each pass, and about every candidate
-    while `strict` is set.
+    The result of each pass is compiled on the good toolchain, too; while `strict` is
+    set, every candidate.
     """
 
     def __init__(
@@ -213,8 +216,8 @@ class InterestingnessTest:
         )
 
     def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
-        """Make the first interesting candidate in order the best and return it,
-        whichever thread is the fastest.
+        """Make the first interesting candidate the best one and return it. First means
+        in the order of `candidates`, whichever thread answers first.
         """
         running: deque[tuple[ReducedCase, Future[bool]]] = deque()
         # also of one that is being submitted when Ctrl-C comes
@@ -252,17 +255,18 @@ class InterestingnessTest:
         compiles nothing.
         """
         content = candidate.program.valid()
-        if (
-            content is None
-            or self.best is None
-            or settings_of(candidate.case) != settings_of(self.best.case)
-        ):
-            return content is not None
+        if content is None:
+            return False
+        if self.best is None:
+            return True
+        if settings_of(candidate.case) != settings_of(self.best.case):
+            return True
         return content != self.best.program.valid()
 
     def settle(self, candidate: ReducedCase, *, compiles: bool = False) -> None:
-        """Make a candidate the best. It is saved only when the good toolchain is known
-        to compile it (`compiles`), or what stays agrees with fresh processes.
+        """Make a candidate the best one. Save it only if nothing else must be asked.
+
+        compiles: the oracle's `compiles` has returned True.
         """
         self.best = candidate
         if compiles or self.strict or self.oracle.is_sure:
@@ -272,10 +276,9 @@ class InterestingnessTest:
     def report(self, activity: str) -> None:
         """Show the progress. activity: the pass that runs."""
         self._activity = activity
+        size = ""
         if self.best:
             size = f"{self.best.program.size} {self.best.program.unit}s, "
-        else:
-            size = ""
         calls, cached = self.oracle.calls, self.oracle.cached
         self._task.describe(
             f"reduce  {activity}  {size}{calls} compiles, {cached} cache hits"
@@ -291,11 +294,9 @@ class InterestingnessTest:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _ask(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        content = candidate.program.valid()
+        content, bound = candidate.program.valid(), None
         if content is not None:
             bound = self.oracle.bound(candidate)
-        else:
-            bound = None
         if content is None or bound is None:
             with self._lock:
                 self.invalid += 1

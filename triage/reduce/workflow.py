@@ -1,4 +1,8 @@
-"""Reduces a case that fails to a small program that fails the same way."""
+"""Reduces a case that fails to a small program that fails in the same way.
+
+`reduce_case` compiles the original on both toolchains, opens its program with the first
+frontend that can read it, runs the passes, and probes the result on every version.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +48,8 @@ from triage.toolchains.registry import ToolchainRef
 
 # a candidate's time limit, as a multiple of the original's compile time
 _PATIENCE = 4.0
-_LEAST = 10.0  # seconds, the shortest time limit of a candidate
-_MOST_HANGING = 30.0  # seconds for a candidate when the original timed out
+_SHORTEST = 10.0  # seconds, the shortest time limit of a candidate
+_LONGEST_HANGING = 30.0  # seconds for a candidate when the original timed out
 _UNREADABLE = "it cannot be read by this toolchain's tools"
 _NO_REFERENCE = (
     "nothing computes what a smaller program must return: name a toolchain that "
@@ -115,15 +119,13 @@ def _reader_of(
 ) -> Reader | None:
     """Return the tools of a toolchain, if they read the file."""
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
-    if tools:
-        reader = Reader(tools, engine.stop)
-    else:
-        reader = None
-    if reader and reader.parse_error(path):
+    if tools is None:
+        return None
+    reader = Reader(tools, engine.stop)
+    if reader.parse_error(path):
         reader.close()
         return None
-    if reader:
-        stack.callback(reader.close)
+    stack.callback(reader.close)
     return reader
 
 
@@ -133,7 +135,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
     """
     started = time.monotonic()
     with ExitStack() as stack:
-        work = _begun(engine, request, stack)
+        work = _begin(engine, request, stack)
         if isinstance(work, Reduction):
             return work
         found = work.reduced(stack)
@@ -141,7 +143,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
         return replace(found, seconds=round(time.monotonic() - started, 2))
     if work.oracle.problem:
         found = NoAnswer(Cause.ENVIRONMENT, work.oracle.problem)
-    return Reduction(work.request.case, found, work.start.probes)
+    return Reduction(work.request.case, found, work.baseline.probes)
 
 
 def find_first_wrong(engine: Engine, request: ReductionRequest) -> WrongValue | None:
@@ -149,13 +151,13 @@ def find_first_wrong(engine: Engine, request: ReductionRequest) -> WrongValue | 
     is found. Nothing is reduced.
     """
     with ExitStack() as stack:
-        work = _begun(engine, request, stack)
+        work = _begin(engine, request, stack)
         if isinstance(work, Reduction):
             return None
         return work.first_wrong_value(stack)
 
 
-def _begun(
+def _begin(
     engine: Engine, request: ReductionRequest, stack: ExitStack
 ) -> _Work | Reduction:
     """Return a reduction that can go on, or why there is nothing to reduce."""
@@ -220,46 +222,54 @@ class _Work:
     folder: ReductionFolder
     last: Sequence[Pass]
     """Passes after those of the frontend."""
-    read: Path
-    """What the compiler reads."""
+    source: Path
+    """The file that the compiler reads."""
 
     @property
     def oracle(self) -> Oracle:
         return self.test.oracle
 
     @property
-    def start(self) -> Baseline:
+    def baseline(self) -> Baseline:
         return self.test.oracle.baseline
 
     def first_wrong_value(self, stack: ExitStack) -> WrongValue | None:
         """Return the first wrong value of the original, if it is found."""
-        search, case = self._first_wrong(), _in_less_time(self.request.case, self.start)
+        search, case = (
+            self._first_wrong(),
+            _in_less_time(self.request.case, self.baseline),
+        )
         if search is None:
             return None
-        frontends = frontends_for(self.engine, case, self.oracle.bad, self.read, stack)
+        frontends = frontends_for(
+            self.engine, case, self.oracle.bad, self.source, stack
+        )
         for frontend, _ in frontends:
-            opened = _open(frontend, self.read, case, self.test, None)
+            opened = _open(frontend, self.source, case, self.test, None)
             if not isinstance(opened, NoAnswer):
-                search.look(opened[1])
+                search.look(opened.start)
         return search.found
 
     def reduced(self, stack: ExitStack) -> Reduction | NoAnswer:
         """Reduce with the first frontend that can read the program."""
-        case, source = _in_less_time(self.request.case, self.start), self.read
+        case, source = _in_less_time(self.request.case, self.baseline), self.source
         # reduced before it is imported
         if case.input.kind is InputKind.ONNX:
             source = case.input.path
         saved = self.folder.best(case) if self.request.resume else None
         refusals: list[NoAnswer] = []
-        frontends = frontends_for(self.engine, case, self.oracle.bad, self.read, stack)
+        frontends = frontends_for(
+            self.engine, case, self.oracle.bad, self.source, stack
+        )
         for frontend, note in frontends:
             opened = _open(frontend, source, case, self.test, saved)
             if isinstance(opened, NoAnswer):
                 refusals.append(opened)
                 continue
-            original, candidate, line = opened
+            candidate = opened.start
             if frontend.approach:
-                candidate = run_pass(candidate, self.test, frontend.approach(line))
+                step = frontend.approach(opened.line)
+                candidate = run_pass(candidate, self.test, step)
             wrong = self._first_wrong()
             if wrong:
                 candidate = run_pass(candidate, self.test, wrong.first_wrong_value)
@@ -269,8 +279,12 @@ class _Work:
             if not self.oracle.confirms(candidate):
                 self.test.forget()
                 candidate = reduce(first, self.test, frontend.passes, final)
-            found = self._finished(original, candidate)
-            notes = (*self.start.notes, *([note] if note else []), *self.oracle.notes)
+            found = self._finished(opened.original, candidate)
+            notes = (
+                *self.baseline.notes,
+                *([note] if note else []),
+                *self.oracle.notes,
+            )
             value = wrong.found if wrong else None
             if value:
                 notes = (value.sentence, *notes)
@@ -281,9 +295,9 @@ class _Work:
 
     def _first_wrong(self) -> FirstWrong | None:
         """Return the search for the first wrong value, if a result is wrong."""
-        is_wrong = self.start.failure.stage is Stage.COMPARE
+        is_wrong = self.baseline.failure.stage is Stage.COMPARE
         if is_wrong and isinstance(self.oracle, RunOracle):
-            return FirstWrong(self.oracle, self.read)
+            return FirstWrong(self.oracle, self.source)
         return None
 
     def _finished(self, original: ReducedCase, candidate: ReducedCase) -> Reduction:
@@ -292,7 +306,7 @@ class _Work:
         The form is kept that the fewest versions cannot test, so that the recipe holds
         on every version that is reported.
         """
-        oracle, start, asked = self.oracle, self.start, self.request.case
+        oracle, start, asked = self.oracle, self.baseline, self.request.case
         candidate = oracle.complete(candidate) or candidate
         run = candidate.case.run
         if run and asked.run:
@@ -316,13 +330,13 @@ class _Work:
         was, now = original.program, candidate.program
         pair = (was.content, best.content)
         lines = [text.rstrip(b"\n").count(b"\n") + 1 for text in pair]
-        good = self.good.revision if self.good and not start.changed else None
+        good = self.good.revision if self.good and not start.good_may_fail else None
         return Reduction(
             small=case,
             probes=best.probes,
             failure=best.failure,
             bad=oracle.bad.revision,
-            good=good,  # that compiles it
+            good=good,
             program=best.content.decode("utf-8", "replace"),
             readable=forms[0].on(self.request.bad),
             operations=SizeChange(was.size, now.size),
@@ -339,10 +353,12 @@ class _Work:
     def _probed(
         self, case: Case, program: Reducible, content: bytes
     ) -> _Form | NoAnswer | None:
-        """Probe a form of the program on every version. Return it if it fails in the
-        same way on the bad version; why that version cannot test it; else None.
+        """Probe a form of the program on every version.
+
+        Returns the form if it fails in the same way on the bad version, the reason if
+        that version cannot test it, else None.
         """
-        request, start = self.request, self.start
+        request, start = self.request, self.baseline
         # A path for each content, because digests are remembered by path.
         name = f"reduced-{sha256(content).hexdigest()[:12]}"
         path = self.folder.path / name / f"input.{program.suffix}"
@@ -370,7 +386,7 @@ class _Work:
             return None
         if request.good:
             better = probes[request.good.revision.name].outcome
-            if not start.is_without(better):
+            if not start.lacks_failure(better):
                 return None
         return _Form(content, outcome.failure, tuple(probes[name] for name in refs))
 
@@ -398,17 +414,14 @@ class _Form:
 def references_for(
     engine: Engine, request: ReductionRequest, good: Toolchain | None
 ) -> list[Reference]:
-    """Return what computes the expected results of candidates, and what confirms them;
-    nothing when nothing computes them.
+    """Return two references: one that computes the expected results of candidates, and
+    one that confirms them. Return none if nothing computes them.
 
-    The good toolchain, else the case's own reference, else onnxruntime for an ONNX
-    model. The same toolchain without optimisation confirms it.
+    The first is the good toolchain, else the case's own reference, else onnxruntime for
+    an ONNX model. The second is the same without optimisation.
     """
     case = request.case
-    if case.run:
-        first = case.run.reference
-    else:
-        first = None
+    first = case.run.reference if case.run else None
     if good:
         first = Reference(good.revision.name)
     if first is None and case.input.kind is InputKind.ONNX:
@@ -417,21 +430,16 @@ def references_for(
     if first is None or programs is None:
         return []
     plain = programs.unoptimised
-    kept = [
-        flag.text
-        for flag in case.flags
-        if flag_name(flag.text) not in map(flag_name, plain)
-    ]
+    replaced = {flag_name(text) for text in plain}
+    kept = [flag.text for flag in case.flags if flag_name(flag.text) not in replaced]
     return [first, Reference(first.toolchain, (*kept, *plain))]
 
 
 def _in_less_time(case: Case, start: Baseline) -> Case:
-    """Return the case with limits for its candidates: those that hang cost little."""
-    hanging = start.seconds >= case.limits.timeout
-    if hanging:
-        limit = _MOST_HANGING
-    else:
-        limit = max(_LEAST, _PATIENCE * start.seconds)
+    """Return the case with shorter limits, so that candidates that hang cost little."""
+    limit = max(_SHORTEST, _PATIENCE * start.seconds)
+    if start.seconds >= case.limits.timeout:  # the original hangs
+        limit = _LONGEST_HANGING
     case = replace(
         case,
         limits=replace(
@@ -441,11 +449,22 @@ def _in_less_time(case: Case, start: Baseline) -> Case:
     if case.run:
         limits = replace(
             case.run.limits,
-            timeout=min(case.run.limits.timeout, _LEAST),
+            timeout=min(case.run.limits.timeout, _SHORTEST),
             without_waiting=True,
         )
         case = replace(case, run=replace(case.run, limits=limits))
     return case
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A program that a frontend has read."""
+
+    original: ReducedCase
+    start: ReducedCase
+    """The program to start from: the original, or the saved one."""
+    line: int | None = None
+    """The line of the original that the compiler points to."""
 
 
 def _open(
@@ -454,11 +473,10 @@ def _open(
     case: Case,
     test: InterestingnessTest,
     saved: tuple[Path, Case] | None,
-) -> tuple[ReducedCase, ReducedCase, int | None] | NoAnswer:
-    """Return the original, the program to start from and the line of the original that
-    the compiler points to.
+) -> _Opened | NoAnswer:
+    """Read the program and check that it fails, or continue from the saved program.
 
-    There is no line for a saved program.
+    Returns the reason if no form of the program can be reduced.
     """
     oracle = test.oracle
     if saved:
@@ -474,7 +492,7 @@ def _open(
                 best for candidate in programs if (best := oracle.start(candidate))
             )
             if found:
-                return original, found, None
+                return _Opened(original, found)
     failure = oracle.baseline.failure
     early = case.phase is None and failure.phase in oracle.bad.capabilities.phases
     # first the one that ends early
@@ -496,7 +514,7 @@ def _open(
         found = test.first(candidates)
         if found:
             oracle.begin_with(found)
-            return found, found, line_of(failure)
+            return _Opened(found, found, line_of(failure))
         if case.run:
             why = "it does not fail in the same way"
         else:
