@@ -1,9 +1,9 @@
 """Find the first value of a program that is wrong, and start a reduction there.
 
-The key insight: on the good toolchain more results change nothing. So one run there
-gives all right values, which become the inputs of smaller programs. On the bad
-toolchain more results may keep apart what is wrong only together. Then the program is
-ended earlier and earlier instead.
+The key insight: intermediate values can be seen when the program returns them. On the
+good toolchain that changes nothing, so one run gives all right values, which become the
+inputs of smaller programs. On the bad toolchain it may hide the failure, since it keeps
+operations from being fused. Then the program is ended earlier and earlier instead.
 """
 
 from __future__ import annotations
@@ -41,48 +41,52 @@ class FirstWrong:
         self, candidate: ReducedCase, test: InterestingnessTest
     ) -> ReducedCase:
         """Keep as little as possible around the first wrong value."""
-        function, able = self._able(candidate)
+        function, observable = self._observable(candidate)
         wrong = self.look(candidate)
-        if function is None or wrong is None or len(able) < 2:
+        if function is None or wrong is None or len(observable) < 2:
             return candidate
         cuts = [*around(candidate, function, [wrong])]
-        before = cut(candidate, function, able[: able.index(wrong) + 1])
+        before = cut(candidate, function, observable[: observable.index(wrong) + 1])
         cuts += [before] if before else []
         smaller = [each for each in cuts if each.program.size < candidate.program.size]
         return test.first(smaller) or candidate
 
     def look(self, candidate: ReducedCase) -> Operation | None:
         """Return the operation whose result is the first wrong value."""
-        function, able = self._able(candidate)
+        function, observable = self._observable(candidate)
         if function is None:
             return None
         with temporary_folder() as folder:
-            return self._operation(candidate, function, able, folder)
+            return self._first_wrong_operation(candidate, function, observable, folder)
 
-    def _able(self, candidate: ReducedCase) -> tuple[Operation | None, list[Operation]]:
-        """Return the function that is run, and its operations whose results have
-        values.
+    def _observable(
+        self, candidate: ReducedCase
+    ) -> tuple[Operation | None, list[Operation]]:
+        """Return the function that is run, and its operations whose results it could
+        return.
         """
         program = candidate.program
         if not isinstance(program, MlirProgram):
             return None, []
         function = program.function(run_of(candidate).function)
-        able = pieces(function) if function else []
-        return function, [each for each in able if all(map(_is_value, each.results))]
+        observable = pieces(function) if function else []
+        return function, [
+            each for each in observable if all(map(_is_value, each.results))
+        ]
 
-    def _operation(
+    def _first_wrong_operation(
         self,
         candidate: ReducedCase,
         function: Operation,
-        able: Sequence[Operation],
+        observable: Sequence[Operation],
         folder: Path,
     ) -> Operation | None:
-        makers = {value: each for each in able for value in each.results}
+        makers = {value: each for each in observable for value in each.results}
         for number, value in enumerate(makers):
             value.origin = ("value", number)
         values = list(makers)
         right = wrong = None
-        traced = cut(candidate, function, able, values)
+        traced = cut(candidate, function, observable, values)
         if traced is not None:
             right = self.oracle.computed(
                 traced, self.oracle.references[0], folder / "right"
@@ -98,34 +102,38 @@ class FirstWrong:
         if wrong is not None and difference is not None:
             index, numbers = difference
             operation = makers[values[index]]
-            self.found = self._named(operation, wrong[index], right[index], numbers)
+            self.found = self._wrong_value(
+                operation, wrong[index], right[index], numbers
+            )
             return operation
         self.oracle.notes.append(
             "with its intermediate values returned the program is right, so that the "
             "first wrong value was looked for by ending the program earlier"
         )
-        return self._by_ending(candidate, function, able, folder)
+        return self._by_ending_earlier(candidate, function, observable, folder)
 
-    def _by_ending(
+    def _by_ending_earlier(
         self,
         candidate: ReducedCase,
         function: Operation,
-        able: Sequence[Operation],
+        observable: Sequence[Operation],
         folder: Path,
     ) -> Operation | None:
-        """Bisect the least number of operations that compute something wrong."""
-        low, high = 0, len(able)
-        ended = cut(candidate, function, able)
-        if not ended or not self._differs(ended, able[-1], folder / "whole"):
+        """Bisect the number of operations after which a result is wrong."""
+        low, high = 0, len(observable)
+        ended = cut(candidate, function, observable)
+        if not ended or not self._differs(ended, observable[-1], folder / "whole"):
             return None
         while high - low > 1:
             middle = (low + high) // 2
-            ended = cut(candidate, function, able[:middle])
-            if ended and self._differs(ended, able[middle - 1], folder / f"{middle}"):
+            ended = cut(candidate, function, observable[:middle])
+            if ended and self._differs(
+                ended, observable[middle - 1], folder / f"{middle}"
+            ):
                 high = middle
             else:
                 low = middle
-        return able[high - 1]
+        return observable[high - 1]
 
     def _differs(self, ended: ReducedCase, last: Operation, folder: Path) -> bool:
         reference = self.oracle.references[0]
@@ -137,10 +145,10 @@ class FirstWrong:
         if difference is None:
             return False
         index, numbers = difference
-        self.found = self._named(last, wrong[index], right[index], numbers)
+        self.found = self._wrong_value(last, wrong[index], right[index], numbers)
         return True
 
-    def _named(
+    def _wrong_value(
         self, operation: Operation, wrong: str, right: str, numbers: dict[str, float]
     ) -> WrongValue:
         element, shown = int(numbers["element"]), []

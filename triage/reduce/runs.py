@@ -48,7 +48,7 @@ class ArgumentValues:
     """
 
     folder: Path
-    """Gets files of values."""
+    """Files of values are written here."""
     _arrays: dict[Hashable, Array] = field(default_factory=dict)
 
     def start(self, candidate: ReducedCase) -> ReducedCase | None:
@@ -140,12 +140,8 @@ class ArgumentValues:
         for other in plain:
             if not np.array_equal(other, array):
                 text = self.text(other, element_of(run.inputs[index]))
-                yield candidate.with_case(
-                    run=replace(
-                        run,
-                        inputs=(*run.inputs[:index], text, *run.inputs[index + 1 :]),
-                    )
-                )
+                inputs = (*run.inputs[:index], text, *run.inputs[index + 1 :])
+                yield candidate.with_case(run=replace(run, inputs=inputs))
 
 
 def fitted(array: Array | None, shape: Sequence[int | None], kind: str) -> Array | None:
@@ -195,6 +191,7 @@ class RunOracle(Oracle):
     _asks_workers: bool = False
     """Whether persistent workers are asked first."""
     _finite: bool = False
+    """Whether the expected results of the original are finite."""
     _tolerances: Mapping[str, float] = field(default_factory=dict)
 
     def start(self, candidate: ReducedCase) -> ReducedCase | None:
@@ -202,14 +199,8 @@ class RunOracle(Oracle):
         that disagrees.
         """
         ready = self.values.start(candidate)
-        if ready:
-            bound = self.bound(ready)
-        else:
-            bound = None
-        if bound:
-            expected = self._expected(bound, self.references[0])
-        else:
-            expected = None
+        bound = self.bound(ready) if ready else None
+        expected = self._expected(bound, self.references[0]) if bound else None
         if ready is None or bound is None or expected is None:
             return None
         self._tolerances = dict(run_of(ready).tolerances)
@@ -231,20 +222,17 @@ class RunOracle(Oracle):
     def complete(self, candidate: ReducedCase) -> ReducedCase | None:
         """Return the candidate with its values and the results that it must compute."""
         bound = self.bound(candidate)
-        if bound:
-            expected = self._expected(bound, self.references[0])
-        else:
-            expected = None
+        expected = self._expected(bound, self.references[0]) if bound else None
         if bound is None or expected is None:
             return None
-        arrays = [(text, read_value(text)) for text in expected]
-        texts = tuple(
-            text if array is None else self.values.text(array, element_of(text))
-            for text, array in arrays
-        )
-        return bound.with_case(
-            run=replace(run_of(bound), expected=texts, reference=None)
-        )
+        texts = []
+        for text in expected:
+            array = read_value(text)
+            if array is not None:
+                text = self.values.text(array, element_of(text))
+            texts.append(text)
+        run = replace(run_of(bound), expected=tuple(texts), reference=None)
+        return bound.with_case(run=run)
 
     @property
     def is_sure(self) -> bool:
@@ -280,8 +268,8 @@ class RunOracle(Oracle):
         return False
 
     def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        """Return whether the bad toolchain's program fails as it did on the original,
-        where the reference runs it.
+        """Return whether the reference runs the candidate, and the bad toolchain fails
+        on it as on the original.
         """
         answer = None
         if self._asks_workers and not cancelled.is_set():
