@@ -88,9 +88,8 @@ def slug(case: Case) -> str:
     """Return the case's name as a folder name: `attention-dtype-f16` for
     `attention[dtype=f16]`.
     """
-    return (
-        re.sub(r"[^a-z0-9]+", "-", case.name.lower()).strip("-")[:_LONGEST].strip("-")
-    )
+    words = re.sub(r"[^a-z0-9]+", "-", case.name.lower())
+    return words.strip("-")[:_LONGEST].strip("-")
 
 
 def reproducer_of(
@@ -145,9 +144,7 @@ def reproducer_of(
 def _standalone(
     task: Task, small: Case, failing: Probe, bad: ToolchainRef, source: str
 ) -> StandaloneCompile:
-    """Return how to make the failing compile, and the run of `small` if it is run,
-    without triage.
-    """
+    """Return how to compile, and if need be run, the reduced case without triage."""
     family, command, runtime = task.compiler, tuple[str, ...](), None
     if small.run and family.run:
         command = task.run_command(small.run, MODULE_PLACE)
@@ -209,34 +206,26 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         reproducer.compile.source: reduction.program or "",
         **script.files(reproducer.compile),
     }
-    if reduction.operations.after is None:
-        operations = None
-    else:
-        operations = reduction.operations
+    is_reduced = reduction.operations.after is not None
     release = reproducer.bad.revision.name
     printed = reproducer.output.rstrip().splitlines()
     lines = [
         line if len(line) <= _OUTPUT_WIDTH else f"{line[:_OUTPUT_WIDTH]}…"
-        for line in printed
+        for line in printed[:_OUTPUT_LINES]
     ]
-    more = len(lines) - _OUTPUT_LINES
+    more = len(printed) - _OUTPUT_LINES
+    if more > 0:
+        lines.append(f"... {more} more lines")
+    error = next((line for line in printed if headline in line), headline)
+    command = call.line
+    if call.install:
+        command = f"pip install {call.install}\n{command}"
     wrong = reproducer.reduction.first_wrong
     return IssueDraft(
-        files={
-            name: text
-            if len(text) <= _LONGEST_PROGRAM and _BINARY not in text
-            else None
-            for name, text in files.items()
-        },
-        command=f"pip install {call.install}\n{call.line}"
-        if call.install
-        else call.line,
-        error=next((line for line in printed if headline in line), headline)[
-            :_OUTPUT_WIDTH
-        ],
-        output="\n".join(
-            [*lines[:_OUTPUT_LINES], *([f"... {more} more lines"] if more > 0 else [])]
-        ),
+        files={name: _if_shown(text) for name, text in files.items()},
+        command=command,
+        error=error[:_OUTPUT_WIDTH],
+        output="\n".join(lines),
         headline=headline,
         program=program,
         version=call.install or f"{program}, version {release}",
@@ -245,12 +234,19 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         explanation=reproducer.failure.explanation,
         target=case.target,
         summary=case.summary,
-        operations=operations,
+        operations=reduction.operations if is_reduced else None,
         unit=reduction.unit,
         changes=list(reduction.changes),
         notes=list(reduction.notes),
         first_wrong=wrong.sentence if wrong else "",
     )
+
+
+def _if_shown(text: str) -> str | None:
+    """Return the text of a file if an issue can show it."""
+    if len(text) > _LONGEST_PROGRAM or _BINARY in text:
+        return None
+    return text
 
 
 def _with_portable_values(run: RunSpec, files: dict[str, bytes]) -> RunSpec:
@@ -307,48 +303,39 @@ def _clean_probe(probe: Probe, clean: Clean) -> Probe:
                 name: clean(value) if isinstance(value, str) else value
                 for name, value in failure.details.items()
             }
-            if failure.location:
-                location = clean(failure.location)
-            else:
-                location = None
-            headline = clean(failure.headline)
-            outcome = replace(
-                outcome,
-                failure=replace(
-                    failure, headline=headline, location=location, details=details
-                ),
+            cleaned = replace(
+                failure,
+                headline=clean(failure.headline),
+                location=clean(failure.location) if failure.location else None,
+                details=details,
             )
+            outcome = replace(outcome, failure=cleaned)
         case NoAnswer(reason=reason):
             outcome = replace(outcome, reason=clean(reason))
     return replace(probe, revision=portable(probe.revision), outcome=outcome)
 
 
 def _function(case: Case) -> PythonFunction | None:
-    is_kernel = kernel_of(case) is not None and case.input.path.suffix == ".py"
-    if is_kernel:
-        tree = parse_program(case.input.path.read_bytes())
-    else:
-        tree = None
-    if tree is not None:
-        node = kernel_in(tree, case)
-    else:
-        node = None
+    """Return the kernel of a case in Python."""
+    if kernel_of(case) is None or case.input.path.suffix != ".py":
+        return None
+    tree = parse_program(case.input.path.read_bytes())
+    node = kernel_in(tree, case) if tree is not None else None
     if node is None:
         return None
-    return PythonFunction(
-        node.name + ".fn" * (len(node.decorator_list) - 1), tuple(parameter_names(node))
-    )
+    # each decorator but the innermost wraps the kernel, which is its attribute `fn`
+    name = node.name + ".fn" * (len(node.decorator_list) - 1)
+    return PythonFunction(name, tuple(parameter_names(node)))
 
 
 def _requirement(ref: ToolchainRef, packaging: Packaging) -> str | None:
     release = ref.release
     if release is None or not ref.is_release:
         return None
+    requirements = [f"{release.distribution}=={release.version}"]
     if isinstance(packaging, Environment):
-        companions = packaging.companions_of(release.version)
-    else:
-        companions = ()
-    return shlex.join((f"{release.distribution}=={release.version}", *companions))
+        requirements += packaging.companions_of(release.version)
+    return shlex.join(requirements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,8 +343,7 @@ class VersionSpan:
     """The versions around the bad one that fail in the same way."""
 
     before: Probe | None
-    """The nearest older version that was tested. It compiles or fails in another way.
-    """
+    """The nearest older version that was tested. It passes or fails in another way."""
     first_bad: Probe
     last_bad: Probe
     after: Probe | None
@@ -366,14 +352,14 @@ class VersionSpan:
 
     @property
     def last_good(self) -> Probe | None:
-        """The version before the span, if it compiles."""
+        """The version before the span, if it passes."""
         if self.before and isinstance(self.before.outcome, Passed):
             return self.before
         return None
 
     @property
     def first_good(self) -> Probe | None:
-        """The version after the span, if it compiles."""
+        """The version after the span, if it passes."""
         if self.after and isinstance(self.after.outcome, Passed):
             return self.after
         return None
@@ -396,24 +382,17 @@ def span_around(probes: Sequence[Probe], bad: Probe) -> VersionSpan:
         first -= 1
     while last + 1 < len(tested) and same[last + 1]:
         last += 1
+    before, untested = None, tuple[Probe, ...]()
     if first > 0:
         before = tested[first - 1]
-    else:
-        before = None
-    if last + 1 < len(tested):
-        after = tested[last + 1]
-    else:
-        after = None
-    if before:
         untested = tuple(probes[probes.index(before) + 1 : probes.index(tested[first])])
-    else:
-        untested = ()
+    after = tested[last + 1] if last + 1 < len(tested) else None
     return VersionSpan(before, tested[first], tested[last], after, untested)
 
 
 def in_order(probes: Iterable[Probe]) -> tuple[Probe, ...]:
-    """Sort probes by version, those without a version last. Of local builds with one
-    version, that which compiles is first.
+    """Sort probes by version, those without a version last. Of several builds with the
+    same version, one that passes comes first.
     """
 
     def key(probe: Probe) -> tuple[bool, Version, bool]:

@@ -143,10 +143,8 @@ class Reduction(MayLackAnswer):
     @property
     def size(self) -> str:
         """The size of the smaller program: `3 operations`."""
-        return (
-            f"{self.operations.after} {self.unit}"
-            f"{'' if self.operations.after == 1 else 's'}"
-        )
+        plural = "" if self.operations.after == 1 else "s"
+        return f"{self.operations.after} {self.unit}{plural}"
 
 
 def not_reduced(
@@ -177,12 +175,12 @@ def setting_changes(original: Case, reduced: Case) -> Iterator[str]:
             for name, value in original.spec.options.items()
         ]
     for name, before, after in pairs:
-        if before != after:
-            yield (
-                f"{name} {before} is not needed"
-                if after is None
-                else f"{name} is {after} instead of {before}"
-            )
+        if before == after:
+            continue
+        if after is None:
+            yield f"{name} {before} is not needed"
+        else:
+            yield f"{name} is {after} instead of {before}"
 
 
 Settings = tuple[
@@ -208,8 +206,8 @@ class ReductionFolder:
             self.path.mkdir(parents=True, exist_ok=True)
 
     def save(self, candidate: ReducedCase) -> None:
-        """Write the candidate, the program first: settings of an older one still fail
-        on it, or are rejected.
+        """Write the candidate's program, then its settings. If this is interrupted
+        between the two, the new program is tested with the old settings.
         """
         case = candidate.case
         run = case.run or RunSpec()
@@ -242,10 +240,9 @@ class ReductionFolder:
         except (OSError, ValueError):
             return None
         flags, target, phase, kernel, function, inputs = saved
-        if case.run:
-            run = replace(case.run, function=function, inputs=inputs)
-        else:
-            run = None
+        run = case.run
+        if run:
+            run = replace(run, function=function, inputs=inputs)
         changed = replace(
             case,
             flags=flags,
