@@ -30,7 +30,7 @@ from triage.reduce.program import ReducedCase, Reducible
 
 T = TypeVar("T")
 MOST_KINDS = 16  # of items to drop kind by kind; among more, halves are faster
-_ENOUGH = 3  # chunks of equal kinds that could not be dropped
+_MOST_REFUSED = 3  # chunks of equal kinds that are tried in vain
 # a bound against passes that undo each other; more rounds have not been seen to help
 _ROUNDS = 8
 
@@ -84,8 +84,8 @@ def run_pass(
     step: Pass,
     when: str = "",
 ) -> ReducedCase:
-    """Run one pass. If the good toolchain does not compile its result, repeat it and
-    ask that about every candidate.
+    """Run one pass. If the good toolchain does not compile its result, run the pass
+    again and test each candidate on the good toolchain, too.
     """
     is_interesting.report(step.__name__.replace("_", " ") + when)
     reduced = step(candidate, is_interesting)
@@ -124,13 +124,13 @@ def minimise(
     """Drop items until the rest is one-minimal: all of them, then halves, quarters, ...
     single ones (ddmin's complements).
 
-    `build` makes the candidate that keeps the given items. With `whole`, all items are
-    dropped at once first. `kind_of` groups equal items: whole groups are dropped first
-    unless there are many. After three chunks of equal kinds could not be dropped the
-    remaining ones are skipped, because a chain that must be long has hundreds of equal
-    links.
+    `build` makes the candidate that keeps the given items. With `whole`, the first
+    attempt drops all items at once. `kind_of` groups equal items: whole groups are
+    dropped first unless there are many. After three chunks of equal kinds could not be
+    dropped, the others are skipped, because a chain that must be long has hundreds of
+    equal links.
 
-    Returns the candidate of the items left, the candidate itself when nothing was
+    Returns the candidate with the items left, or `candidate` itself if none was
     dropped.
     """
 
@@ -146,14 +146,11 @@ def minimise(
         if smaller is not None:
             return smaller
     if kind_of:
-        kinds = Counter(map(kind_of, left))
-    else:
-        kinds = Counter[Hashable]()
-    repeated = [kind for kind, count in kinds.items() if count > 1]
-    for kind in repeated if len(repeated) <= MOST_KINDS else ():
-        kept = [item for item in left if kind_of and kind_of(item) != kind]
-        if kept:
-            smaller = interesting(kept)
+        counts = Counter(map(kind_of, left))
+        repeated = [kind for kind, count in counts.items() if count > 1]
+        for kind in repeated if len(repeated) <= MOST_KINDS else ():
+            kept = [item for item in left if kind_of(item) != kind]
+            smaller = interesting(kept) if kept else None
             if smaller is not None:
                 left, candidate = kept, smaller
     chunk = (len(left) + 1) // 2
@@ -174,7 +171,9 @@ def _drop_chunks(
     test: InterestingnessTest,
     kind_of: Callable[[T], Hashable] | None,
 ) -> tuple[list[T], ReducedCase | None]:
-    """Go along the items once and drop each chunk that can be dropped."""
+    """Go along the items once and drop each chunk that can be dropped. Return the items
+    left and the last interesting candidate, if there is one.
+    """
     best, position = None, 0
     refused: Counter[Hashable] = Counter()
     tried: list[tuple[ReducedCase, int, Hashable]] = []
@@ -185,7 +184,7 @@ def _drop_chunks(
                 kinds = tuple(map(kind_of, left[start : start + chunk]))
             else:
                 kinds = None
-            if kind_of and refused[kinds] >= _ENOUGH:
+            if kind_of and refused[kinds] >= _MOST_REFUSED:
                 continue
             candidate = build([*left[:start], *left[start + chunk :]])
             if candidate is not None:
@@ -206,8 +205,8 @@ def _drop_chunks(
 def greedily(changes: Callable[[ReducedCase], Iterable[ReducedCase]]) -> Pass:
     """Make a pass that applies one interesting change after another until none is left.
 
-    `changes` yields all changed candidates in a stable order, so that after a change
-    the search continues at its position.
+    `changes` yields all changed candidates in a stable order. After a change, the
+    search continues at the same position of the new candidate's changes.
     """
 
     @wraps(changes)
@@ -246,18 +245,16 @@ def drop_flags(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase
 
 
 def fewer_devices(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Compile for one or two devices instead of many."""
-    target, devices = candidate.case.target, candidate.case.target.devices or 0
-    wanted = dict.fromkeys(
-        number for number in (1, 2, devices // 2) if 0 < number < devices
+    """Compile for one or two devices, or half of them."""
+    target = candidate.case.target
+    devices = target.devices or 0
+    numbers = dict.fromkeys((1, 2, devices // 2))
+    fewer = (
+        candidate.with_case(target=replace(target, devices=number))
+        for number in numbers
+        if 0 < number < devices
     )
-    return (
-        test.first(
-            candidate.with_case(target=replace(target, devices=number))
-            for number in wanted
-        )
-        or candidate
-    )
+    return test.first(fewer) or candidate
 
 
 def drop_options(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:

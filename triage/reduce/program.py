@@ -17,8 +17,8 @@ class Entry:
     name: str | None
     """The name, if the program has several functions."""
     arguments: tuple[tuple[Hashable, str], ...]
-    """The argument of the original program that each one is a copy of, or None, and its
-    type in the program's notation.
+    """For each argument: its origin, which is the argument of the original program that
+    it is a copy of, or None; and its type in the program's notation.
     """
 
 

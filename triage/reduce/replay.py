@@ -52,7 +52,9 @@ class ReproducerRecord(BaseModel):
 
     @property
     def judge(self) -> MetricThreshold | None:
-        """The threshold between the two numbers of a metric that was reduced."""
+        """The threshold for a metric: between its numbers on the bad and the good
+        revision.
+        """
         kind, _, name = self.signature.partition(":")
         if kind != "metric":
             return None
@@ -208,8 +210,8 @@ class Replay:
 
     @in_json
     def holds(self) -> bool | None:
-        """Whether the recorded version still fails in the same way, if it was asked and
-        is testable.
+        """Whether the recorded version still fails in the same way; None if it was not
+        compiled or is untestable.
         """
         state = self.states.get(self.bad or "")
         if state in (None, ReplayState.UNTESTABLE):
@@ -218,11 +220,11 @@ class Replay:
 
     @property
     def tested(self) -> bool:
-        """Whether the recorded version was testable or, when it was not asked, any
-        version.
+        """Whether the recorded version was testable. If it was not compiled: whether
+        any version was.
         """
-        asked = [one for one in self.versions if one.toolchain.name == self.bad]
-        return not all(one.untestable for one in asked or self.versions)
+        recorded = [one for one in self.versions if one.toolchain.name == self.bad]
+        return not all(one.untestable for one in recorded or self.versions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +239,8 @@ def replay(
     reproducers: Sequence[RecordedReproducer],
     revs_of: Mapping[str, Sequence[str]] | None = None,
 ) -> tuple[Replay, ...]:
-    """Compile each reproducer on its family's revisions in order; a family that
-    `revs_of` lacks is left out.
+    """Compile each reproducer on the revisions that `revs_of` names for its compiler,
+    in order. Leave out reproducers of other compilers.
 
     Without `revs_of`: on the recorded revision and the newest release.
     """
