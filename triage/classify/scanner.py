@@ -338,14 +338,9 @@ class _Scanner:
             if line is None:
                 break
             text = line.text
-            is_other = (
-                _AT_SOURCE.match(text) is not None
-                or begins_exception(text)
-                or bool(finding.rule.context_of(text, finding.captures))
-                or (not excerpt and self._is_failure(line.line))
-            )
-            is_end = said and not (text[:1].islower() or said.endswith(":"))
-            if is_other or is_end:
+            continues = not said or text[:1].islower() or said.endswith(":")
+            is_failure = not excerpt and self._is_failure(line.line)
+            if not continues or is_failure or self._is_about_other(finding, text):
                 self._reader.put_back(line)
                 break
             says_it = excerpt or text[:1].isalnum() or text.startswith(_MESSAGE_MARKS)
@@ -359,6 +354,12 @@ class _Scanner:
         if not excerpt:
             finding = self._reclassify(finding, said, at)
         finding.captures["reason"] = said
+
+    def _is_about_other(self, finding: Finding, text: str) -> bool:
+        """Return whether a line begins another exception or is context of this one."""
+        if _AT_SOURCE.match(text) or begins_exception(text):
+            return True
+        return bool(finding.rule.context_of(text, finding.captures))
 
     def _is_failure(self, line: LogLine) -> bool:
         return match_line(self._rules, line, diagnostic(line)) is not None
