@@ -94,7 +94,10 @@ def mlir_frontend(checker: Checker) -> Frontend:
 
 
 def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
-    for elide in (True, False) if path.stat().st_size > _LARGE else (False,):
+    is_large = path.stat().st_size > _LARGE
+    for elide in (True, False):
+        if elide and not is_large:
+            continue
         module = _parsed(checker.reader.generic(path, elide=elide))
         if module is None:
             continue
@@ -129,9 +132,9 @@ def _parsed(text: str | None) -> Module | None:
 def fold(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Let the compiler canonicalize the program, where that makes it smaller."""
     folded = _folded(candidate, module_of(candidate))
-    return (
-        folded and folded.program.size < candidate.program.size and test.first([folded])
-    ) or candidate
+    if folded is None or folded.program.size >= candidate.program.size:
+        return candidate
+    return test.first([folded]) or candidate
 
 
 def make_static(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
@@ -148,13 +151,12 @@ def make_static(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
         return sum((dimensions(value.type) or []).count(DYNAMIC) for value in results)
 
     module, _ = copy_module(module_of(candidate))
-    if fix_arguments(module, _STATIC, {}):
-        static = _folded(candidate, module)
-    else:
-        static = None
-    return (
-        static and unknown(static) < unknown(candidate) and test.first([static])
-    ) or candidate
+    if not fix_arguments(module, _STATIC, {}):
+        return candidate
+    static = _folded(candidate, module)
+    if static is None or unknown(static) >= unknown(candidate):
+        return candidate
+    return test.first([static]) or candidate
 
 
 def _folded(candidate: ReducedCase, module: Module) -> ReducedCase | None:
@@ -243,19 +245,16 @@ def with_one_value(text: str) -> str:
     itself when it is short.
     """
     found = _LONG.match(text)
-    if found:
-        element = _ELEMENT.search(text[found.end() :])
-    else:
-        element = None
-    if (
-        found is None
-        or element is None
-        or (found[1] == "dense" and len(found.group()) <= _LONGEST)
-    ):
+    if found is None or (found[1] == "dense" and len(found.group()) <= _LONGEST):
         return text
-    value = {"i1": "true", "index": "1"}.get(
-        element[1], "1" if element[1].startswith(("i", "ui", "si")) else "1.000000e+00"
-    )
+    element = _ELEMENT.search(text[found.end() :])
+    if element is None:
+        return text
+    value = "1.000000e+00"
+    if element[1] == "i1":
+        value = "true"
+    elif element[1].startswith(("i", "ui", "si")):
+        value = "1"
     return f"dense<{value}>{text[found.end() :]}"
 
 
@@ -265,7 +264,9 @@ def widen_elements(candidate: ReducedCase, test: InterestingnessTest) -> Reduced
     if not widen_floats(module, float_types(module)):
         return candidate
     widened = with_module(candidate, module)
-    return (test.is_valid(widened) and test.first([widened])) or candidate
+    if not test.is_valid(widened):
+        return candidate
+    return test.first([widened]) or candidate
 
 
 def shrink_dimensions(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
@@ -319,7 +320,7 @@ def _descend(
 
 
 def _products(module: Module) -> Iterator[Product]:
-    """Yield the dimensions that reshapes fold, with what they are unfolded to."""
+    """Yield each dimension that a reshape folds from several, with those factors."""
     for operation in module.walk():
         if operation.name in ("tensor.collapse_shape", "tensor.expand_shape"):
             folded, unfolded = (

@@ -87,15 +87,10 @@ def one_function(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
     functions = sorted(
         module_of(candidate).functions(), key=lambda function: -len(pieces(function))
     )
-    cuts = filter(
-        None, (cut(candidate, function, pieces(function)) for function in functions)
-    )
-    return (
-        test.first(
-            smaller for smaller in cuts if smaller.program.size < candidate.program.size
-        )
-        or candidate
-    )
+    cuts = (cut(candidate, function, pieces(function)) for function in functions)
+    size = candidate.program.size
+    smaller = (each for each in cuts if each and each.program.size < size)
+    return test.first(smaller) or candidate
 
 
 def keep_window(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
@@ -317,7 +312,9 @@ def thin_bodies(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
                         links[operation] = {operation.results[0]: match}
         candidate = _replace(candidate, test, links, whole=True)
     smaller = _without_unread_inputs(candidate)
-    return (smaller and test.first([smaller])) or candidate
+    if smaller is None:
+        return candidate
+    return test.first([smaller]) or candidate
 
 
 def _without_unread_inputs(candidate: ReducedCase) -> ReducedCase | None:

@@ -133,18 +133,10 @@ class MlirProgram(Reducible):
         ]
         # the operator that a frontend wraps
         words = [operation.name, (operation.attribute("name") or "").strip('"')]
-        words.append(
-            "reduction"
-            if "reduction" in (operation.attribute("iterator_types") or "")
-            else ""
-        )
-        words.append(
-            "gather"
-            if any(
-                name == "tensor.extract" or name.endswith(".gather") for name in inside
-            )
-            else ""
-        )
+        if "reduction" in (operation.attribute("iterator_types") or ""):
+            words.append("reduction")
+        if any(name == "tensor.extract" or name.endswith(".gather") for name in inside):
+            words.append("gather")
         return " ".join(filter(None, words))
 
 
@@ -154,22 +146,17 @@ def name_arguments(module: Module, before: Module | None = None) -> None:
 
     Take over the numbers from `before`, the module as it was, if it is passed.
     """
-    if before:
-        known = {
-            function.symbol: arguments_of(function) for function in before.functions()
-        }
-    else:
-        known = {}
+    old_functions = before.functions() if before else []
+    known = {function.symbol: arguments_of(function) for function in old_functions}
     for function in module.functions():
+        old = known.get(function.symbol, [])
         for number, value in enumerate(arguments_of(function)):
-            old = known.get(function.symbol, [])
-            if before:
-                if number < len(old):
-                    value.origin = old[number].origin
-                else:
-                    value.origin = None
-            else:
+            if before is None:
                 value.origin = (function.symbol, number)
+            elif number < len(old):
+                value.origin = old[number].origin
+            else:
+                value.origin = None
 
 
 def program_of(candidate: ReducedCase) -> MlirProgram:

@@ -207,11 +207,9 @@ def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
         ):
             continue
         edits: dict[ast.AST, Any] = {callee: None}
-        for statement in (
-            statement
-            for statement in statements(tree)
-            if not hasattr(statement, "body")
-        ):
+        for statement in statements(tree):
+            if hasattr(statement, "body"):
+                continue
             for node in ast.walk(statement):
                 match node:
                     case ast.Call(

@@ -40,15 +40,13 @@ class PythonProgram(Reducible):
         """The program as `ast.unparse` writes it, with two empty lines around functions
         and classes.
         """
-        text, before = "", False
+        text, after_block = "", False
         for statement in self.tree.body:
-            wide = isinstance(statement, (ast.FunctionDef, ast.ClassDef))
-            text += (
-                ("\n\n" if text and (wide or before) else "")
-                + ast.unparse(statement).strip("\n")
-                + "\n"
-            )
-            before = wide
+            is_block = isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+            if text and (is_block or after_block):
+                text += "\n\n"
+            text += ast.unparse(statement).strip("\n") + "\n"
+            after_block = is_block
         return text.encode("utf-8", "surrogateescape")
 
     @cached_property
