@@ -172,7 +172,7 @@ class LinesOracle(Oracle):
     def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         return self._fails(set(left_in(candidate)))
 
-    def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
+    def is_confirmed(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         return self._good(set(left_in(candidate)))
 
 

@@ -91,10 +91,10 @@ def run_pass(
     reduced = step(candidate, is_interesting)
     if reduced is candidate:
         return candidate
-    if is_interesting.oracle.compiles(reduced, threading.Event()):
-        is_interesting.settle(reduced, compiles=True)
+    if is_interesting.oracle.is_confirmed(reduced, threading.Event()):
+        is_interesting.settle(reduced, confirmed=True)
         return reduced
-    is_interesting.settle(candidate, compiles=True)
+    is_interesting.settle(candidate, confirmed=True)
     is_interesting.strict = True
     try:
         return step(candidate, is_interesting)

@@ -84,9 +84,9 @@ class Oracle:
                 return True
         return False
 
-    def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        """Return whether the good toolchain compiles the candidate, or fails as the
-        baseline allows; True without a good toolchain.
+    def is_confirmed(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
+        """Check a candidate that fails on the bad toolchain: return whether the good
+        one compiles it, or fails as the baseline allows. True without a good toolchain.
         """
         if self.good is None:
             return True
@@ -95,10 +95,10 @@ class Oracle:
 
     @property
     def is_sure(self) -> bool:
-        """Whether `fails` alone decides, so that `compiles` need not be asked."""
+        """Whether `fails` alone decides, so that `is_confirmed` need not be asked."""
         return self.good is None
 
-    def confirms(self, candidate: ReducedCase) -> bool:  # noqa: ARG002 - it was asked
+    def fails_without_workers(self, candidate: ReducedCase) -> bool:  # noqa: ARG002 - it was asked
         """Return whether the smallest program also fails without the fast but less
         certain test, such as a persistent worker. If it does not, that test is not used
         again.
@@ -263,13 +263,13 @@ class InterestingnessTest:
             return True
         return content != self.best.program.valid()
 
-    def settle(self, candidate: ReducedCase, *, compiles: bool = False) -> None:
+    def settle(self, candidate: ReducedCase, *, confirmed: bool = False) -> None:
         """Make a candidate the best one. Save it only if nothing else must be asked.
 
-        compiles: the oracle's `compiles` has returned True.
+        confirmed: the oracle's `is_confirmed` has returned True.
         """
         self.best = candidate
-        if compiles or self.strict or self.oracle.is_sure:
+        if confirmed or self.strict or self.oracle.is_sure:
             self._save(self.oracle.bound(candidate) or candidate)
         self.report(self._activity)
 
@@ -310,7 +310,7 @@ class InterestingnessTest:
             if key not in self._answers:
                 fails = self.oracle.fails(bound, cancelled)
                 self._answers[key] = fails and (
-                    not self.strict or self.oracle.compiles(bound, cancelled)
+                    not self.strict or self.oracle.is_confirmed(bound, cancelled)
                 )
                 self._task.advance()
             return self._answers[key]

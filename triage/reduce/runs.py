@@ -244,20 +244,21 @@ class RunOracle(Oracle):
         if self.baseline.failure.family != "crash" and bound is not None:
             self._asks_workers = self._fails_in_workers(bound) or False
 
-    def compiles(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
-        """Return whether a new process of the bad toolchain agrees with the persistent
-        worker.
+    def is_confirmed(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
+        """Check a candidate that fails in a persistent worker: return whether it fails
+        in a new process of the bad toolchain, too.
         """
         bound = self.bound(candidate) if self._asks_workers else None
         if bound is None:
             return True
         with self._written(bound) as case, temporary_folder() as folder:
             answer = self._reference_answer(case, self.references[0], folder / "first")
-            if answer is None or (expected := answer.values()) is None:
+            expected = answer.values() if answer else None
+            if expected is None:
                 return self._fails_in_new_processes(bound, cancelled)
             return self._differs(bound, expected, cancelled)
 
-    def confirms(self, candidate: ReducedCase) -> bool:
+    def fails_without_workers(self, candidate: ReducedCase) -> bool:
         """Return whether the smallest program fails in new processes too. If it does
         not, persistent workers are not asked again.
         """
@@ -295,7 +296,8 @@ class RunOracle(Oracle):
             run = replace(run_of(candidate), expected=expected, reference=None)
             planned = self.engine.planner.plan(replace(case, run=run), self.bad)
             answer = self._answer(planned, folder / "bad")
-            if answer is None or (probe := answer.probe()) is None:
+            probe = answer.probe() if answer else None
+            if probe is None:
                 return None
             outcome = probe.outcome
             if not isinstance(outcome, Failed):

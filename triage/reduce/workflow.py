@@ -276,7 +276,7 @@ class _Work:
             final = (*frontend.final_passes, *self.last)
             first = candidate
             candidate = reduce(first, self.test, frontend.passes, final)
-            if not self.oracle.confirms(candidate):
+            if not self.oracle.fails_without_workers(candidate):
                 self.test.forget()
                 candidate = reduce(first, self.test, frontend.passes, final)
             found = self._finished(opened.original, candidate)
@@ -488,23 +488,19 @@ def _open(
             programs = (
                 ReducedCase(program, saved[1]) for program in frontend.open(saved[0])
             )
-            found = test.first(
-                best for candidate in programs if (best := oracle.start(candidate))
-            )
+            found = test.first(filter(None, map(oracle.start, programs)))
             if found:
                 return _Opened(original, found)
     failure = oracle.baseline.failure
-    early = case.phase is None and failure.phase in oracle.bad.capabilities.phases
-    # first the one that ends early
-    variants = [*([replace(case, phase=failure.phase)] if early else []), case]
+    variants = [case]
+    if case.phase is None and failure.phase in oracle.bad.capabilities.phases:
+        # first a compile that ends after the phase that fails
+        variants.insert(0, replace(case, phase=failure.phase))
     why = _UNREADABLE
     # one at a time: with its constants a program may take gigabytes
     for program in frontend.open(source):
-        candidates = [
-            start
-            for variant in variants
-            if (start := oracle.start(ReducedCase(program, variant)))
-        ]
+        originals = (ReducedCase(program, variant) for variant in variants)
+        candidates = list(filter(None, map(oracle.start, originals)))
         if not candidates:
             why = (
                 "the reference does not run it, its results are not defined, or its "
@@ -515,8 +511,6 @@ def _open(
         if found:
             oracle.begin_with(found)
             return _Opened(found, found, line_of(failure))
-        if case.run:
-            why = "it does not fail in the same way"
-        else:
-            why = "its generic form does not fail in the same way"
+        what = "it" if case.run else "its generic form"
+        why = f"{what} does not fail in the same way"
     return NoAnswer(Cause.INPUT, why)
