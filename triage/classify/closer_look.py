@@ -44,10 +44,10 @@ class SuspiciousLine:
 
 @dataclass(frozen=True, slots=True)
 class CloserLook:
-    """What a second look at a log found: at most one of the two."""
+    """What a second look at a log found: a finding, or suspicious lines, or nothing."""
 
     finding: Finding | None = None
-    """A message that stands in its line without the mark of an error."""
+    """A message that a rule knows, without the word `error:` before it."""
     likeliest: tuple[SuspiciousLine, ...] = ()
     """Lines that sound like a failure and match no rule, the likeliest first."""
 
@@ -76,7 +76,10 @@ def look_closely(
         ]
     for line in read if is_quote else suspicious:
         text = line.text[:_READ]
-        for message in chain(_messages(text), _endings(text) if is_quote else ()):
+        messages = _messages(text)
+        if is_quote:
+            messages = chain(messages, _endings(text))
+        for message in messages:
             if is_quote and _is_harmless(message):
                 continue
             finding = _match(message, rules, is_quote=is_quote)

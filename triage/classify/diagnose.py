@@ -46,8 +46,8 @@ class Diagnosis:
     warnings: tuple[Failure, ...] = ()
     """Failures whose messages a successful run printed."""
     needs_pass: bool = False
-    """The output does not say what failed. A second run that prints the failing pass
-    does; call `diagnose` again with it.
+    """The output does not say what failed. Compile again with the failing pass printed,
+    and call `diagnose` with that pass.
     """
 
 

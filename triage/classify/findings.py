@@ -99,7 +99,7 @@ class Finding:
     rule: Rule
     headline: str
     line: int | None = None
-    """Of the first occurrence, from 1."""
+    """The line of the first occurrence, from 1."""
     location: str | None = None
     captures: dict[str, str] = field(default_factory=dict)
     scope: MatchScope = MatchScope.ERROR
@@ -108,7 +108,9 @@ class Finding:
     command: str = ""
     """What ran when it crashed, as a stack dump says it."""
     logged: bool = False
-    """From the line of a log, which says less than an exception of the same class."""
+    """A logging library printed it, which says less than an exception of the same
+    class.
+    """
     count: int = 1
 
     @property
@@ -230,10 +232,11 @@ class Finding:
 
 
 class Findings:
-    """What was found in an output."""
+    """The findings in an output, one for each signature. Remarks are kept apart."""
 
     def __init__(self, rules: RuleSet) -> None:
         self._rules = rules
+        # by whether it is only a remark, and by signature
         self._by_key: dict[tuple[bool, str], Finding] = {}
         self._classes: Counter[str] = Counter()
         self._without_pass: list[Finding] = []

@@ -293,11 +293,11 @@ class Context(Strict):
 
     regex: Regex
     op: str | None = None
-    """The only operation that it is read for (default: any)."""
+    """Search the lines only if the match is about this operation (default: any)."""
     unless: str = ""
-    """A capture of the match that makes it needless."""
+    """Do not search them if the match has this capture."""
     below: Regex = ""
-    """For lines above the match: matches the text of the match."""
+    """For lines above the match: search them only if the match's text matches this."""
 
 
 @dataclass(frozen=True, slots=True)
