@@ -67,8 +67,12 @@ class ReproducerRecord(BaseModel):
         metric = Metric(name, lower_is_worse=value < good)
         low, high = metric.compared(good), metric.compared(value)
         if 0 < low < high < math.inf:
-            return MetricThreshold(metric, math.sqrt(low * high))
-        return MetricThreshold(metric, min(high / 2, low * 2 if low > 0 else math.inf))
+            limit = math.sqrt(low * high)
+        elif low > 0:
+            limit = min(high / 2, low * 2)
+        else:
+            limit = high / 2
+        return MetricThreshold(metric, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +104,19 @@ def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
     reproducers: dict[Path, RecordedReproducer] = {}
     for path in paths:
         folders = [path]
-        if (
-            path.is_dir()
-            and not (path / RECORD).exists()
-            and not (path / RECIPE).exists()
-        ):
+        has_reproducer = (path / RECORD).exists() or (path / RECIPE).exists()
+        if path.is_dir() and not has_reproducer:
             folders = sorted(
                 folder
                 for folder in path.iterdir()
                 if folder.is_dir() and not folder.name.startswith(".")
             )
         if not folders:
-            problems.append(
-                _problem(
-                    path,
-                    (
-                        f"contains no reproducer: a folder with {RECORD}, {RECIPE} "
-                        "and the program."
-                    ),
-                )
+            message = (
+                f"contains no reproducer: a folder with {RECORD}, {RECIPE} and the "
+                "program."
             )
+            problems.append(_problem(path, message))
         for folder in folders:
             try:
                 reproducers[folder] = _open(folder)
@@ -133,14 +130,8 @@ def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
 def _open(folder: Path) -> RecordedReproducer:
     path = folder / RECORD
     if not folder.is_dir():
-        raise BadFiles(
-            [
-                _problem(
-                    folder,
-                    "is not a folder; name a reproducer's folder, or a folder of them.",
-                )
-            ]
-        )
+        message = "is not a folder; name a reproducer's folder, or a folder of them."
+        raise BadFiles([_problem(folder, message)])
     if not path.exists():
         raise BadFiles([_problem(path, "is missing; `triage reduce` writes it.")])
     try:
@@ -148,16 +139,11 @@ def _open(folder: Path) -> RecordedReproducer:
         if record.bad.name != LOCAL:
             parse_rev(record.bad.name)
     except ValidationError as error:
-        mistakes = [
-            (".".join(map(str, mistake["loc"])), mistake["msg"])
-            for mistake in error.errors(include_url=False)
-        ]
-        raise BadFiles(
-            [
-                _problem(path, f"{key}: {text}." if key else f"{text}.")
-                for key, text in mistakes
-            ]
-        ) from error
+        problems = []
+        for mistake in error.errors(include_url=False):
+            key, text = ".".join(map(str, mistake["loc"])), f"{mistake['msg']}."
+            problems.append(_problem(path, f"{key}: {text}" if key else text))
+        raise BadFiles(problems) from error
     except (OSError, BadInput) as error:
         raise BadFiles([_problem(path, f"cannot be used: {error}.")]) from error
     cases = load_cases([folder / RECIPE])
