@@ -25,7 +25,7 @@ from triage.reduce.runs import RunOracle, run_of
 from triage.toolchains.home import temporary_folder
 
 _NAME = re.compile(r"\s*(%[\w.$#-]+)(?::\d+)?\s*=")
-_BAD = Reference()  # the toolchain itself computes
+_BAD = Reference()  # the bad toolchain, with the case's own flags
 
 
 @dataclass

@@ -5,7 +5,7 @@ arguments and results.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from triage.mlir import Block, Operation, Value
 from triage.mlir.tree import array_elements, free_values
@@ -29,8 +29,8 @@ _NARROW = 4  # operations; fewer are dropped one by one
 def jump(
     candidate: ReducedCase, test: InterestingnessTest, line: int
 ) -> ReducedCase | None:
-    """Keep the operation at a source line with as few neighbours as possible, if that
-    fails.
+    """Keep the operation at a source line with as few neighbours as possible. Return
+    None if no such program fails.
     """
     return test.first(_neighbourhoods(candidate, line))
 
@@ -49,12 +49,12 @@ def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
 def around(
     candidate: ReducedCase, function: Operation, edge: list[Operation]
 ) -> Iterator[ReducedCase]:
-    """Yield cuts of a function around some of its operations that reach 0, 1, 2, 4, ...
-    definitions and uses far.
+    """Yield cuts of a function around the operations in `edge`: these alone, then with
+    all operations that are at most 1, 2, 4, ... definitions or uses away.
     """
     able = pieces(function)
     maker = {value: operation for operation in able for value in operation.results}
-    # what it reads and what reads it
+    # for each operation: those that it reads, and those that read it
     near: dict[Operation, list[Operation]] = {operation: [] for operation in able}
     for operation in able:
         for other in filter(None, map(maker.get, free_values(operation))):
@@ -210,8 +210,8 @@ def _kind(operation: Operation) -> tuple[object, ...]:
 
 
 def bypass_operations(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Replace an operation's results by its operands, for links of a chain that must
-    stay a chain.
+    """Replace an operation's results by its operands. So a link of a chain is dropped
+    and the chain stays connected.
     """
     links: dict[Operation, Values] = {}
     for function in module_of(candidate).functions():
@@ -219,15 +219,17 @@ def bypass_operations(candidate: ReducedCase, test: InterestingnessTest) -> Redu
         for operation in block.operations[:-1] if block else []:
             left, chosen = list(operation.operands), Values()
             for result in operation.results:
-                match = next(
-                    (value for value in left if value.type == result.type), None
-                )
+                match = _first_of_type(left, result.type)
                 if match is not None:
                     left.remove(match)
                     chosen[result] = match
             if chosen and len(chosen) == len(operation.results):
                 links[operation] = chosen
     return _replace(candidate, test, links, whole=False)
+
+
+def _first_of_type(values: Iterable[Value], type_: str) -> Value | None:
+    return next((value for value in values if value.type == type_), None)
 
 
 def _replace(
@@ -237,8 +239,8 @@ def _replace(
     *,
     whole: bool,
 ) -> ReducedCase:
-    """Drop as many operations as possible. `links` has for each operation the values
-    that replace its results.
+    """Drop as many of the operations in `links` as possible. `links` gives for each of
+    them the values that replace its results.
     """
 
     def build(kept: Sequence[Operation]) -> ReducedCase | None:
@@ -283,8 +285,8 @@ def thin_bodies(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
     """Drop operations inside of operations such as linalg.generic, and the inputs that
     the body then does not read.
 
-    An earlier value of the same type replaces each result: the first operand that fits,
-    in a second run the last one.
+    An earlier value of the same type replaces each result. The first run prefers the
+    first operand of that type, the second run the last one.
     """
     for last in (False, True):
         links: dict[Operation, Values] = {}
@@ -300,16 +302,10 @@ def thin_bodies(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
                     if last:
                         operands.reverse()
                     able = (*operands, *reversed(block.arguments), *earlier)
-                    match = next(
-                        (
-                            value
-                            for value in able
-                            if value.type == operation.results[0].type
-                        ),
-                        None,
-                    )
+                    result = operation.results[0]
+                    match = _first_of_type(able, result.type)
                     if match is not None:
-                        links[operation] = {operation.results[0]: match}
+                        links[operation] = {result: match}
         candidate = _replace(candidate, test, links, whole=True)
     smaller = _without_unread_inputs(candidate)
     if smaller is None:

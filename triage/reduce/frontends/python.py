@@ -253,8 +253,8 @@ def take_parts(candidate: ReducedCase) -> Iterator[ReducedCase]:
 
 
 def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
-    """Yield the parts that are values themselves and not types, tuples, strings or
-    modules.
+    """Yield the parts of an expression that can replace it: no types, tuples, strings
+    or modules.
     """
     parts: Iterable[ast.AST | None]
     if isinstance(node, _VALUES):

@@ -107,16 +107,11 @@ def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
     if kernel is None:
         return None
     arguments = {*kernel.signature, *kernel.constexprs}
-    fitting = [
-        function
-        for function in tree.body
-        if isinstance(function, ast.FunctionDef)
-        and (
-            function.name == kernel.name
-            if kernel.name
-            else set(parameter_names(function)) == arguments
-        )
-    ]
+    fitting = [each for each in tree.body if isinstance(each, ast.FunctionDef)]
+    if kernel.name:
+        fitting = [each for each in fitting if each.name == kernel.name]
+    else:
+        fitting = [each for each in fitting if set(parameter_names(each)) == arguments]
     if len(fitting) == 1:
         return fitting[0]
     return None
@@ -154,11 +149,9 @@ def _edited_field(value: Any, edits: Edits) -> Any:
         return next(iter(_replaced(value, edits)), None)
     if not isinstance(value, list):
         return value
-    items = [
-        new
-        for item in value
-        for new in (_replaced(item, edits) if isinstance(item, ast.AST) else [item])
-    ]
+    items: list[Any] = []
+    for item in value:
+        items += _replaced(item, edits) if isinstance(item, ast.AST) else [item]
     if len(items) == len(value) and all(
         new is old for new, old in zip(items, value, strict=True)
     ):
