@@ -75,18 +75,9 @@ def look_closely(
             if words.search(line.text[:_READ]) and not _is_harmless(line.text[:_READ])
         ]
     for line in read if is_quote else suspicious:
-        text = line.text[:_READ]
-        messages = _messages(text)
-        if is_quote:
-            messages = chain(messages, _endings(text))
-        for message in messages:
-            if is_quote and _is_harmless(message):
-                continue
-            finding = _match(message, rules, is_quote=is_quote)
-            if finding:
-                finding.line = line.number
-                finding.headline = _as_written(finding.headline, text)
-                return CloserLook(finding)
+        finding = _match_messages(line, rules, is_quote=is_quote)
+        if finding:
+            return CloserLook(finding)
     if not is_silent:
         return CloserLook()
     suspicious.sort(key=lambda line: (not _is_strong(line.text), line.number))
@@ -102,6 +93,24 @@ def look_closely(
         text = line.text[:HEADLINE]
         shown.setdefault(text, SuspiciousLine(line.number, text))
     return CloserLook(likeliest=tuple(shown.values())[:_MOST_SHOWN])
+
+
+def _match_messages(
+    line: NumberedLine, rules: RuleSet, *, is_quote: bool
+) -> Finding | None:
+    text = line.text[:_READ]
+    messages = _messages(text)
+    if is_quote:
+        messages = chain(messages, _endings(text))
+    for message in messages:
+        if is_quote and _is_harmless(message):
+            continue
+        finding = _match(message, rules, is_quote=is_quote)
+        if finding:
+            finding.line = line.number
+            finding.headline = _as_written(finding.headline, text)
+            return finding
+    return None
 
 
 def sounds_like_failure(line: LogLine) -> bool:

@@ -253,7 +253,7 @@ class _Work:
     def reduced(self, stack: ExitStack) -> Reduction | NoAnswer:
         """Reduce with the first frontend that can read the program."""
         case, source = _in_less_time(self.request.case, self.baseline), self.source
-        # reduced before it is imported
+        # an ONNX model is reduced itself, not what it is imported to
         if case.input.kind is InputKind.ONNX:
             source = case.input.path
         saved = self.folder.best(case) if self.request.resume else None
@@ -266,19 +266,8 @@ class _Work:
             if isinstance(opened, NoAnswer):
                 refusals.append(opened)
                 continue
-            candidate = opened.start
-            if frontend.approach:
-                step = frontend.approach(opened.line)
-                candidate = run_pass(candidate, self.test, step)
             wrong = self._first_wrong()
-            if wrong:
-                candidate = run_pass(candidate, self.test, wrong.first_wrong_value)
-            final = (*frontend.final_passes, *self.last)
-            first = candidate
-            candidate = reduce(first, self.test, frontend.passes, final)
-            if not self.oracle.fails_without_workers(candidate):
-                self.test.forget()
-                candidate = reduce(first, self.test, frontend.passes, final)
+            candidate = self._run_passes(frontend, opened, wrong)
             found = self._finished(opened.original, candidate)
             notes = (
                 *self.baseline.notes,
@@ -292,6 +281,22 @@ class _Work:
                 found = replace(found, notes=notes, first_wrong=value)
             return found
         return next(iter(refusals), NoAnswer(Cause.INPUT, _UNREADABLE))
+
+    def _run_passes(
+        self, frontend: Frontend, opened: _Opened, wrong: FirstWrong | None
+    ) -> ReducedCase:
+        """Run all passes; if persistent workers misled them, once more without."""
+        near = opened.start
+        if frontend.approach:
+            near = run_pass(near, self.test, frontend.approach(opened.line))
+        if wrong:
+            near = run_pass(near, self.test, wrong.first_wrong_value)
+        final = (*frontend.final_passes, *self.last)
+        smallest = reduce(near, self.test, frontend.passes, final)
+        if self.oracle.fails_without_workers(smallest):
+            return smallest
+        self.test.forget()
+        return reduce(near, self.test, frontend.passes, final)
 
     def _first_wrong(self) -> FirstWrong | None:
         """Return the search for the first wrong value, if a result is wrong."""
