@@ -354,7 +354,13 @@ class Findings:
             )[:1]
         # A finding without identity, such as a stack without symbols, is the identified
         # failure of the same class.
-        identified = {finding.rule.name for finding in roots if not _is_bare(finding)}
+        identified = {
+            finding.rule.name: finding for finding in roots if not _is_bare(finding)
+        }
+        for finding in filter(_is_bare, roots):
+            known = identified.get(finding.rule.name)
+            if known and finding.command:
+                known.headline = f"{known.headline}: {finding.command}"[:HEADLINE]
         roots = [
             finding
             for finding in roots
