@@ -70,6 +70,10 @@ class Subject:
     tests: Sequence[str]
     by_name: bool
     """A test is one function of a file."""
+    match: str = "signature"
+    """Which failures count, for `triage bisect --match`."""
+    only: Sequence[str] = ()
+    """The beginnings of the shas to draw; all if it is empty."""
 
     @property
     def clone(self) -> Path:
@@ -87,6 +91,7 @@ class Subject:
             for index, commit in zip(span, commits, strict=True)
             if any(map(self.project.can_change, commit.files))
             and any(map(self._is_test, commit.files))
+            and (not self.only or commit.sha.startswith(tuple(self.only)))
         ]
         random.Random(seed).shuffle(indices)
         for index in indices:
@@ -250,6 +255,7 @@ class Truth:
         words = ["--bad", f"commit:{self.old}", "--good", f"commit:{self.new}"]
         words += ["--repo", str(self.subject.clone), "--find", "fix", "-j", str(jobs)]
         words += ["--project", str(self.subject.folder / "triage.yaml")]
+        words += ["--match", self.subject.match]
         done = cost_of(
             [*TRIAGE, "bisect", str(self.recipe), *words, "--format", "json"],
             env=_environment(env),
@@ -450,6 +456,8 @@ def main() -> None:
     parser.add_argument("--newest", type=int, default=3000, help="commits to draw from")
     parser.add_argument("--jobs", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], help="a sha to draw")
+    parser.add_argument("--match", default="signature", help="of triage bisect")
     parser.add_argument(
         "--rows", type=Path, help="a file for the rows; those in it are known"
     )
@@ -460,6 +468,8 @@ def main() -> None:
         options.folder.absolute(),
         options.tests,
         options.by_name,
+        options.match,
+        options.only,
     )
     rows: list[Row] = []
     if options.rows and options.rows.exists():

@@ -120,10 +120,11 @@ KERNEL = "main$0_add"
 
 
 def kernel(*types: str, tiles: str = "") -> Op:
-    """A function with one `t.add` of each of these types, and tile sizes."""
+    """A function with one `t.add` of each of these types, all with tile sizes."""
     config = {"config": f"#c<tiles = [{tiles}]>"} if tiles else {}
     body = tuple(Op("t.add", (kind,), attributes=config) for kind in types)
-    return Op("t.func", regions=(body,), attributes={"sym_name": f'"{KERNEL}"'})
+    named = {"sym_name": f'"{KERNEL}"'}
+    return Op("t.func", regions=(body,), attributes=named | config)
 
 
 def passes(text: str, start: Op) -> Trace:
@@ -231,7 +232,7 @@ def test_what_weighs_more(good: str, bad: str, expected: str) -> None:
         pytest.param(
             "Pick:f32;4 Lower:f16",
             "New:i8 Pick:i8;8 Lower:i4",
-            ("New", None),
+            ("New", "Pick"),  # chosen for the function, too
             id="for other operations",
         ),
         pytest.param(

@@ -128,3 +128,6 @@ def test_suspects_of_an_issue_are_all_changes_and_twenty_are_shown(
     done = triage(*words)
     assert "20 of" in done.stdout
     assert "--verbose shows all" in done.stdout
+    detailed = triage(*words, "--verbose").stdout
+    assert len(named) > 20
+    assert all(sha[:10] in detailed for sha in named)

@@ -62,7 +62,10 @@ for word; do
   case "$word" in -*|"$output") ;; *) input="$word";; esac
   before="$word"
 done
-case "$*" in *--mlir-print-ir*) cat '{texts}/dump{minor}' >&2;; esac
+case "$*" in
+*'--mlir-print-ir-after-all '*) cat '{texts}/dump{minor}' >&2;;
+*'--mlir-print-ir-after=the-pass '*) printf '// -----// IR Dump After Pass (the-pass) //----- //\\nfunc.func @f() {{\\n  only.v{minor}\\n}}\\n' >&2;;
+esac
 if [ {minor} -gt 0 ]; then
   for name in {names}; do if grep -q "text-$name" "$input"; then cat "{texts}/$name.log" >&2; exit 1; fi; done
 fi
@@ -272,6 +275,16 @@ def test_compiler_output_is_only_text(
     assert status == code, shown + errors
     if shown and form in CHECKS:
         CHECKS[form](shown)
+
+
+def test_the_ir_after_the_pass_that_diverges_is_text(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "attribute HERE/cases/message.yaml --good BEFORE --bad AFTER"
+    status, shown, errors = call(place, monkeypatch, place.words(*line.split()))
+    assert status == 0, shown + errors
+    assert re.search(r"^ *-  +only.v0$", shown, re.MULTILINE), shown
+    assert re.search(r"^ *\+  +only.v1$", shown, re.MULTILINE)
 
 
 def test_a_nightly_with_reproducers(

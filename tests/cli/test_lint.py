@@ -101,7 +101,10 @@ def test_sarif_has_what_github_reads(
     )
     [result] = run["results"]
     assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == "undeclared-device"
-    assert (result["level"], "@missing" in result["message"]["text"]) == ("error", True)
+    message = result["message"]["text"]
+    assert (result["level"], "@missing" in message) == ("error", True)
+    # declares a device without a name, and does not allow others
+    assert "`--iree-hal-target-backends=llvm-cpu`" in message
     [place] = [finding["physicalLocation"] for finding in result["locations"]]
     assert place == {
         "artifactLocation": {"uri": "device.mlir"},

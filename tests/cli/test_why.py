@@ -225,6 +225,7 @@ def test_what_nobody_named_is_assumed_and_said(triage: Triage, tmp_path: Path) -
 def test_the_last_release_that_reads_a_program_is_named(
     triage: Triage, tmp_path: Path
 ) -> None:
+    assert triage("toolchains", "install", "all").returncode == 0
     path = recipe(tmp_path, "old", "unreadable-4")
     found = explained(triage, path, code=3)
     assert (found["status"], found["reads"]["name"]) == ("inconclusive", "1.3.0")

@@ -280,10 +280,10 @@ def test_a_number_that_grew_is_reduced_and_replayed(
         'name: size\ncompiler: command\ncommand: ["{toolchain}/cc", "{input}", "{output}"]\n'
         "input: program.txt\n"
     )
-    (tmp_path / "program.txt").write_text("add\nloop\nadd\nmul\nloop\n")
-    for name, factor in (("good", 1), ("bad", 8)):
-        lines = '$(grep -c . "$1") + FACTOR * $(grep -c loop "$1")'
-        sizes = f"$(({lines.replace('FACTOR', str(factor))}))"
+    (tmp_path / "program.txt").write_text("add\nloop\nadd\nloop\nmul\n")
+    # other lines grew too, but by less than the threshold
+    for name, line, loop in (("good", 4, 1), ("bad", 5, 16)):
+        sizes = f'$(({line} * $(grep -c . "$1") + {loop} * $(grep -c loop "$1")))'
         write_program(
             tmp_path / name / "cc",
             f'#!/bin/sh\necho "triage: {{\\"metrics\\": {{\\"instructions\\": {sizes}}}}}"\ncp "$1" "$2"\n',

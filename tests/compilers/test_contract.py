@@ -58,7 +58,8 @@ options: {num_warps: 4}""",
         "input.txt",
         "text\n",
         'command: ["{toolchain}/copier", "{input}", "{output}"]\n'
-        'version: {run: ["{toolchain}/copier", "--version"]}',
+        'version: {run: ["{toolchain}/copier", "--version"]}\n'
+        "parse_errors: untestable",
     ),
 }
 

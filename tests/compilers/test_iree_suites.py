@@ -42,7 +42,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (operation / "model.mlir").write_text("module {}")
         (operation / "input_0.bin").write_text("1234")
         (operation / "run_module_io_flags.txt").write_text(
-            "--input=f32=@input_0.bin\n--expected_output=f32=1\n"
+            "# made by hand\n\n--input=f32=@input_0.bin\n--expected_output=f32=1\n"
         )
     return folder
 

@@ -133,14 +133,17 @@ def test_the_worker_keeps_the_variables_that_the_recipe_names(
     code = (
         "import os; from triage.compilers.triton.worker.isolation import prepare;"
         "prepare({'backend': 'cuda', 'arch': '90'});"
-        "print(*(os.environ.get(name) for name in ('MLIR_ENABLE_DUMP', 'TRITON_ALWAYS_COMPILE', 'TRITON_DEBUG')))"
+        "print(*sorted(os.environ.keys() & OWN))"
     )
-    own = {"MLIR_ENABLE_DUMP": "1", "TRITON_ALWAYS_COMPILE": "2", "TRITON_DEBUG": "3"}
+    named = ["MLIR_ENABLE_DUMP", "TRITON_ALWAYS_COMPILE"]
+    others = ["TRITON_DEBUG", "MLIR_X", "LLVM_X", "AMDGCN_X", "NVPTX_X", "DISABLE_X"]
+    others += ["ALLOW_X", "USE_X", "PROTON_X", "ENABLE_X", "OPTIMIZE_X"]
+    own = dict.fromkeys([*named, *others], "1")
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code.replace("OWN", repr(set(own)))],
         env={**os.environ, **invocation.env, **own},
         cwd=tmp_path,
         capture_output=True,
         text=True,
     )
-    assert done.stdout.split() == ["1", "2", "None"], done.stderr
+    assert done.stdout.split() == named, done.stderr

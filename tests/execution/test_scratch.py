@@ -86,3 +86,6 @@ def test_what_cannot_be_removed_is_set_aside_and_named(
         "weak",
         True,
     )
+    contained = checks["containment"]
+    is_missing = contained["found"].startswith("missing")
+    assert contained["grade"] == ("weak" if is_missing else "good")

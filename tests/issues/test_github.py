@@ -14,7 +14,14 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Failure
 from triage.model.revision import Revision
 from triage.nightly.github import GitHubIssues
-from triage.nightly.issues import IssueChange, Marker, TrackedIssue, hidden, plan_issues
+from triage.nightly.issues import (
+    IssueChange,
+    Marker,
+    TrackedIssue,
+    hidden,
+    marker_in,
+    plan_issues,
+)
 from triage.nightly.result import Night
 
 LIST, ISSUE, COMMENTS = (
@@ -74,6 +81,9 @@ def test_a_failure_lives_through_its_issue(hub: LoopbackIssues) -> None:
     assert len(hub.writes()) == 5, (
         "one issue; two comments, each with a change of state"
     )
+    marker = marker_in(issue["body"])
+    assert marker is not None
+    assert marker.toolchain.date == "2025-07-05"
     assert hub.tokens == {f"token {TOKEN}"}
 
 

@@ -89,6 +89,11 @@ def program(body: tuple[Op, ...], name: str = "main") -> Op:
     )
 
 
+def _braced(attributes: list[tuple[str, str]], opening: str, closing: str) -> str:
+    listed = ", ".join(f"{key} = {value}" for key, value in attributes)
+    return f"{opening}{listed}{closing}" if attributes else ""
+
+
 def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
     """The program's text. With dice: other value names, attributes and operations in
     another order, with locations.
@@ -108,14 +113,14 @@ def printed(op: Op, dice: random.Random | None = None, depth: int = 0) -> str:
     attributes = list(op.attributes.items())
     if dice:
         dice.shuffle(attributes)
-    given = (
-        f" <{{{', '.join(f'{key} = {value}' for key, value in attributes)}}}>"
-        if attributes
-        else ""
-    )
+    # an operation with regions has discardable attributes behind them
+    late = [one for one in attributes if one[0] == "config" and op.regions]
+    given = _braced([one for one in attributes if one not in late], " <{", "}>")
     head = f'{pad}{results}"{op.name}"({", ".join(names[len(op.results) :])}){given}'
     types = op.results[0] if len(op.results) == 1 else f"({', '.join(op.results)})"
-    tail = f" : ({', '.join(op.operands)}) -> {types}{position}"
+    tail = (
+        f"{_braced(late, ' {', '}')} : ({', '.join(op.operands)}) -> {types}{position}"
+    )
     if not op.regions:
         return head + tail
     texts = []

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.mlir.conftest import Readers
 from triage.mlir import UnparsableError, parse_module, print_module
+from triage.mlir.tree import free_values
 
 MODELS = ROOT / "recipes" / "models"
 GENERIC = ("--mlir-print-op-generic",)
@@ -58,3 +59,18 @@ def test_other_text_is_rejected_with_its_line(text: str, line: int) -> None:
     with pytest.raises(UnparsableError) as error:
         parse_module(text)
     assert error.value.line == line
+
+
+def test_an_operation_uses_what_its_regions_take_from_outside() -> None:
+    text = """"builtin.module"() ({
+  %0:3 = "t.make"() : () -> (i1, i32, i32)
+  %1 = "t.if"(%0#0) ({
+  ^bb0(%2: i32):
+    %3 = "t.add"(%0#2, %2) : (i32, i32) -> i32
+    "t.nest"() ({
+      "t.use"(%3, %0#1) : (i32, i32) -> ()
+    }) : () -> ()
+  }) : (i1) -> i32
+}) : () -> ()"""
+    make, branch = parse_module(text).body.operations
+    assert free_values(branch) == [make.results[number] for number in (0, 2, 1)]

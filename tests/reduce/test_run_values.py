@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from tests.reduce.made import CASE
-from triage.execution.match import same_wrong_result
+from triage.execution.match import same_signature
 from triage.mlir import parse_module
 from triage.model.case import RunSpec
 from triage.model.execution import Stage
 from triage.model.outcome import Failure
+from triage.model.revision import Revision
+from triage.reduce.baseline import ReductionRequest
 from triage.reduce.frontends.mlir_program import (
     Checker,
     MlirProgram,
@@ -25,6 +27,7 @@ from triage.reduce.frontends.mlir_program import (
 )
 from triage.reduce.program import ReducedCase, Reducible
 from triage.reduce.runs import ArgumentValues
+from triage.toolchains.registry import ToolchainRef
 
 PROGRAM = """"builtin.module"() ({
   "func.func"() <{function_type = (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>, sym_name = "f"}> ({
@@ -95,5 +98,9 @@ def wrong(**details: object) -> Failure:
 def test_wrong_results_of_another_sort_are_other_failures(
     failure: Failure, *, same: bool
 ) -> None:
-    assert same_wrong_result(wrong(nan=0, inf=0, max_rel_error="1.5"))(failure) is same
-    assert same_wrong_result(wrong(nan=1))(wrong(nan=7, output=3))
+    release = ToolchainRef("iree", Revision("3.12.0"))
+    request = ReductionRequest(CASE, release, None, same_signature)
+    off = wrong(nan=0, inf=0, max_rel_error="1.5")
+    assert request.same_as(off)(failure) is same
+    other = replace(wrong(nan=7, output=3), signature="wrong-result:3")
+    assert request.same_as(wrong(nan=1))(other)

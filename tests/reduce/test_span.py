@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.reduce.made import probes
 from triage.model.case import Expectation
-from triage.reduce.reproducer import expectations, span_around
+from triage.reduce.reproducer import expectations, in_order, span_around
 from triage.report.reproducer import span_text
 
 
@@ -59,3 +61,9 @@ def test_expectations_cover_the_failing_versions(
     assert expectations(probes(letters)) == tuple(
         Expectation(classes[one], since, until) for one, since, until in windows
     )
+
+
+def test_versions_are_sorted_and_what_has_none_is_last() -> None:
+    good, bad = probes("PF")
+    local = replace(good, version="local")
+    assert in_order([local, bad, good]) == (good, bad, local)

@@ -81,6 +81,10 @@ def test_a_remedy_that_breaks_another_release_ranks_last() -> None:
         [],
         ["3.2.0", "3.13.0"],
     ]
+    rows = [row.split() for row in text(answer, remedy_document(answer)).splitlines()]
+    cost = ["1.0", "s", "5", "(4", "on", "3.2.0", "without)"]
+    assert [TILE, *cost, "3.3.0,", "3.2.0,", "3.13.0"] in rows
+    assert [IGEMM, *cost, "3.3.0", "3.2.0,", "3.13.0"] in rows
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from triage.compilers.base import Environment
 from triage.compilers.registry import Families
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install, is_intact
+from triage.toolchains.install import install, installed, is_intact
 from triage.toolchains.pruning import prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -264,9 +264,10 @@ def test_an_environment_has_the_dependencies_of_its_day(
     loopback.publish_dated("some-compiler", {"3.0": "2024-03-02"})
     loopback.publish_dated("its-runtime", days)
     (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
-    folder = install(
-        Workspace(Home(tmp_path / "home")), compiler, loopback.url, Environment()
-    )
+    home = Home(tmp_path / "home")
+    folder = install(Workspace(home), compiler, loopback.url, Environment())
+    assert installed(home.toolchains, "some-compiler", Environment()) == [compiler]
+    assert installed(home.toolchains, "other-compiler", Environment()) == []
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [
         f"its_runtime-{taken}.dist-info"
     ]

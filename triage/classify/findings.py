@@ -350,13 +350,20 @@ class Findings:
         roots = [finding for finding in every if not finding.rule.consequence]
         if not roots:
             every.sort(key=_order)
-            every.sort(
-                key=lambda finding: (finding.rule.rank, _lacks_identity(finding))
-            )
+            every.sort(key=_lacks_identity)
+            every.sort(key=lambda finding: finding.rule.rank)
             return every[:1]
         # A finding without identity, such as a stack without symbols, is the identified
         # failure of the same class.
-        identified = {one.rule.name for one in roots if not _lacks_identity(one)}
+        identified = {
+            finding.rule.name: finding
+            for finding in roots
+            if not _lacks_identity(finding)
+        }
+        for finding in filter(_lacks_identity, roots):
+            known = identified.get(finding.rule.name)
+            if known and finding.command:
+                known.headline = f"{known.headline}: {finding.command}"[:HEADLINE]
         roots = [
             finding
             for finding in roots

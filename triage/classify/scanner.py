@@ -423,8 +423,9 @@ class _Scanner:
         running = stack_dump.RUNNING.match(line.text)
         if running:
             crash.captures["running"] = running["name"]
-        command = line.text.partition("Program arguments: ")[2]
-        crash.command = crash.command or command
+        words = line.text.partition("Program arguments: ")[2].split()
+        if words and not crash.command:
+            crash.command = _without_paths(words)
         if line.frame and not crash.stack.add(line.frame):
             self._close_crash()
             self._crash = self._unnamed_crash(line.number)
@@ -460,6 +461,18 @@ class _Scanner:
         self._open_error(finding)
         if finding.rule.consequence and _ANNOUNCES.search(finding.headline):
             self._read_reason(finding, excerpt=False)
+
+
+def _without_paths(words: Sequence[str]) -> str:
+    """Return a command with its long flags only: a path says where, not what.
+
+    >>> _without_paths(["/b/bin/mlir-opt", "--cse", "/tmp/x.mlir", "-o", "y"])
+    'mlir-opt --cse'
+    """
+    program, *arguments = words
+    long = [each for each in arguments if each.startswith("-") and len(each) > 2]
+    flags = [flag for flag in long if not re.search(r"[/\\]", flag)]
+    return " ".join([re.split(r"[/\\]", program)[-1], *flags])
 
 
 def _crash_headline(finding: Finding) -> str:

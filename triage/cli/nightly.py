@@ -78,7 +78,12 @@ def nightly(
     repo: RepoOption = None,
     project: ProjectOption = None,
     reduce: Annotated[
-        bool, flag("Reduce one case of each new failure; needs --out.", "--reduce")
+        bool,
+        flag(
+            "Reduce one case of each new failure, and each slower program; needs "
+            "--out.",
+            "--reduce",
+        ),
     ] = False,
     investigate: Annotated[
         bool,

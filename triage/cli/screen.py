@@ -30,8 +30,8 @@ def print_stderr(text: str) -> None:
 class AppContext:
     """The options that hold for every command."""
 
-    quiet: bool = False
-    verbose: bool = False
+    quiet: bool
+    verbose: bool
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:

@@ -226,10 +226,9 @@ def _family_of(text: str) -> tuple[str, PastedText]:
     }
     if found[DEFAULT_FAMILY].commands:
         return DEFAULT_FAMILY, found[DEFAULT_FAMILY]
-    for needs_program in (True, False):
-        for family, pasted in found.items():
-            if pasted.programs or (pasted.commands and not needs_program):
-                return family, pasted
+    for family, pasted in found.items():
+        if pasted.programs or pasted.commands:
+            return family, pasted
     return DEFAULT_FAMILY, found[DEFAULT_FAMILY]
 
 

@@ -81,8 +81,8 @@ def joined(spans: Iterable[str | Span], separator: str = ", ") -> list[str | Spa
 def duration_text(seconds: float) -> str:
     """Return a time in the unit that a person would choose.
 
-    >>> [duration_text(seconds) for seconds in (0.2, 20, 300, 5400)]
-    ['1 s', '20 s', '5 min', '1.5 h']
+    >>> [duration_text(seconds) for seconds in (0.2, 20, 300, 5400, 7200)]
+    ['1 s', '20 s', '5 min', '1.5 h', '2 h']
     """
     if seconds < 100:
         if seconds >= 1:

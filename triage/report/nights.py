@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.history import NightColumns
 from triage.nightly.known_case import CaseState
-from triage.report.document import Block, Table
+from triage.report.document import Table
 from triage.report.elements import plural
 from triage.report.next_step import backend_sentence
 
@@ -30,7 +30,7 @@ def state_sentence(state: CaseState) -> str:
     return text
 
 
-def night_blocks(nights: Sequence[tuple[int, NightColumns]]) -> list[Block]:
+def night_table(nights: Sequence[tuple[int, NightColumns]]) -> Table:
     """Return a row for each night."""
     rows = []
     for number, columns in nights:
@@ -45,4 +45,4 @@ def night_blocks(nights: Sequence[tuple[int, NightColumns]]) -> list[Block]:
         partial = "partial" if night.partial else ""
         said = " ".join(sentences)
         rows.append([str(number), began, *names, *counts, partial, said])
-    return [Table((*_TITLES, *_COUNTS), rows)]
+    return Table((*_TITLES, *_COUNTS), rows)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
@@ -46,7 +46,7 @@ from triage.report.elements import failure_text, plural
 from triage.report.failure import range_spans, report_blocks, why_unknown
 from triage.report.html import fragment, html_templates, inline_markup
 from triage.report.issue import issue_markdown
-from triage.report.nights import night_blocks
+from triage.report.nights import night_table
 from triage.report.printable import visible
 from triage.report.site_data import (
     LETTERS,
@@ -66,6 +66,7 @@ from triage.toolchains.home import disk_errors, write_whole
 _MARK = "made-by-triage-site"  # a folder with this file may be written again
 _MOST_CASES = 500  # of a failure on its page
 _MOST_STEPS = 1000
+_OPEN_ROWS = 60  # of a table; a browser takes long to lay out hundreds
 _CHART_FILES = ("uPlot.iife.js", "uPlot.min.css")
 _HASH = re.compile(r"\b[0-9a-f]{32,}\b")
 
@@ -232,7 +233,7 @@ class Site:
         page(
             "nights.html",
             "nights.html.j2",
-            content=fragment(night_blocks(columns[::-1])),
+            content=fragment(_folded(night_table(columns[::-1]), "older night")),
         )
         for life in self.lives:
             page(
@@ -243,7 +244,7 @@ class Site:
                 draft=fragment(self._draft(life)),
                 track=list(history.tracks).index(life.track),
                 states=failure_letters(history, life),
-                cases=fragment([self._cases(life)]),
+                cases=fragment(_folded(self._cases(life), "further case")),
                 others=len(life.rows),
                 details=fragment(self._details(life)),
             )
@@ -302,6 +303,16 @@ class Site:
         return sorted(
             rows, key=lambda row: (-row[1].at, -abs(float(np.log(row[1].ratio))))
         )[:_MOST_STEPS]
+
+
+def _folded(table: Table, what: str) -> list[Block]:
+    """Return a table of the first rows, and one of the others, folded."""
+    first, others = table.rows[:_OPEN_ROWS], table.rows[_OPEN_ROWS:]
+    blocks: list[Block] = [replace(table, rows=first)]
+    if others:
+        title = plural(len(others), what)
+        blocks.append(Details(title, [replace(table, rows=others)]))
+    return blocks
 
 
 def _clear(out: Path) -> None:
