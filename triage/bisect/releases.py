@@ -257,7 +257,7 @@ def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
         status=status,
         confirmed=first.confirmed and second.confirmed,
         broke=first,
-        good_may_fail=second,
+        changed=second,
     )
 
 

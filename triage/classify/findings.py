@@ -400,7 +400,8 @@ class Findings:
 def _add_signal(crash: Finding, others: Iterable[Finding]) -> None:
     """Add to the headline of a crash what a shell says of its signal."""
     words = next((one.headline for one in others if "signal" in one.captures), "")
-    if words and "signal" not in crash.captures:
+    says_nothing = crash.headline.startswith("crashed")
+    if words and says_nothing and "signal" not in crash.captures:
         crash.headline = f"{crash.headline}: {words}"[:HEADLINE]
 
 
