@@ -52,7 +52,12 @@ def test_an_interrupted_measurement_prints_what_is_known(
         "--format",
         "json",
     ]
-    command = [sys.executable, "-c", "from triage.cli import main; main()", *words]
+    # prints a line for each round, not one in ten seconds
+    program = (
+        "import triage.cli.screen; triage.cli.screen._LOG_INTERVAL = 0; "
+        "from triage.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program, *words]
     running = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
     )
