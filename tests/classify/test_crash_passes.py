@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.classify.samples import scan_output
 from triage.classify import diagnose, packaged_rules
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Failure
@@ -112,3 +113,31 @@ def test_the_failing_pass_is_read_from_the_stack_dump_and_the_function(
     text: str, failing_pass: str | None
 ) -> None:
     assert crash_of(text, number=6).failing_pass == failing_pass
+
+
+@pytest.mark.parametrize(
+    ("log", "headline"),
+    [
+        (
+            " #0 0x00007f0000000001 mlir::Foo::fold(mlir::Operation*) Foo.cpp:1:1\nSegmentation fault (core dumped)\n",
+            "crashed in Foo::fold: Segmentation fault (core dumped)",
+        ),
+        (
+            "Stack dump:\n0.\tProgram arguments: /home/me/mlir-opt --cse /home/me/x.mlir -o y\n",
+            "crashed: mlir-opt --cse",
+        ),
+        (
+            "Stack dump:\n0.\tProgram arguments: /home/me/mlir-opt --cse x.mlir\nSegmentation fault (core dumped)\n",
+            "Segmentation fault (core dumped): mlir-opt --cse",
+        ),
+        (
+            "Stack dump:\n0.\tProgram arguments: llc x.ll\n1.\tRunning pass 'Greedy Allocator' on function '@f'\n",
+            "crashed in Greedy Allocator",
+        ),
+    ],
+)
+def test_a_crash_says_where_it_happened_and_shows_no_path(
+    log: str, headline: str
+) -> None:
+    (failure,) = scan_output(log.encode())
+    assert failure.headline == headline

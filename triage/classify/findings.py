@@ -105,8 +105,6 @@ class Finding:
     scope: MatchScope = MatchScope.ERROR
     stack: Stack = field(default_factory=Stack)
     failing_pass: PassName | None = None
-    command: str = ""
-    """What ran when it crashed, as a stack dump says it."""
     logged: bool = False
     """A logging library printed it, which says less than an exception of the same
     class.
@@ -362,8 +360,9 @@ class Findings:
         }
         for finding in filter(_lacks_identity, roots):
             known = identified.get(finding.rule.name)
-            if known and finding.command:
-                known.headline = f"{known.headline}: {finding.command}"[:HEADLINE]
+            command = finding.stack.command
+            if known and command:
+                known.headline = f"{known.headline}: {command}"[:HEADLINE]
         roots = [
             finding
             for finding in roots

@@ -423,9 +423,7 @@ class _Scanner:
         running = stack_dump.RUNNING.match(line.text)
         if running:
             crash.captures["running"] = running["name"]
-        words = line.text.partition("Program arguments: ")[2].split()
-        if words and not crash.command:
-            crash.command = _without_paths(words)
+        crash.stack.read_command(line.text)
         if line.frame and not crash.stack.add(line.frame):
             self._close_crash()
             self._crash = self._unnamed_crash(line.number)
@@ -463,18 +461,6 @@ class _Scanner:
             self._read_reason(finding, excerpt=False)
 
 
-def _without_paths(words: Sequence[str]) -> str:
-    """Return a command with its long flags only: a path says where, not what.
-
-    >>> _without_paths(["/b/bin/mlir-opt", "--cse", "/tmp/x.mlir", "-o", "y"])
-    'mlir-opt --cse'
-    """
-    program, *arguments = words
-    long = [each for each in arguments if each.startswith("-") and len(each) > 2]
-    flags = [flag for flag in long if not re.search(r"[/\\]", flag)]
-    return " ".join([re.split(r"[/\\]", program)[-1], *flags])
-
-
 def _crash_headline(finding: Finding) -> str:
     """Say where it crashed: the function, else the pass, else the command. Add what the
     log says of the signal.
@@ -482,8 +468,8 @@ def _crash_headline(finding: Finding) -> str:
     where = finding.stack.place.partition(" ")[0] or finding.captures.get("running", "")
     if where:
         crash = f"crashed in {where}"
-    elif finding.command and not finding.headline:
-        crash = f"crashed: {finding.command}"
+    elif finding.stack.command and not finding.headline:
+        crash = f"crashed: {finding.stack.command}"
     else:
         return finding.headline
     if finding.headline:

@@ -137,7 +137,7 @@ RecipePaths = Annotated[
     list[Path],
     argument(
         "PATH...",
-        ("Recipes, folders of recipes, programs, or texts such as a pasted issue."),
+        "Recipes, folders of recipes, programs, or texts such as a pasted issue.",
     ),
 ]
 SuiteOption = Annotated[

@@ -20,9 +20,8 @@ from triage.reduce.result import Reduction, not_reduced
 from triage.toolchains.registry import ToolchainRef
 
 _MEASURING = 8  # compiles of a flaky failure, to measure how often it occurs
-_CONFIDENCE = (
-    0.99  # probability that a candidate which fails at that rate is seen to fail
-)
+# probability that a candidate which fails at that rate is seen to fail
+_CONFIDENCE = 0.99
 _MOST_REPEATS = 12  # compiles of one candidate
 # families that may be flaky, so that they are compiled twice
 _DOUBTED = frozenset(("crash", "timeout", "out-of-memory"))

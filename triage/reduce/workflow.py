@@ -235,12 +235,10 @@ class _Work:
 
     def first_wrong_value(self, stack: ExitStack) -> WrongValue | None:
         """Return the first wrong value of the original, if it is found."""
-        search, case = (
-            self._first_wrong(),
-            _in_less_time(self.request.case, self.baseline),
-        )
+        search = self._first_wrong()
         if search is None:
             return None
+        case = _in_less_time(self.request.case, self.baseline)
         frontends = frontends_for(
             self.engine, case, self.oracle.bad, self.source, stack
         )

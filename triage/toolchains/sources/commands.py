@@ -225,7 +225,11 @@ class SourceBuilds:
         """Return the name of a toolchain that was asked for before. Listing the files
         of all commits takes too long in a large repository.
         """
-        return self.workspace.state("builds of commits").get(self._key(sha))
+        name = self.workspace.state("builds of commits").get(self._key(sha))
+        # a damaged value must not lead out of the folder of toolchains
+        if isinstance(name, str) and name.startswith("build-") and "/" not in name:
+            return name
+        return None
 
     def _key(self, sha: str) -> str:
         return f"{sha} {_digest(self.project, self._way, self.paths, size=8)}"
