@@ -1,6 +1,6 @@
 """Classify logs that were drawn and labelled before any of them was read by a rule.
 
-Run: `python -m benchmarks.first_look HALF [--wrong]`, HALF one of open, practice,
+Run: `python -m benchmarks.first_look SET [--wrong]`, SET one of open, practice,
 third, aside, fresh and sixth.
 
 Threads were drawn by neutral queries (names of projects, versions and months) in the
@@ -35,6 +35,7 @@ from triage.classify import ClassifiedLog, LogStatus, classify_log, packaged_rul
 
 _SEVERITY = re.compile(r"^(?:\S+: )?error: ")  # is no part of a headline
 _ADDED = {"uncaught-exception"}  # classes added since the labels, of what was `unknown`
+SETS = ("open", "practice", "third", "aside", "fresh", "sixth")
 FOLDER = Path(__file__).with_name("first_look")
 
 
@@ -87,14 +88,13 @@ def is_specific(entry: dict[str, Any], found: ClassifiedLog) -> bool:
 
 
 def main() -> None:
-    """Print the table of one half."""
+    """Print the table of one set."""
     parser = argparse.ArgumentParser(description=__doc__)
-    halves = ("open", "practice", "third", "aside", "fresh", "sixth")
-    parser.add_argument("half", choices=halves)
+    parser.add_argument("set", choices=SETS)
     parser.add_argument("--wrong", action="store_true", help="print what is wrong")
     arguments = parser.parse_args()
-    logs = yaml.safe_load((FOLDER / f"logs_{arguments.half}.yaml").read_text())
-    greens = yaml.safe_load((FOLDER / f"green_{arguments.half}.yaml").read_text())
+    logs = yaml.safe_load((FOLDER / f"logs_{arguments.set}.yaml").read_text())
+    greens = yaml.safe_load((FOLDER / f"green_{arguments.set}.yaml").read_text())
     results = [(entry, classified(entry["log"])) for entry in logs]
     alarms = [
         (entry, found)
