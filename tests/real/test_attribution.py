@@ -41,7 +41,7 @@ def attributed(triage: Triage, shared_home: Path) -> Any:
 
 @pytest.mark.core
 def test_a_pass_that_collapses_more_dimensions_is_found(
-    attributed: Any, triage: Triage
+    attributed: Any, triage: Triage, shared_home: Path
 ) -> None:
     attribution = attributed(
         "llama-attention-aggressive-fusion", "3.2.0", "3.3.0", "--case", "dtype=f16"
@@ -56,6 +56,16 @@ def test_a_pass_that_collapses_more_dimensions_is_found(
     assert attribution["failing_pass"] == "GPUCheckResourceUsagePass"
     # as the failure says
     assert attribution["shared_memory_bytes"] == {"good": 25344, "bad": 286720}
+    for file in shared_home.joinpath("ir").iterdir():
+        file.write_bytes(file.read_bytes()[:99])
+    damaged, kept = (
+        attributed(
+            "llama-attention-aggressive-fusion", "3.2.0", "3.3.0", "--case", "dtype=f16"
+        )
+        for _ in range(2)
+    )
+    assert damaged["compiles"] == kept["compiles"] + 2
+    assert damaged["pass"] == kept["pass"] == attribution["pass"]
     words = (
         ROOT / "recipes/llama-attention-aggressive-fusion.yaml",
         "--case",

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from itertools import takewhile
@@ -105,6 +105,14 @@ class Trace:
         if all(name in self.device for name in names):
             return names
         return ()
+
+
+def trace_of(dumps: Iterable[IrDump]) -> Trace:
+    """Return the states that the dumps of one run show."""
+    trace = Trace()
+    for dump in dumps:
+        trace.take(dump)
+    return trace
 
 
 def _record(

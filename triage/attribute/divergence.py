@@ -17,8 +17,10 @@ from triage.attribute.align import (
     Trace,
     TracePair,
     follow,
+    trace_of,
 )
 from triage.attribute.excerpt import DumpText, source_files
+from triage.attribute.kept_ir import IrCollector, KeptIr, PrintedIr, key_of_ir
 from triage.attribute.result import (
     Attribution,
     ComparisonResult,
@@ -30,7 +32,7 @@ from triage.compilers.invocation import Invocation
 from triage.compilers.parts import IrPrinter, PassTrace
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
-from triage.execution.task import ProbeJob
+from triage.execution.task import ProbeJob, Task
 from triage.git_history.repository import GitRefused, Repository
 from triage.mlir.fingerprint import Fingerprint, Vocabulary
 from triage.mlir.ir_reader import DumpReader
@@ -264,11 +266,10 @@ class _Comparison:
         return None
 
     def _followed(self, words: Vocabulary) -> tuple[TracePair, Divergence]:
-        (good, good_run), (bad, bad_run) = self._both(partial(self._trace, words=words))
-        early = tuple(
-            trace.failed is not None or run.ending is not Ending.EXITED
-            for trace, run in ((good, good_run), (bad, bad_run))
-        )
+        good_ir, bad_ir = self._both(partial(self._printed_ir, words=words))
+        good, bad = trace_of(good_ir.dumps), trace_of(bad_ir.dumps)
+        good_early = good.failed is not None or good_ir.ending is not Ending.EXITED
+        bad_early = bad.failed is not None or bad_ir.ending is not Ending.EXITED
         failure = self.failure  # may name a function
         if failure:
             text = " ".join([failure.headline, *map(str, failure.details.values())])
@@ -278,7 +279,7 @@ class _Comparison:
             good,
             bad,
             words.passes,
-            (early[0], early[1]),
+            (good_early, bad_early),
             text,
             self.request.kernel,
             words is self.printer.words,
@@ -314,12 +315,23 @@ class _Comparison:
         assert isinstance(execution, Execution)  # both compilers can be tested
         return execution
 
-    def _trace(
-        self, toolchain: Toolchain, words: Vocabulary
-    ) -> tuple[Trace, Execution]:
-        trace = Trace()
+    def _printed_ir(self, toolchain: Toolchain, words: Vocabulary) -> PrintedIr:
+        """Compile and read the IR after each pass, unless that is known."""
+        task = self.engine.planner.plan(self.case, toolchain)
+        assert isinstance(task, Task)  # both compilers can be tested
+        printing = self.printer.after_passes(task.invocation)
+        key = key_of_ir(task, printing, words)
+        kept = KeptIr(self.engine.registry.home)
+        known = kept.find(key)
+        if known is None:
+            known = self._print_ir(toolchain, words)
+            kept.add(key, known)
+        return known
+
+    def _print_ir(self, toolchain: Toolchain, words: Vocabulary) -> PrintedIr:
+        collector = IrCollector()
         reader = DumpReader(
-            words, trace.take, names_only=not isinstance(self.printer, IrPrinter)
+            words, collector.add, names_only=not isinstance(self.printer, IrPrinter)
         )
         execution = self._compile(toolchain, self.printer.after_passes, reader.feed)
         if execution.ending in (
@@ -332,7 +344,7 @@ class _Comparison:
                 f"its limit ({execution.ending.value}) after {execution.seconds:.0f} "
                 "s; later passes are not compared"
             )
-        return trace, execution
+        return PrintedIr(collector.dumps, execution.ending)
 
     def _diverging(self, aligned: AlignedPass) -> DivergingPass:
         good_pass, bad_pass = (
