@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -208,6 +209,24 @@ def test_the_script_of_a_reproducer_has_the_values_of_the_run() -> None:
 def worker(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The worker's module, whose functions on values need numpy alone."""
     return import_module("triage.compilers.xla.worker")
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs the memory of glibc"
+)
+def test_new_memory_is_filled_with_another_byte_for_each_pattern(worker: Any) -> None:
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    seen = []
+    for pattern in (1, 2):
+        worker.fill_memory(pattern)
+        try:
+            place = libc.malloc(50_000)
+        finally:
+            worker.fill_memory(0)
+        seen.append(set(ctypes.string_at(place, 50_000)))
+    assert len(seen[0]) == len(seen[1]) == 1
+    assert seen[0] != seen[1]
 
 
 def test_the_worker_reads_and_compares_values_as_recipes_write_them(

@@ -99,4 +99,7 @@ def test_a_slower_program_is_bisected_to_its_release(
             "3.11.0",
         )
         assert answer["failure"]["signature"] == "metric:run_seconds"
+        # halfway between the ends, unless the user says more
+        details = answer["failure"]["details"]
+        assert 1.1 < float(details["threshold"]) < float(details["low"])
         assert done.returncode == 0
