@@ -210,6 +210,20 @@ class _OpenTraceback:
             self.own_frame = f"{path[-1]}.{self.function}"
         return True
 
+    def read_source(self, line: NumberedLine) -> bool:
+        """Read a line of source below a frame; return whether it is one."""
+        is_source = line.line.indent > self.indent and line.line.annotation != "pytest"
+        if is_source:
+            self.source = self.source or line.text
+            self.source_number = line.number
+        return is_source
+
+    def raises(self, text: str) -> bool:
+        """Return whether a line is the exception that ends this traceback."""
+        if EXCEPTION.match(text):
+            return True
+        return bool(self.files) and LOOSE_EXCEPTION.match(text) is not None
+
     def raised(self) -> NumberedLine | None:
         """Return the exception that the last line of source raises, for a traceback
         that was cut before its end.
@@ -255,59 +269,85 @@ def records(reader: LogReader) -> Iterator[Record]:
     """Yield the records of a log. Between two of them, the caller may read lines from
     the same reader.
     """
-    trace: _OpenTraceback | None = None
-    scripts = _Scripts()
+    cutter, scripts = _Cutter(reader), _Scripts()
     while line := reader.next():
-        annotation = line.line.annotation
-        is_output = line.text and annotation not in ("warning", "debug", "command")
-        if scripts.skips(line) or not is_output:
-            continue
-        if log_format("expected_failures").search(line.text):
-            continue
+        is_left_out = scripts.skips(line) or not _is_output(line)
+        if not is_left_out:
+            yield from cutter.cut(line)
+    yield from cutter.cut_off()
+
+
+def _is_output(line: NumberedLine) -> bool:
+    """Return whether a line may tell of a failure."""
+    if not line.text or line.line.annotation in ("warning", "debug", "command"):
+        return False
+    return not log_format("expected_failures").search(line.text)
+
+
+class _Cutter:
+    """Cuts lines into records. At most one traceback is open."""
+
+    def __init__(self, reader: LogReader) -> None:
+        self._reader = reader
+        self._trace: _OpenTraceback | None = None
+
+    def cut(self, line: NumberedLine) -> Iterator[Record]:
+        """Yield the records that end with a line."""
         single = _single_line(line)
         if single:
             if isinstance(single, StackLine):
-                reader.follow(_FRAMES_APART)
+                self._reader.follow(_FRAMES_APART)
             yield single
-            continue
-        begins = _begins_traceback(line)
-        if begins:
-            reader.follow(_FRAMES_APART + 1)
-            yield from _ended_by_other(trace, line)
-            trace = _OpenTraceback(line.line.indent)
-            yield begins
-            continue
-        if _CHAINED.match(line.text):
-            reader.follow(_FRAMES_APART + 1)
+        elif _TRACEBACK.search(line.text):
+            yield from self._begin_traceback(line)
+        elif _CHAINED.match(line.text):
+            self._reader.follow(_FRAMES_APART + 1)
             yield Chained(line.number, line.line)
-            continue
-        if trace is None and _CALL.match(line.text):  # its header is missing
-            trace = _OpenTraceback(max(0, line.line.indent - 2))
-            yield TracebackBegins(line.number, line.line, of_crash=False)
-        if trace is None:
-            yield reader.message(line)
-            continue
+        else:
+            if self._trace is None and _CALL.match(line.text):  # its header is missing
+                self._trace = _OpenTraceback(max(0, line.line.indent - 2))
+                yield TracebackBegins(line.number, line.line, of_crash=False)
+            if self._trace:
+                yield from self._in_traceback(self._trace, line)
+            else:
+                yield self._reader.message(line)
+
+    def cut_off(self) -> Iterator[Traceback]:
+        """Yield a traceback that was cut before its exception, if its last line of
+        source raises the exception.
+        """
+        raised = self._trace and self._trace.raised()
+        if self._trace and raised:
+            yield self._trace.ended_by(raised)
+
+    def _begin_traceback(self, line: NumberedLine) -> Iterator[Record]:
+        self._reader.follow(_FRAMES_APART + 1)
+        # the message of an exception may contain another traceback
+        text = _TRACEBACK.sub("", line.text).rstrip(": ")
+        exception = EXCEPTION.match(text)
+        if self._trace and exception and exception["message"]:
+            ending = replace(line, line=replace(line.line, text=text))
+            yield self._trace.ended_by(ending)
+        self._trace = _OpenTraceback(line.line.indent)
+        of_crash = _OF_CRASH.match(line.text) is not None
+        yield TracebackBegins(line.number, line.line, of_crash)
+
+    def _in_traceback(
+        self, trace: _OpenTraceback, line: NumberedLine
+    ) -> Iterator[Record]:
         trace.lines += 1
-        reader.follow(_FRAMES_APART + 1)
-        if trace.read_frame(line.text):
-            continue
-        if line.line.indent > trace.indent and annotation != "pytest":
-            trace.source = trace.source or line.text
-            trace.source_number = line.number
-            continue
-        is_exception = EXCEPTION.match(line.text) or (
-            trace.files and LOOSE_EXCEPTION.match(line.text)
-        )
-        if is_exception:
+        self._reader.follow(_FRAMES_APART + 1)
+        if trace.read_frame(line.text) or trace.read_source(line):
+            return
+        if trace.raises(line.text):
             ended = trace.ended_by(line)
             if not ended.announces_another:
-                trace = None
+                self._trace = None
             yield ended
-            continue
+            return
         if trace.lines > _TRACEBACK_LINES:
-            trace = None
-        yield reader.message(line)
-    yield from _cut_off(trace)
+            self._trace = None
+        yield self._reader.message(line)
 
 
 def begins_exception(text: str) -> bool:
@@ -323,32 +363,4 @@ def _single_line(line: NumberedLine) -> StackLine | PassFailed | None:
     failed = failing_pass(line.text)
     if failed:
         return PassFailed(line.number, line.line, failed)
-    return None
-
-
-def _ended_by_other(
-    trace: _OpenTraceback | None, line: NumberedLine
-) -> Iterator[Traceback]:
-    """Yield the open traceback if this line ends it with an exception whose message
-    contains another traceback.
-    """
-    text = _TRACEBACK.sub("", line.text).rstrip(": ")
-    exception = EXCEPTION.match(text)
-    if trace and exception and exception["message"]:
-        yield trace.ended_by(replace(line, line=replace(line.line, text=text)))
-
-
-def _cut_off(trace: _OpenTraceback | None) -> Iterator[Traceback]:
-    """Yield a traceback that was cut before its exception, if its last line of source
-    raises the exception.
-    """
-    raised = trace and trace.raised()
-    if trace and raised:
-        yield trace.ended_by(raised)
-
-
-def _begins_traceback(line: NumberedLine) -> TracebackBegins | None:
-    if _TRACEBACK.search(line.text):
-        of_crash = _OF_CRASH.match(line.text) is not None
-        return TracebackBegins(line.number, line.line, of_crash)
     return None

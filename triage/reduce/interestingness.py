@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
 from triage.classify.findings import dispatch_kind
@@ -186,6 +187,15 @@ def line_of(failure: Failure) -> int | None:
     return None
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A candidate that a thread is asked about."""
+
+    candidate: ReducedCase
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    answer: Future[bool] | None = None
+
+
 class InterestingnessTest:
     """Decides whether candidates show the failure. Compiles no program twice, and no
     invalid one.
@@ -219,36 +229,32 @@ class InterestingnessTest:
         """Make the first interesting candidate the best one and return it. First means
         in the order of `candidates`, whichever thread answers first.
         """
-        running: deque[tuple[ReducedCase, Future[bool]]] = deque()
-        # also of one that is being submitted when Ctrl-C comes
-        events: deque[threading.Event] = deque(maxlen=self._jobs + 1)
+        asked: deque[_Asked] = deque()
         source = iter(candidates)
         try:
             while True:
-                while (
-                    len(running) < self._jobs
-                    and (candidate := next(source, None)) is not None
-                ):
-                    events.append(threading.Event())
-                    running.append(
-                        (candidate, self._pool.submit(self._ask, candidate, events[-1]))
-                    )
-                if not running:
+                for candidate in islice(source, self._jobs - len(asked)):
+                    # in the queue before it runs, so that Ctrl-C finds it there
+                    asked.append(_Asked(candidate))
+                    asked[-1].answer = self._pool.submit(self._ask, asked[-1])
+                if not asked:
                     return None
                 # stays in the queue until answered, so that it is cancelled with the
                 # others
-                candidate, answer = running[0]
-                interesting = answer.result()
-                running.popleft()
+                oldest = asked[0]
+                assert oldest.answer
+                interesting = oldest.answer.result()
+                asked.popleft()
                 if interesting:
-                    self.settle(candidate)
-                    return candidate
+                    self.settle(oldest.candidate)
+                    return oldest.candidate
         finally:
-            for event in events:
-                event.set()
-            for _, answer in running:
-                with suppress(Interrupted):
-                    answer.result()
+            for one in asked:
+                one.cancelled.set()
+            for one in asked:
+                if one.answer:
+                    with suppress(Interrupted):
+                        one.answer.result()
 
     def is_valid(self, candidate: ReducedCase) -> bool:
         """Return whether the candidate is valid and differs from the best one. This
@@ -293,7 +299,8 @@ class InterestingnessTest:
         """End the threads."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def _ask(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
+    def _ask(self, asked: _Asked) -> bool:
+        candidate, cancelled = asked.candidate, asked.cancelled
         content, bound = candidate.program.valid(), None
         if content is not None:
             bound = self.oracle.bound(candidate)

@@ -7,10 +7,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +34,18 @@ from triage.reduce.program import ReducedCase
 from triage.toolchains.home import disk_errors, temporary_folder, write_whole
 
 Array = np.ndarray[Any, Any]
+T = TypeVar("T")
+
+
+class _NoWorkerAnswer(Exception):
+    """A persistent worker does not say whether a candidate fails."""
+
+
+def _given(answer: T | None) -> T:
+    """Return an answer. _NoWorkerAnswer if there is none."""
+    if answer is None:
+        raise _NoWorkerAnswer
+    return answer
 
 
 def run_of(candidate: ReducedCase) -> RunSpec:
@@ -242,7 +255,8 @@ class RunOracle(Oracle):
         """Use persistent workers if they agree that the first candidate fails."""
         bound = self.bound(candidate)
         if self.baseline.failure.family != "crash" and bound is not None:
-            self._asks_workers = self._fails_in_workers(bound) or False
+            with suppress(_NoWorkerAnswer):
+                self._asks_workers = self._fails_in_workers(bound)
 
     def is_confirmed(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         """Check a candidate that fails in a persistent worker: return whether it fails
@@ -272,21 +286,19 @@ class RunOracle(Oracle):
         """Return whether the reference runs the candidate, and the bad toolchain fails
         on it as on the original.
         """
-        answer = None
         if self._asks_workers and not cancelled.is_set():
-            answer = self._fails_in_workers(candidate)
-        if answer is None:
-            return self._fails_in_new_processes(candidate, cancelled)
-        return answer
+            with suppress(_NoWorkerAnswer):
+                return self._fails_in_workers(candidate)
+        return self._fails_in_new_processes(candidate, cancelled)
 
-    def _fails_in_workers(self, candidate: ReducedCase) -> bool | None:
-        """Return whether a candidate fails in persistent workers; None if they give no
-        answer.
+    def _fails_in_workers(self, candidate: ReducedCase) -> bool:
+        """Return whether a candidate fails in persistent workers. _NoWorkerAnswer if
+        they do not say.
         """
         with self._written(candidate) as case, temporary_folder() as folder:
-            first = self._reference_answer(case, self.references[0], folder / "first")
-            if first is None:
-                return None
+            first = _given(
+                self._reference_answer(case, self.references[0], folder / "first")
+            )
             expected = first.values()
             if expected is None or (self._finite and not _is_finite(expected)):
                 return False
@@ -295,19 +307,16 @@ class RunOracle(Oracle):
                     return False
             run = replace(run_of(candidate), expected=expected, reference=None)
             planned = self.engine.planner.plan(replace(case, run=run), self.bad)
-            answer = self._answer(planned, folder / "bad")
-            probe = answer.probe() if answer else None
-            if probe is None:
-                return None
-            outcome = probe.outcome
+            answer = _given(self._answer(planned, folder / "bad"))
+            outcome = _given(answer.probe()).outcome
             if not isinstance(outcome, Failed):
                 return False
             if not self.baseline.match(outcome.failure):
                 return False
             for number, other in enumerate(self.references[1:]):
-                again = self._reference_answer(case, other, folder / f"other-{number}")
-                if again is None:
-                    return None
+                again = _given(
+                    self._reference_answer(case, other, folder / f"other-{number}")
+                )
                 if not self._agree(expected, again.values()):
                     return False
         return True
