@@ -142,30 +142,21 @@ class Finding:
         """Return the text of one name of the identity. alone: it has no
         alternatives.
         """
-        value, function = self.captures.get(name, ""), self.captures.get("function", "")
+        value = self.captures.get(name, "")
+        function = self.captures.get("function", "")
         match name:
-            case "message" if self.rule.name == "unknown":
-                text = value or self.headline
-                if "reason" in self.captures:
-                    text = f"{text} {self.captures['reason']}"
-                return normalised(_replaced(text, "of_unknown"))
             case "message":
-                if not value and alone and "type" not in self.captures:
-                    value = self.headline
-                return normalised(value)
+                return self._message(alone=alone)
             case "reason":
                 return normalised(value)
             case "frames":
                 return self.stack.place
             case "caller" if is_in_header(function):
-                caller = self.stack.caller()
-                if self.failing_pass and not caller:
-                    return f"in {self.failing_pass.name}"
-                return caller
+                return self._caller()
             case "function" if function:
                 return short_name(function)
-            case "frame":
-                return value and f"in {value}"
+            case "frame" if value:
+                return f"in {value}"
             case "dispatch":
                 return dispatch_kind(function)
             case "symbol" if " " in value or "(" in value:
@@ -174,6 +165,28 @@ class Finding:
         if value == _WRAPPER and "name" in self.captures:
             return f"{value} {self.captures['name']}"
         return value
+
+    def _message(self, *, alone: bool) -> str:
+        """Return the message without what varies. Of an unknown failure it has the
+        reason, too.
+        """
+        message = self.captures.get("message", "")
+        if self.rule.name != "unknown":
+            is_headline = alone and "type" not in self.captures
+            return normalised(message or (self.headline if is_headline else ""))
+        text = message or self.headline
+        if "reason" in self.captures:
+            text = f"{text} {self.captures['reason']}"
+        return normalised(_replaced(text, "of_unknown"))
+
+    def _caller(self) -> str:
+        """Return the function that called a check in a header; without a stack, the
+        pass that failed.
+        """
+        caller = self.stack.caller()
+        if self.failing_pass and not caller:
+            return f"in {self.failing_pass.name}"
+        return caller
 
     def read_name(self, text: str) -> None:
         """Read the name of the operator inside a wrapping operation."""
@@ -351,42 +364,7 @@ class Findings:
             every.sort(key=_lacks_identity)
             every.sort(key=lambda finding: finding.rule.rank)
             return every[:1]
-        # A finding without identity, such as a stack without symbols, is the identified
-        # failure of the same class.
-        identified = {
-            finding.rule.name: finding
-            for finding in roots
-            if not _lacks_identity(finding)
-        }
-        for finding in filter(_lacks_identity, roots):
-            known = identified.get(finding.rule.name)
-            command = finding.stack.command
-            if known and command:
-                known.headline = f"{known.headline}: {command}"[:HEADLINE]
-        roots = [
-            finding
-            for finding in roots
-            if not (_lacks_identity(finding) and finding.rule.name in identified)
-        ]
-        # how a process ended says less than what it printed
-        endings = [one for one in roots if one.rule.signals and _lacks_identity(one)]
-        others = [one for one in roots if one not in endings]
-        if any(one.rule.rank < _FAILED_TOOLS for one in others):
-            roots = others
-        explained = [
-            (prefix, finding) for finding in roots for prefix in finding.rule.explains
-        ]
-
-        def is_explained(finding: Finding) -> bool:
-            return any(
-                by is not finding and finding.signature.startswith(prefix)
-                for prefix, by in explained
-            )
-
-        for finding in roots:
-            if finding.scope is MatchScope.CRASH and not is_explained(finding):
-                _add_signal(finding, filter(is_explained, roots))
-        return [finding for finding in roots if not is_explained(finding)] or roots
+        return _unexplained(_without_endings(_one_of_each_class(roots)))
 
     @cached_property
     def remarks(self) -> tuple[Failure, ...]:
@@ -394,6 +372,51 @@ class Findings:
         return _in_order(
             finding for (is_remark, _), finding in self._by_key.items() if is_remark
         )
+
+
+def _one_of_each_class(roots: Sequence[Finding]) -> list[Finding]:
+    """Leave out a finding without identity, such as a stack without symbols, if another
+    one of its class is identified: both are one failure.
+    """
+    identified = {one.rule.name: one for one in roots if not _lacks_identity(one)}
+    kept = []
+    for finding in roots:
+        known = identified.get(finding.rule.name)
+        if known is None or not _lacks_identity(finding):
+            kept.append(finding)
+        elif finding.stack.command:
+            headline = f"{known.headline}: {finding.stack.command}"
+            known.headline = headline[:HEADLINE]
+    return kept
+
+
+def _without_endings(roots: list[Finding]) -> list[Finding]:
+    """Leave out how a process ended if it says less than what the process printed."""
+    endings = [one for one in roots if one.rule.signals and _lacks_identity(one)]
+    others = [one for one in roots if one not in endings]
+    if any(one.rule.rank < _FAILED_TOOLS for one in others):
+        return others
+    return roots
+
+
+def _unexplained(roots: list[Finding]) -> list[Finding]:
+    """Leave out what another finding explains by its rule. A crash keeps the words for
+    its signal.
+    """
+    explained = [
+        finding
+        for finding in roots
+        if any(_explains(by, finding) for by in roots if by is not finding)
+    ]
+    left = [finding for finding in roots if finding not in explained]
+    for finding in left:
+        if finding.scope is MatchScope.CRASH:
+            _add_signal(finding, explained)
+    return left or roots
+
+
+def _explains(cause: Finding, finding: Finding) -> bool:
+    return finding.signature.startswith(tuple(cause.rule.explains))
 
 
 def _add_signal(crash: Finding, others: Iterable[Finding]) -> None:

@@ -209,35 +209,35 @@ class _Scanner:
         """Match a line with the rules. parsed: the line as a diagnostic, if it is
         one.
         """
-        if self._is_source(line.line, parsed):
-            finding = None
-        else:
+        finding = None
+        if not self._is_source(line.line, parsed):
             finding = match_line(self._rules, line.line, parsed)
         if finding is None:
             whole = self._with_its_end(line)
             if whole is not line:
                 line, parsed = whole, None
                 finding = match_line(self._rules, line.line, None)
+        if finding is None and parsed and parsed.severity == "error" and parsed.certain:
+            finding = self._unexplained(parsed)
         if finding is not None:
             finding.line = line.number
             self._open_finding(finding)
-        elif parsed and parsed.severity == "error" and parsed.certain:
-            name = "unknown"
-            # a compile has no such class: the program itself may be C
-            if parsed.of_source and "build-error" in self._rules.by_name:
-                name = "build-error"
-            captures = {"message": parsed.message}
-            self._open_error(
-                Finding(
-                    self._rules.by_name[name],
-                    parsed.message,
-                    line.number,
-                    parsed.location,
-                    captures,
-                )
-            )
-        elif self._error and (parsed is None or parsed.severity == "note"):
-            self._add_context(line, note=parsed is not None)
+        else:
+            self._read_context(line, parsed)
+
+    def _unexplained(self, parsed: Diagnostic) -> Finding:
+        """Return the finding of an error that no rule knows."""
+        # a compile has no such class: the program itself may be C
+        is_build = parsed.of_source and "build-error" in self._rules.by_name
+        rule = self._rules.by_name["build-error" if is_build else "unknown"]
+        captures = {"message": parsed.message}
+        return Finding(rule, parsed.message, 0, parsed.location, captures)
+
+    def _read_context(self, line: NumberedLine, parsed: Diagnostic | None) -> None:
+        """Read a line that is no finding for the error or the crash that is open."""
+        is_note = parsed is not None and parsed.severity == "note"
+        if self._error and (parsed is None or is_note):
+            self._add_context(line, note=is_note)
         elif self._crash and self._error is None and parsed is None:
             captures = self._crash.captures
             context = self._crash.rule.context_of(line.text, captures)
