@@ -292,7 +292,7 @@ class _Scanner:
             return
         needs_reason = rule.is_identified_by("reason") or rule.name == "unknown"
         if needs_reason and _ANNOUNCES.search(finding.headline.rstrip()):
-            self._read_reason(finding, excerpt=False)
+            self._read_reason(finding)
 
     def _read_above(self, finding: Finding) -> None:
         """Add the captures of the nearest lines above that the rule asks for."""
@@ -319,7 +319,7 @@ class _Scanner:
                 "message": "",
                 "reason": cause.failure().headline if cause else "",
             }
-            self._read_reason(finding, excerpt=True)
+            self._read_below_excerpt(finding)
         else:
             self._read_on(finding)
         finding.read_name(finding.headline)
@@ -327,33 +327,43 @@ class _Scanner:
             only_source = finding.rule.source_op and not finding.rule.context
             self._reader.follow(1 if only_source else _CONTEXT_LINES)
 
-    def _read_reason(self, finding: Finding, *, excerpt: bool) -> None:
-        """Read the message below an exception, which may tell its class, too.
-
-        excerpt: an excerpt of source comes first; the message is below its caret.
-        """
-        wanted, said, at = not excerpt, "", 0
-        for _ in range(_EXCERPT_LINES if excerpt else _LINES_BELOW):
+    def _read_reason(self, finding: Finding) -> None:
+        """Read the message below an exception, which may tell its class, too."""
+        said, at = "", 0
+        for _ in range(_LINES_BELOW):
             line = self._reader.next(1)
             if line is None:
                 break
             text = line.text
             continues = not said or text[:1].islower() or said.endswith(":")
-            is_failure = not excerpt and self._is_failure(line.line)
-            if not continues or is_failure or self._is_about_other(finding, text):
+            is_other = self._is_failure(line.line) or self._is_about_other(
+                finding, text
+            )
+            if not continues or is_other:
                 self._reader.put_back(line)
                 break
-            says_it = excerpt or text[:1].isalnum() or text.startswith(_MESSAGE_MARKS)
-            if wanted and text and says_it:
+            if text and (text[:1].isalnum() or text.startswith(_MESSAGE_MARKS)):
                 said, at = f"{said} {text}".strip(), line.number
-                if excerpt or said.endswith(_SENTENCE_ENDS):
+                if said.endswith(_SENTENCE_ENDS):
                     break
-            wanted = wanted or text == "^"
-        if not said:
-            return
-        if not excerpt:
+        if said:
             finding = self._reclassify(finding, said, at)
-        finding.captures["reason"] = said
+            finding.captures["reason"] = said
+
+    def _read_below_excerpt(self, finding: Finding) -> None:
+        """Read the message below an excerpt of a kernel's source and its caret."""
+        is_below = False
+        for _ in range(_EXCERPT_LINES):
+            line = self._reader.next(1)
+            if line is None:
+                break
+            if self._is_about_other(finding, line.text):
+                self._reader.put_back(line)
+                break
+            if is_below and line.text:
+                finding.captures["reason"] = line.text
+                break
+            is_below = is_below or line.text == "^"
 
     def _is_about_other(self, finding: Finding, text: str) -> bool:
         """Return whether a line begins another exception or is context of this one."""
@@ -446,11 +456,7 @@ class _Scanner:
         finding.line = trace.number
         if self._error and WRAPPED.search(self._error.headline):
             self._error = None
-        is_bare = finding.captures.get("type") == finding.headline
-        if is_bare and trace.source and trace.function and not trace.announces_another:
-            finding.captures["reason"] = f"in {trace.function}: {trace.source}"
-        if trace.own_frame and finding.rule.is_identified_by("frame"):
-            finding.captures["frame"] = trace.own_frame
+        _add_frame(finding, trace)
         # of chained exceptions, which are one failure, keep the one that says more
         if self._cause and self._cause.rule.rank < finding.rule.rank:
             finding, self._cause = self._cause, None
@@ -458,7 +464,17 @@ class _Scanner:
             self._cause = None
         self._open_error(finding)
         if finding.rule.consequence and _ANNOUNCES.search(finding.headline):
-            self._read_reason(finding, excerpt=False)
+            self._read_reason(finding)
+
+
+def _add_frame(finding: Finding, trace: Traceback) -> None:
+    """Add where an exception was raised, if it has no message or its rule asks."""
+    has_message = finding.captures.get("type") != finding.headline
+    is_known = bool(trace.source and trace.function)
+    if not has_message and is_known and not trace.announces_another:
+        finding.captures["reason"] = f"in {trace.function}: {trace.source}"
+    if trace.own_frame and finding.rule.is_identified_by("frame"):
+        finding.captures["frame"] = trace.own_frame
 
 
 def _crash_headline(finding: Finding) -> str:
