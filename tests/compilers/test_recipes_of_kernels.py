@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.recipes.loading import load_recipes
 from triage.compilers.base import KernelSpec
+from triage.compilers.pasted_text import read_kernels
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import guess_kernel
 
@@ -126,3 +127,27 @@ def test_a_kernel_leaves_its_package_with_what_it_uses(package):
     ):
         assert gone not in text
     assert is_standalone(package.with_name("alone.py"), text)
+
+
+PASTED = """Crashes with the latest version:
+
+```
+@triton.jit
+    def scale(x_ptr, y_ptr, n, size: tl.constexpr):
+        at = tl.arange(0, size)
+        tl.store(y_ptr + at, 2 * tl.load(x_ptr + at, at < n))
+```
+"""
+
+
+def test_a_pasted_kernel_may_lack_its_first_indent_and_its_imports() -> None:
+    [program] = read_kernels(PASTED).programs
+    assert program.lacks is None
+    guess = guess_kernel(program.text)
+    assert guess is not None
+    assert guess.name == "scale"
+    assert is_standalone(None, program.text)
+    assert program.text.startswith("import triton\nimport triton.language as tl\n@")
+    half = PASTED.replace("@triton", "import triton.language as tl\n\n    @triton")
+    [program] = read_kernels(half).programs
+    assert program.text.startswith("import triton\nimport triton.language as tl\n")

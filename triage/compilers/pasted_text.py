@@ -9,6 +9,7 @@ import re
 import shlex
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -73,6 +74,7 @@ _CHIPS_OF_CARDS = {
     r"\b7900 ?XTX?\b": "gfx1100",
     r"\b9070(?: ?XT)?\b": "gfx1201",
 }
+_IMPORTS = {"triton": "import triton\n", "tl": "import triton.language as tl\n"}
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.?)*+"?')  # brackets and names in it mean nothing
 _CLOSING = {")": "(", "]": "[", "}": "{"}
@@ -205,14 +207,26 @@ def read_kernels(text: str) -> PastedText:
     """Find the Python programs that define a Triton kernel, and the IR of Triton."""
     text = _plain(text)
     kernels = _excerpts(_python_blocks(text, _KERNEL), _error_in)
+    if kernels:
+        return PastedText(tuple(map(_with_imports, kernels)))
     return PastedText(
-        kernels
-        or _excerpts(
+        _excerpts(
             (line, program)
             for line, program in _mlir_programs(text)
             if _TRITON_IR.search(program)
         )
     )
+
+
+def _with_imports(kernel: TextExcerpt) -> TextExcerpt:
+    """Add the imports of Triton that every kernel has, and that people leave out."""
+    missing = [
+        line
+        for name, line in _IMPORTS.items()
+        if re.search(rf"\b{name}\.", kernel.text)
+        and not re.search(rf"\b(?:import|as) {name}\b(?!\.\S+ as )", kernel.text)
+    ]
+    return replace(kernel, text="".join(missing) + kernel.text)
 
 
 def read_jax(text: str) -> PastedText:
@@ -250,6 +264,9 @@ def _python_blocks(text: str, marks: re.Pattern[str]) -> Iterator[_Block]:
         if not marks.search(block):
             continue
         code = textwrap.dedent(block)
+        first, _, rest = code.partition("\n")
+        if first.startswith("@"):  # it was copied without its indent
+            code = f"{first}\n{textwrap.dedent(rest)}"
         typed = re.findall(r"^(?:>>>|\.\.\.)(?: (.*))?$", code, re.M)
         if ">>> " in code and typed:
             code = "\n".join(typed) + "\n"
