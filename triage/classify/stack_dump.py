@@ -54,7 +54,7 @@ _FILE = re.compile(
     r"(?<!\s)\s++(?:\(?[^\s(]*\+0x[0-9a-fA-F]+\)|\S+:\d+(?::\d+)?|\+ "
     r"\d+)\s*\Z|(?<!\s)\s*+\([^\s(]*\+0x[0-9a-fA-F]+\)\s*\Z"
 )
-_CLONE = re.compile(r"(?<!\s)\s*+\[(?:clone|with|abi)[^\]]*\]|\(\.[\w.]+\)")
+_CLONE = re.compile(r"(?<!\s)\s*+\[(?:clone|with|abi)[^\]]*\]|\(\.\w[\w.]*\)")
 _TEMPLATE = re.compile(r"<[^<>]*>")
 _INSTANTIATED = re.compile(r"\b(?:To|T|U) = ([\w:]{1,200})")
 _LAMBDA = re.compile(
@@ -282,6 +282,8 @@ def symbol_of(text: str) -> str:
 
     >>> symbol_of("void mlir::Foo<int>::run(mlir::Operation *) Foo.cpp:12:3")
     'mlir::Foo::run'
+    >>> symbol_of("Layout triton::Layout::reshape(...) const")
+    'triton::Layout::reshape'
     """
     text = _CLONE.sub("", _FILE.sub("", " " + text)).strip()
     text = (
