@@ -72,6 +72,14 @@ class Candidate:
         return next(iter(self.obtained_from), None)
 
     @property
+    def seconds_again(self) -> float:
+        """The time to probe it again, and to obtain it if it is not here."""
+        probed = self.probes[-1].measured.seconds if self.probes else 0.0
+        if self.source:
+            return probed
+        return self.seconds + probed
+
+    @property
     def outcomes(self) -> list[Outcome]:
         return [probe.outcome for probe in self.probes]
 
