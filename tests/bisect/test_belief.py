@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from triage.bisect.belief import WRONG, WRONG_KNOWN, Belief, next_probes
+from triage.bisect.belief import WRONG, WRONG_KNOWN, Belief, next_probes, next_round
 from triage.bisect.result import Side
 
 OLD, NEW, SKIP = Side.OLD, Side.NEW, None
@@ -167,3 +167,27 @@ def test_the_truth_stays_a_suspect_and_only_the_untestable_stay_with_it(
     assert left == set(range(min(left), max(left) + 1))
     assert set(range(min(left), max(left))) <= silent | closed
     assert belief.is_resolved()
+
+
+@pytest.mark.parametrize(
+    ("slow", "witness"),
+    [((), 8), ((8,), 5), ((5, 8), 6), ((5, 6, 8), 8)],
+    ids=["none", "the end", "two", "all"],
+)
+def test_the_quickest_candidate_that_failed_is_probed_again_instead_of_a_slow_end(
+    slow: Collection[int], witness: int
+) -> None:
+    belief = Belief.from_weights([1] * 9).observe(
+        (0, OLD), (8, NEW), (3, OLD), (6, NEW), (5, NEW), (4, NEW)
+    )
+    again = [20.0 if index in slow else 0.1 for index in range(9)]
+    chosen = next_round(belief, np.ones(9), again, 1, NEW)
+    # each of the pair three times; of seven failures outside of it, three are known
+    assert chosen == {3: 3, 4: 3, witness: 4}
+
+
+def test_what_another_machine_saw_fail_is_no_witness() -> None:
+    belief = Belief.from_weights([1] * 5).observe((0, OLD), (4, NEW), (1, OLD), (2, NEW))
+    belief = belief.observe((3, NEW), trusted=False)
+    chosen = next_round(belief, np.ones(5), [0.1] * 4 + [20.0], 1, NEW)
+    assert chosen == {1: 3, 2: 3, 4: 6}

@@ -141,7 +141,7 @@ def test_a_dry_run_counts_commits_builds_and_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found = answered(triage(*words(small, recipe, project(BUILD), "--dry-run")))
-    text = "239 commits; all 238 between the ends have a compiler (238 from builds): about 8 builds, about 8 h"
+    text = "239 commits; all 238 between the ends have a compiler (238 from builds): about 8 builds, about 8 h if a build takes 1 h"
     assert found["remark"] == text
     assert found["probes"] == []
 
@@ -154,5 +154,5 @@ def test_a_dry_run_says_which_commits_have_no_compiler(
     home: Path,
 ) -> None:
     found = answered(triage(*words(small, recipe, project(""), "--dry-run")))
-    text = "239 commits; none of the 238 between the ends has a compiler; --build adds the others: about 8 builds, about 8 h"
+    text = "239 commits; none of the 238 between the ends has a compiler; --build adds the others: about 8 builds, about 8 h if a build takes 1 h"
     assert found["remark"] == text

@@ -20,7 +20,6 @@ from triage.bisect.result import (
     unexpected,
 )
 from triage.execution.judge import result_of
-from triage.execution.match import Match, any_failure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.probe_result import ProbeResult
 
@@ -110,15 +109,12 @@ def _inconclusive(search: BisectSearch) -> Bisection:
 
 def logged(search: BisectSearch) -> Iterator[LoggedProbe]:
     """Yield the probes so far, in order, with their verdicts about the failure."""
-    match: Match = any_failure
-    if search.failure:
-        match = search.request.match(search.failure)
     for candidate, probe in search.effort.log:
         failure = probe.outcome.failure
         yield LoggedProbe(
             candidate.revision.name,
             candidate.revision.commit,
-            search.judge(probe.outcome, match),
+            search.judge(probe.outcome, search.match),
             failure.signature if failure else None,
             probe.outcome.reason,
             probe.cached,
@@ -133,10 +129,6 @@ def _without_verdict(
     """Return the results of candidates that cannot be tested, and of those that fail in
     another way.
     """
-    if search.failure:
-        match = search.request.match(search.failure)
-    else:
-        match = any_failure
     untestable, others = [], []
     for candidate in search.range.candidates:
         if not candidate.probes:
@@ -144,7 +136,7 @@ def _without_verdict(
         result = result_of(candidate.probes[-1])
         if result.untestable:
             untestable.append(result)
-        elif result.failure and not match(result.failure):
+        elif result.failure and not search.match(result.failure):
             others.append(result)
     if search.belief is not None:
         low, high = search.belief.bounds

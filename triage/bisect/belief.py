@@ -16,7 +16,7 @@ were seen to be wrong, and the search turns back by itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -53,6 +53,9 @@ _WORTH_REPEATING = 0.1
 _UNTESTABLE = 0.05  # share of candidates that cannot be tested, before any probe
 # of those next to one that cannot be tested; the chance halves at twice the distance
 _NEXT_TO_UNTESTABLE = 0.7
+# seconds that another candidate that failed must be quicker than the failing end, to be
+# probed again instead
+_WORTH_ASKING = 1.0
 _LEAST_SECONDS = 1e-9  # avoids a division by 0
 
 
@@ -307,18 +310,13 @@ class Belief:
         candidate counts as old.
         """
         old, new, skipped = self.shown.get(index, (0, 0, 0))
-        if side is Side.OLD:
-            right, wrong = (old, new + skipped)
-        else:
-            right, wrong = (new, old + skipped)
+        right = old if side is Side.OLD else new
+        wrong = old + new + skipped - right
         right -= index in self.foreign
         if not (self.doubtful or self.is_inverted):
             return 1 + confirmations(confidence) + wrong - right
-        wrong_if_old, wrong_if_new = self._error_rates()
-        if side is Side.OLD:
-            own, other = wrong_if_old, wrong_if_new
-        else:
-            own, other = wrong_if_new, wrong_if_old
+        rates = self._error_rates()
+        own, other = rates if side is Side.OLD else rates[::-1]
         # the log odds that a right probe adds for the side, and a wrong one takes
         gain = math.log((1 - own) / other)
         loss = math.log((1 - other) / own)
@@ -415,6 +413,18 @@ class Belief:
             return range(1, before + 1)
         return range(self.size - 2, after - 1, -1)
 
+    def witnesses(self, failing: Side) -> list[int]:
+        """Return the failing end, and the candidates between it and the pair that
+        showed the failure.
+        """
+        (before, _), (after, _) = self.pair
+        if failing is Side.NEW:
+            between = range(after + 1, self.size - 1)
+        else:
+            between = range(1, before)
+        failed = (index for index in between if self.failures_at(index, failing)[0])
+        return [self.bad_end(failing), *(i for i in failed if i not in self.foreign)]
+
     def good_end(self, failing: Side) -> int:
         if failing is Side.NEW:
             return 0
@@ -452,10 +462,7 @@ class Belief:
         possible, by one standard error.
         """
         old, new, _ = self.shown.get(index, (0, 0, 0))
-        if side is Side.OLD:
-            wrong = new
-        else:
-            wrong = old
+        wrong = new if side is Side.OLD else old
         rate = (wrong + 1) / (old + new + 2)
         if wrong:
             return max(_FLAKY, rate + math.sqrt(rate * (1 - rate) / (old + new + 3)))
@@ -495,6 +502,7 @@ def _log_odds_needed(confidence: float) -> float:
 def next_round(
     belief: Belief,
     seconds: ArrayLike,
+    again: Sequence[float],
     jobs: int,
     failing: Side,
     confidence: float = CONFIDENCE,
@@ -503,12 +511,15 @@ def next_round(
     final or no probe can help.
 
     First the suspects are separated. Then the pair around the leading ones is probed
-    again, together with the failing end: a failure that comes and goes since the
-    culprit shows both sides there. Once probes contradict each other, that end shows
-    how often they are wrong, and both candidates are probed until their sides are
-    proved; one that rather shows the other side sends the search elsewhere. At last
-    come probes that tell whether a failure that was seen before the pair is older.
-    failing: the side of the failure; the rest as in `next_probes`.
+    again, together with a candidate that failed outside of it: a failure that comes and
+    goes since the culprit shows both sides there. Once probes contradict each other,
+    the failing end shows how often they are wrong, and both candidates are probed until
+    their sides are proved; one that rather shows the other side sends the search
+    elsewhere. At last come probes that tell whether a failure that was seen before the
+    pair is older.
+
+    failing: the side of the failure. again: shape (N,), the seconds that a candidate
+    costs if it is probed again. The rest is as in `next_probes`.
     """
     bad_end = belief.bad_end(failing)
     at_bad_end = sum(belief.shown.get(bad_end, ()))
@@ -536,9 +547,14 @@ def next_round(
     # not testable any more
     if any(belief.shown.get(index, (0, 0, 0))[2] > repeats for index in lacking):
         return {}
-    more = max(lacking.get(bad_end, 0), 2 * repeats + 1 - at_bad_end)
+    witnesses = belief.witnesses(failing)
+    seen = sum(belief.failures_at(index, failing)[1] for index in witnesses)
+    witness = min(witnesses, key=again.__getitem__)
+    if again[bad_end] - again[witness] < _WORTH_ASKING:
+        witness = bad_end
+    more = max(lacking.get(witness, 0), 2 * repeats + 1 - seen)
     if more > 0:
-        lacking[bad_end] = more
+        lacking[witness] = more
     return lacking or belief.unsettled(failing, jobs)
 
 

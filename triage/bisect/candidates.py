@@ -26,7 +26,7 @@ from triage.model.outcome import NoAnswer, Outcome, Probe
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Commit, Revision
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
-from triage.toolchains.sources.base import Build, Source
+from triage.toolchains.sources.base import UNTIMED_BUILD, Build, Source
 from triage.toolchains.sources.project import Project
 
 _SHORT_SHA = 10  # digits of a sha that name a commit
@@ -70,6 +70,14 @@ class Candidate:
         if self.ref.path is not None:
             return "path"
         return next(iter(self.obtained_from), None)
+
+    @property
+    def seconds_again(self) -> float:
+        """The time to probe it again, and to obtain it if it is not here."""
+        probed = self.probes[-1].measured.seconds if self.probes else 0.0
+        if self.source:
+            return probed
+        return self.seconds + probed
 
     @property
     def outcomes(self) -> list[Outcome]:
@@ -373,6 +381,8 @@ def _cost(
             f"; --build adds the others: about {_counted(count, 'build')}, about "
             f"{_duration(count * unused_seconds)}"
         )
+    if UNTIMED_BUILD in (*builds, unused_seconds):
+        text += f" if a build takes {_duration(UNTIMED_BUILD)}"
     return sum(count for count, *_ in steps), text
 
 

@@ -31,6 +31,8 @@ def pass_evidence(
 
     Two compiles, each ended after a minute.
     """
+    if engine.compilers[case.compiler].passes is None:
+        return None
     try:
         request = AttributionRequest(
             case, good, bad, repository, excerpts=False, patience=_TIME_LIMIT
@@ -48,12 +50,11 @@ def pass_evidence(
     pipeline = _pipeline_between(
         repository, one_sided, found.good.commit, found.bad.commit
     )
+    parts = []
     if found.passes:
-        parts = [_summary(found)]
-    else:
-        parts = []
+        parts.append(_summary(found))
     if pipeline:
-        parts += [f"{len(pipeline)} of the commits change which passes run"]
+        parts.append(f"{len(pipeline)} of the commits change which passes run")
     if parts:
         return PassEvidence(found.passes, found.files, "; ".join(parts), pipeline)
     return None

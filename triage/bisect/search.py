@@ -36,7 +36,7 @@ from triage.bisect.result import (
     Transition,
     unexpected,
 )
-from triage.execution.match import Match, verdict_of
+from triage.execution.match import Match, any_failure, verdict_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.outcome import (
@@ -139,6 +139,13 @@ class BisectSearch:
         ]
 
     @property
+    def match(self) -> Match:
+        """Recognises the failure; any failure until it is known."""
+        if self.failure is None:
+            return any_failure
+        return self.request.match(self.failure)
+
+    @property
     def clues(self) -> Clues:
         """What the failure, the case and the passes say about the culprit."""
         assert self.failure is not None
@@ -170,8 +177,7 @@ class BisectSearch:
         return candidate.outcomes[-1]
 
     def verdict(self, outcome: Outcome) -> Verdict:
-        assert self.failure is not None
-        return self.judge(outcome, self.request.match(self.failure))
+        return self.judge(outcome, self.match)
 
     def side(self, outcome: Outcome) -> Side | None:
         """Return the side of the change that an outcome shows, unless it is skipped."""
@@ -307,9 +313,9 @@ class BisectSearch:
             one.seconds for one in self.range.candidates if one.untestable is None
         )
         probe = seconds[len(seconds) // 2] + compile_seconds
-        is_asked = self.request.attribute and isinstance(self.range, CommitCandidates)
         return (
-            is_asked
+            self.request.attribute
+            and isinstance(self.range, CommitCandidates)
             and self.last >= _WORTH_COMPARING
             and probe >= _SLOWER * 2 * compile_seconds
         )
@@ -336,6 +342,7 @@ class BisectSearch:
         return next_round(
             self.known,
             self.seconds,
+            [candidate.seconds_again for candidate in self.range.candidates],
             self.request.engine.jobs,
             self.failing,
             self.request.confidence,
@@ -345,20 +352,13 @@ class BisectSearch:
         """Return whether too many candidates between the suspects and the bad end have
         another failure.
         """
-        if self.most_others is None or self.failure is None or self.resolved:
+        if self.most_others is None or self.resolved:
             return False
         low, high = self.known.bounds
-        match = self.request.match(self.failure)
         inside = self.range.candidates[low + 1 : high]
-        failures = [
-            one.outcomes[-1].failure
-            for one in inside
-            if one.outcomes and isinstance(one.outcomes[-1], Failed)
-        ]
-        return (
-            sum(failure is not None and not match(failure) for failure in failures)
-            >= self.most_others
-        )
+        failures = [one.outcomes[-1].failure for one in inside if one.outcomes]
+        others = [one for one in failures if one and not self.match(one)]
+        return len(others) >= self.most_others
 
     def ask(self, chosen: Mapping[int, int] | Iterable[int]) -> None:
         """Probe candidates at once, each as often as it says, and take in the outcomes.

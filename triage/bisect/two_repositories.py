@@ -237,17 +237,15 @@ def bisect_two(
     """Name the repository that changed the outcome, and the commit or release in it,
     between two revisions of the compiler.
     """
-    old_model, new_model = models.ends
-    old_case, new_case = models.at(old_model), models.at(new_model)
-    old_compiler, new_compiler = compilers_at(request, before, after)
-    candidates = (
-        _combined(old_compiler, old_model, old_case),
-        _combined(new_compiler, old_model, old_case),
-        _combined(old_compiler, new_model, new_case),
-        _combined(new_compiler, new_model, new_case),
+    old_case, new_case = cases = [models.at(model) for model in models.ends]
+    compilers = compilers_at(request, before, after)
+    candidates = tuple(
+        _combined(compiler, model, case)
+        for model, case in zip(models.ends, cases, strict=True)
+        for compiler in compilers
     )
     changed = _changed(BisectSearch(request, BisectRange(candidates)))
-    combinations = tuple(map(_combination, filter(_is_probed, candidates)))
+    combinations = tuple(_combination(one) for one in candidates if one.probes)
     if isinstance(changed, NoAnswer):
         undecided = Bisection.inconclusive(new_case, changed, request.kind)
         return TwoRepositories(None, combinations, undecided=undecided)
@@ -255,13 +253,12 @@ def bisect_two(
     # While one repository is bisected, the other one must not bring the change by
     # itself.
     if changed is ChangedSide.EITHER:
-        case, compiler = old_case, old_compiler
+        case, compiler = old_case, compilers[0]
     else:
-        case, compiler = new_case, new_compiler
+        case, compiler = new_case, compilers[1]
     by_compiler = by_model = None
     if changed is not ChangedSide.MODEL:
         own = replace(request, case=case)
-        compilers = (old_compiler, new_compiler)
         if request.repo is not None or all(ref.is_release for ref in compilers):
             by_compiler = bisect_between(own, before, after)
         else:
@@ -277,10 +274,6 @@ def _combined(compiler: ToolchainRef, model: str, case: Case) -> Candidate:
     """Return the candidate that compiles the model of a commit with a compiler."""
     name = f"{compiler.revision.name} with the model of {model[:_SHORT_SHA]}"
     return Candidate(Revision(name, model), compiler, case_of=lambda: case)
-
-
-def _is_probed(candidate: Candidate) -> bool:
-    return bool(candidate.probes)
 
 
 def _combination(candidate: Candidate) -> Combination:

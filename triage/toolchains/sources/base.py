@@ -22,6 +22,9 @@ from triage.recipes.mapping import MappingFormat, Matching, OneOrMore, Text
 from triage.toolchains.home import Workspace
 from triage.toolchains.install import PLAIN_WHEEL
 
+# seconds that a build in an empty folder counts for until there are timings
+UNTIMED_BUILD = 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Build:

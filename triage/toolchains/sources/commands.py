@@ -38,6 +38,7 @@ from triage.toolchains.home import (
 )
 from triage.toolchains.install import USE, fill_folder, is_intact
 from triage.toolchains.sources.base import (
+    UNTIMED_BUILD,
     Build,
     SourceContext,
     SourceSection,
@@ -46,7 +47,6 @@ from triage.toolchains.sources.base import (
 )
 
 # Estimates until there are timings.
-_FIRST_SECONDS = 3600.0  # of a build in an empty folder
 _NEXT_SECONDS = 600.0
 _COPY_SECONDS = 5.0
 _SCRIPT_SECONDS = 120.0
@@ -151,7 +151,7 @@ class SourceBuilds:
         elif is_used:
             estimate = _NEXT_SECONDS
         else:
-            estimate = _FIRST_SECONDS
+            estimate = UNTIMED_BUILD
         seconds = self.workspace.seconds(self._kind(is_used), estimate)
         builds = []
         for index in indices:
