@@ -548,10 +548,11 @@ def next_round(
     if any(belief.shown.get(index, (0, 0, 0))[2] > repeats for index in lacking):
         return {}
     witnesses = belief.witnesses(failing)
-    seen = sum(belief.failures_at(index, failing)[1] for index in witnesses)
     witness = min(witnesses, key=again.__getitem__)
     if again[bad_end] - again[witness] < _WORTH_ASKING:
         witness = bad_end
+    # failures elsewhere do not count: where it passed by chance, the pair lies there
+    seen = sum(belief.shown.get(witness, ()))
     more = max(lacking.get(witness, 0), 2 * repeats + 1 - seen)
     if more > 0:
         lacking[witness] = more
