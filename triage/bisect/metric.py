@@ -91,17 +91,14 @@ def threshold_between(
 
 def least_value(engine: Engine, case: Case, ref: ToolchainRef, metric: Metric) -> float:
     """Measure a number several times and return the least, since a busy machine only
-    adds.
+    adds. Raises as `threshold_between`.
     """
-    probes = [
-        engine.probe(case, ref, fresh=not metric.exact)
-        for _ in range(1 if metric.exact else TIMES)
-    ]
-    known = [
-        value for probe in probes if (value := value_of(probe, metric)) is not None
-    ]
-    if known:
-        return min(known)
+    times = 1 if metric.exact else TIMES
+    probes = [engine.probe(case, ref, fresh=not metric.exact) for _ in range(times)]
+    values = [value_of(probe, metric) for probe in probes]
+    measured = [value for value in values if value is not None]
+    if measured:
+        return min(measured)
     problem = f"{case.name} has no {metric} on {ref.revision.name}"
     match probes[-1].outcome:
         case NoAnswer(cause=Cause.ENVIRONMENT | Cause.TOOLCHAIN, reason=reason):
@@ -161,7 +158,7 @@ class MetricChoice:
 
 
 @contextmanager
-def measuring(
+def engine_with_threshold(
     engine: Engine, case: Case, ends: Ends, choice: MetricChoice
 ) -> Iterator[Engine]:
     """Yield an engine for which a case fails whose number is beyond a threshold.
@@ -186,20 +183,21 @@ def compile_time_judge(
     engine: Engine, case: Case, ends: Ends, threshold: float | None, budget: float
 ) -> TimeJudge:
     """Measure the compile of both ends and return what judges the candidates between
-    them; see `measuring`.
+    them; see `engine_with_threshold`.
 
     A compile far from the threshold is made once, others are repeated in turn with both
     ends.
     """
 
-    def timed(case: Case, ref: ToolchainRef) -> Timed:
+    def prepare(case: Case, ref: ToolchainRef) -> Timed:
         return partial(time_compile, engine, case, ref)
 
     low, high = (
         max(least_value(engine, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6)
         for ref in ends
     )
-    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, timed, 1 + LEAST_SLOWER, budget)
+    start = 1 + LEAST_SLOWER
+    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, prepare, start, budget)
     if threshold is None:
         if high > low * _CLEAR**2:
             threshold = low * math.sqrt(high / low)
@@ -218,7 +216,7 @@ def run_time_judge(
     folder: Path,
 ) -> TimeJudge:
     """Return what judges the run time of candidates by their ratio to the good end, by
-    default halfway; see `measuring`. The compiled programs go to a folder.
+    default halfway; see `engine_with_threshold`. The compiled programs go to a folder.
     """
     function, ratio = choice.function, choice.threshold
     programs: dict[object, Program | NoAnswer] = {}  # a repeated probe compiles nothing
@@ -232,7 +230,7 @@ def run_time_judge(
             f"{', '.join(spec.label for spec in specs)}"
         )
 
-    def timed(case: Case, ref: ToolchainRef) -> Timed | NoAnswer:
+    def prepare(case: Case, ref: ToolchainRef) -> Timed | NoAnswer:
         key = (case.input, case.flags, ref.revision.name)
         if key not in programs:
             programs[key] = compile_measured(
@@ -244,7 +242,7 @@ def run_time_judge(
         return partial(program.sample, engine, fitting[0])
 
     start = ratio or 1 + LEAST_SLOWER
-    judge = TimeJudge(Metric.RUN_SECONDS, case, ends, timed, start, choice.budget)
+    judge = TimeJudge(Metric.RUN_SECONDS, case, ends, prepare, start, choice.budget)
     judge.ratio = ratio or judge.halfway()
     return judge
 
@@ -279,8 +277,8 @@ class TimeJudge:
     metric: Metric
     case: Case
     ends: Ends
-    timed: Callable[[Case, ToolchainRef], Timed | NoAnswer]
-    """Prepares a candidate."""
+    prepare: Callable[[Case, ToolchainRef], Timed | NoAnswer]
+    """Compiles what is timed, if needed, and returns what times it once."""
     ratio: float
     budget: float
     """Seconds for each probe."""
@@ -295,7 +293,7 @@ class TimeJudge:
             self.noun = "compile"
         self.ends_timed: list[Timed] = []
         for ref in self.ends:
-            end = self.timed(self.case, ref)
+            end = self.prepare(self.case, ref)
             if isinstance(end, NoAnswer):
                 raise BadInput(
                     f"{self.case.name} has no {self.noun} time on "
@@ -310,13 +308,13 @@ class TimeJudge:
         if not isinstance(probe.outcome, Passed):
             return probe
         probe = replace(probe, cached=False)
-        timed = self._timed_at(probe.case, ref)
+        timed = self._sampler_at(probe.case, ref)
         if isinstance(timed, NoAnswer):
-            return replace(probe, outcome=self._untimed(timed))
+            return replace(probe, outcome=self._no_time(timed))
         if self.threshold is not None:
             sample = timed()
             if isinstance(sample, NoAnswer):
-                return replace(probe, outcome=self._untimed(sample))
+                return replace(probe, outcome=self._no_time(sample))
             if not self.threshold / _CLEAR < sample.seconds < self.threshold * _CLEAR:
                 single = replace(
                     probe, measured=replace(probe.measured, cpu_seconds=sample.seconds)
@@ -325,14 +323,15 @@ class TimeJudge:
                 return limit.judge(single, ref, lambda: single)
         return self._judge_in_turn(probe, timed)
 
-    def _timed_at(self, case: Case, ref: ToolchainRef) -> Timed | NoAnswer:
-        """Prepare a candidate, unless it is an end, which is prepared already."""
+    def _sampler_at(self, case: Case, ref: ToolchainRef) -> Timed | NoAnswer:
+        """Return what times a candidate once; an end is prepared already."""
         for timed, end in zip(self.ends_timed, self.ends, strict=True):
             if (case, ref) == (self.case, end):
                 return timed
-        return self.timed(case, ref)
+        return self.prepare(case, ref)
 
     def _judge_in_turn(self, probe: Probe, timed: Timed) -> Probe:
+        """Return a probe that fails if it is slow, with its times as metrics."""
         measured = self.measure(timed)
         if isinstance(measured, NoAnswer):
             return replace(probe, outcome=measured)
@@ -386,7 +385,7 @@ class TimeJudge:
         for taken in measure_in_turn([*contenders], end, grace=math.inf):
             for one in contenders:
                 if one.problem:
-                    return self._untimed(one.problem)
+                    return self._no_time(one.problem)
             if taken not in LOOKS:
                 continue
             compared = ratio_of(good.samples, new.samples)
@@ -409,7 +408,7 @@ class TimeJudge:
             f"clearly on one side of {self.ratio:.2f}",
         )
 
-    def _untimed(self, why: NoAnswer) -> NoAnswer:
+    def _no_time(self, why: NoAnswer) -> NoAnswer:
         return NoAnswer(why.cause, f"no {self.noun} time: {why.reason}")
 
     def halfway(self) -> float:
