@@ -23,7 +23,7 @@ OLD = "3.3.0"
 
 
 def document(reader: Reader, text: str) -> MlirProgram:
-    generic = reader.valid(text)
+    generic = reader.generic_if_valid(text)
     assert generic is not None
     return MlirProgram(parse_module(generic), Checker(reader))
 

@@ -21,7 +21,7 @@ from triage.execution.in_turn import (
     Contender,
     Pace,
     Ratio,
-    Timed,
+    Sampler,
     measure_in_turn,
     ratio_of,
 )
@@ -67,9 +67,9 @@ def threshold_between(
     low, high = (least_value(engine, case, ref, metric) for ref in ends)
     if high < low:
         metric = replace(metric, lower_is_worse=True)
-        low, high = metric.compared(low), metric.compared(high)
+        low, high = metric.comparison_value(low), metric.comparison_value(high)
     if threshold is not None:
-        return MetricThreshold(metric, metric.compared(threshold))
+        return MetricThreshold(metric, metric.comparison_value(threshold))
     if metric.exact:
         least = _LEAST_EXACT_RATIO
     else:
@@ -81,10 +81,10 @@ def threshold_between(
         return MetricThreshold(metric, low * 2)
     if low <= 0 or high < least * low:
         good, bad = (ref.revision.name for ref in ends)
+        low, high = metric.comparison_value(low), metric.comparison_value(high)
         raise BadInput(
-            f"{metric} is {metric.compared(low):.4g} on {good} and "
-            f"{metric.compared(high):.4g} on {bad}: they do not differ by a factor of "
-            f"{least}, too little to bisect"
+            f"{metric} is {low:.4g} on {good} and {high:.4g} on {bad}: they do not "
+            f"differ by a factor of {least}, too little to bisect"
         )
     return MetricThreshold(metric, math.sqrt(low * high))
 
@@ -170,13 +170,13 @@ def engine_with_threshold(
     if choice.metric == Metric.RUN_SECONDS:
         with temporary_folder() as folder:
             timing = run_time_judge(engine, case, ends, choice, folder)
-            yield engine.judged_by(timing)
+            yield engine.with_judge(timing)
     elif choice.metric == Metric.CPU_SECONDS:
         timing = compile_time_judge(engine, case, ends, choice.threshold, choice.budget)
-        yield engine.judged_by(timing)
+        yield engine.with_judge(timing)
     else:
         judge = threshold_between(engine, case, ends, choice.metric, choice.threshold)
-        yield engine.judged_by(judge)
+        yield engine.with_judge(judge)
 
 
 def compile_time_judge(
@@ -189,7 +189,7 @@ def compile_time_judge(
     ends.
     """
 
-    def prepare(case: Case, ref: ToolchainRef) -> Timed:
+    def prepare(case: Case, ref: ToolchainRef) -> Sampler:
         return partial(time_compile, engine, case, ref)
 
     low, high = (
@@ -230,7 +230,7 @@ def run_time_judge(
             f"{', '.join(spec.label for spec in specs)}"
         )
 
-    def prepare(case: Case, ref: ToolchainRef) -> Timed | NoAnswer:
+    def prepare(case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
         key = (case.input, case.flags, ref.revision.name)
         if key not in programs:
             programs[key] = compile_measured(
@@ -277,8 +277,8 @@ class TimeJudge:
     metric: Metric
     case: Case
     ends: Ends
-    prepare: Callable[[Case, ToolchainRef], Timed | NoAnswer]
-    """Compiles what is timed, if needed, and returns what times it once."""
+    prepare: Callable[[Case, ToolchainRef], Sampler | NoAnswer]
+    """Compiles what is sampler, if needed, and returns what times it once."""
     ratio: float
     budget: float
     """Seconds for each probe."""
@@ -291,7 +291,7 @@ class TimeJudge:
             self.noun = "run"
         else:
             self.noun = "compile"
-        self.ends_timed: list[Timed] = []
+        self.end_samplers: list[Sampler] = []
         for ref in self.ends:
             end = self.prepare(self.case, ref)
             if isinstance(end, NoAnswer):
@@ -299,7 +299,7 @@ class TimeJudge:
                     f"{self.case.name} has no {self.noun} time on "
                     f"{ref.revision.name}: {end.reason}"
                 )
-            self.ends_timed.append(end)
+            self.end_samplers.append(end)
 
     def judge(self, probe: Probe, ref: ToolchainRef, _: object = None) -> Probe:
         """Measure a candidate now. It is untestable if its interval, or that of the bad
@@ -308,11 +308,11 @@ class TimeJudge:
         if not isinstance(probe.outcome, Passed):
             return probe
         probe = replace(probe, cached=False)
-        timed = self._sampler_at(probe.case, ref)
-        if isinstance(timed, NoAnswer):
-            return replace(probe, outcome=self._no_time(timed))
+        sampler = self._sampler_at(probe.case, ref)
+        if isinstance(sampler, NoAnswer):
+            return replace(probe, outcome=self._no_time(sampler))
         if self.threshold is not None:
-            sample = timed()
+            sample = sampler()
             if isinstance(sample, NoAnswer):
                 return replace(probe, outcome=self._no_time(sample))
             if not self.threshold / _CLEAR < sample.seconds < self.threshold * _CLEAR:
@@ -321,18 +321,18 @@ class TimeJudge:
                 )
                 limit = MetricThreshold(self.metric, self.threshold)
                 return limit.judge(single, ref, lambda: single)
-        return self._judge_in_turn(probe, timed)
+        return self._judge_in_turn(probe, sampler)
 
-    def _sampler_at(self, case: Case, ref: ToolchainRef) -> Timed | NoAnswer:
+    def _sampler_at(self, case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
         """Return what times a candidate once; an end is prepared already."""
-        for timed, end in zip(self.ends_timed, self.ends, strict=True):
+        for sampler, end in zip(self.end_samplers, self.ends, strict=True):
             if (case, ref) == (self.case, end):
-                return timed
+                return sampler
         return self.prepare(case, ref)
 
-    def _judge_in_turn(self, probe: Probe, timed: Timed) -> Probe:
+    def _judge_in_turn(self, probe: Probe, sampler: Sampler) -> Probe:
         """Return a probe that fails if it is slow, with its times as metrics."""
-        measured = self.measure(timed)
+        measured = self.measure(sampler)
         if isinstance(measured, NoAnswer):
             return replace(probe, outcome=measured)
         times, compared = measured
@@ -369,16 +369,16 @@ class TimeJudge:
             stage=stage,
         )
 
-    def measure(self, timed: Timed) -> tuple[list[float], Ratio] | NoAnswer:
+    def measure(self, sampler: Sampler) -> tuple[list[float], Ratio] | NoAnswer:
         """Measure a candidate in turn with both ends until it is clear on which side it
         is.
 
         Returns:
             Its times and how it compares with the good end.
         """
-        good, bad = (Contender(timed=end) for end in self.ends_timed)
-        known = [one for one in (good, bad) if one.timed is timed]
-        new = next(iter(known), None) or Contender(timed=timed)
+        good, bad = (Contender(sampler=end) for end in self.end_samplers)
+        known = [one for one in (good, bad) if one.sampler is sampler]
+        new = next(iter(known), None) or Contender(sampler=sampler)
         contenders = [good, bad, *([] if known else [new])]
         compared = apart = None
         end = time.monotonic() + self.budget
@@ -415,7 +415,7 @@ class TimeJudge:
         """Return the geometric mean of the times of both ends, as a ratio. BadInput if
         they differ too little.
         """
-        measured = self.measure(self.ends_timed[1])
+        measured = self.measure(self.end_samplers[1])
         if isinstance(measured, NoAnswer):
             good, bad = (ref.revision.name for ref in self.ends)
             raise BadInput(f"{bad} and {good} differ too little: {measured.reason}")

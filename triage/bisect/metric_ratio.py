@@ -22,7 +22,7 @@ from triage.bisect.metric import (
     run_time_judge,
 )
 from triage.execution.engine import Engine
-from triage.execution.in_turn import Timed
+from triage.execution.in_turn import Sampler
 from triage.execution.metric import Metric, metric_failure, value_of
 from triage.execution.task import Naming
 from triage.execution.timing import time_compile
@@ -95,7 +95,7 @@ class RatioJudge:
         except BadInput:  # one of the two has no time
             return probe
 
-    def _compile_sampler(self, case: Case, ref: ToolchainRef) -> Timed:
+    def _compile_sampler(self, case: Case, ref: ToolchainRef) -> Sampler:
         return partial(time_compile, self.engine, case, ref)
 
 
@@ -133,16 +133,19 @@ def engine_with_ratio(
         before, after = (least_value(engine, plain, ref, metric) for ref in ends)
         if after < before and threshold is None:
             metric = replace(metric, lower_is_worse=True)
-            before, after = metric.compared(before), metric.compared(after)
+            before, after = (
+                metric.comparison_value(before),
+                metric.comparison_value(after),
+            )
         judge.choice, grown = replace(choice, metric=metric), ratio(before, after)
         least = 1 + LEAST_SLOWER if judge.is_alone else _LEAST_RATIO
         if grown < least:
             good, bad = (ref.revision.name for ref in ends)
+            shown = [metric.comparison_value(number) for number in (before, after)]
             raise BadInput(
-                f"{metric} is {metric.compared(before):.4g} on {good} and "
-                f"{metric.compared(after):.4g} on {bad}: they do not differ by a "
-                f"factor of {least}, too little to reduce"
+                f"{metric} is {shown[0]:.4g} on {good} and {shown[1]:.4g} on {bad}: "
+                f"they do not differ by a factor of {least}, too little to reduce"
             )
         if threshold is None:
             judge.threshold = _FROM_NOTHING if grown == math.inf else math.sqrt(grown)
-    yield engine.judged_by(judge)
+    yield engine.with_judge(judge)

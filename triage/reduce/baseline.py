@@ -95,7 +95,7 @@ def baseline(
     """
 
     def probe(case: Case, toolchain: Toolchain) -> Probe:
-        return engine.known_on(case, toolchain) or engine.trial(
+        return engine.cached_probe_on(case, toolchain) or engine.trial(
             case, toolchain, Naming.NEVER
         )
 

@@ -186,7 +186,7 @@ def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft 
     its program is compiled.
     """
     toolchain = engine.registry.obtain(bad)
-    probe = engine.known_on(case, toolchain)
+    probe = engine.cached_probe_on(case, toolchain)
     if (
         probe is None
         or not isinstance(probe.outcome, Failed)

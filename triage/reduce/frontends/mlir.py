@@ -98,7 +98,7 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
     for elide in (True, False):
         if elide and not is_large:
             continue
-        module = _parsed(checker.reader.generic(path, elide=elide))
+        module = _parsed(checker.reader.generic_form(path, elide=elide))
         if module is None:
             continue
         if elide:
@@ -161,7 +161,9 @@ def make_static(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
 
 def _folded(candidate: ReducedCase, module: Module) -> ReducedCase | None:
     folded = _parsed(
-        program_of(candidate).checker.reader.transformed(print_module(module), _FOLD)
+        program_of(candidate).checker.reader.text_after_passes(
+            print_module(module), _FOLD
+        )
     )
     if folded is None:
         return None

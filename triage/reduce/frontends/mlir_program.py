@@ -80,13 +80,15 @@ class MlirProgram(Reducible):
     @cached_property
     def _canonical(self) -> bytes | None:
         """The module as the toolchain prints it."""
-        valid = self.checker.reader.valid(self.text)
-        if valid and all(other.valid(self.text) for other in self.checker.others):
+        valid = self.checker.reader.generic_if_valid(self.text)
+        if valid and all(
+            other.generic_if_valid(self.text) for other in self.checker.others
+        ):
             return valid.encode()
         return None
 
     def written(self) -> Sequence[bytes]:
-        pretty = self.checker.reader.transformed(self.text)
+        pretty = self.checker.reader.text_after_passes(self.text)
         return [f"{text.rstrip()}\n".encode() for text in (pretty, self.text) if text]
 
     def entry(self, name: str | None) -> Entry | None:
