@@ -109,7 +109,7 @@ def judge(
     # the message is the same when a program runs
     if first.failure_class == "run-failure" and "status" in first.details:
         signature = first.signature.replace(first.failure_class, "compiler-status", 1)
-        first = rules.by_name["compiler-status"].renamed(first, signature)
+        first = rules.by_name["compiler-status"].reclassify(first, signature)
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
         if rule.says_nothing is Cause.FLAG:
@@ -148,7 +148,7 @@ def judge_import(execution: Execution, rules: RuleSet) -> Failed:
     first, *_ = _diagnosis(execution, rules).failures
     if execution.ending is Ending.EXITED and first.failure_class != "import-error":
         signature = f"import-error:{first.signature}"
-        first = rules.by_name["import-error"].renamed(first, signature)
+        first = rules.by_name["import-error"].reclassify(first, signature)
     return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
 
 
@@ -191,7 +191,7 @@ def judge_run(
         signature = f"{name}:{first.signature}"
     else:
         signature = name
-    failure = rules.by_name[name].renamed(first, signature)
+    failure = rules.by_name[name].reclassify(first, signature)
     return Failed(
         replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky
     )
@@ -226,7 +226,7 @@ def _wrong_result(mismatch: Mapping[str, Detail], rules: RuleSet) -> Failure:
     signature = f"{rule.name}:{' '.join(known)}"
     headline = " ".join(f"{name} {value}" for name, value in details.items())
     failure = Failure(rule.name, rule.family, signature, headline, details=details)
-    return rule.renamed(failure, signature)
+    return rule.reclassify(failure, signature)
 
 
 def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
