@@ -164,11 +164,11 @@ class LuckyTest(InterestingnessTest):
 
     def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
         for one in candidates:
-            content = one.program.valid()
+            content = one.program.content_if_valid()
             words = repr((content, one.case.spec, self.luck)).encode()
             if content is not None and sha256(words).digest()[0] < self.share:
                 return one
         return None
 
-    def is_valid(self, candidate: ReducedCase) -> bool:
-        return candidate.program.valid() is not None
+    def is_valid_change(self, candidate: ReducedCase) -> bool:
+        return candidate.program.content_if_valid() is not None

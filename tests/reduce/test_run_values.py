@@ -51,7 +51,7 @@ def test_arguments_keep_their_values_and_others_get_a_pattern(tmp_path: Path) ->
 
     def inputs_of(document: Reducible) -> tuple[str, ...]:
         assert draft
-        bound = values.bound(ReducedCase(document, draft.case))
+        bound = values.with_values(ReducedCase(document, draft.case))
         assert bound
         assert bound.case.run
         return bound.case.run.inputs

@@ -50,9 +50,9 @@ class PassEvidence:
     files: tuple[str, ...] = ()
     """Paths relative to the repository."""
     summary: str = ""
-    pipeline: tuple[str, ...] = ()
-    """Commits that add to a pipeline, or remove from it, a pass that ran with one
-    compiler only.
+    scheduling_commits: tuple[str, ...] = ()
+    """Shas of commits that add to a pipeline, or remove from it, a pass that ran with
+    one compiler only.
     """
 
 
@@ -224,9 +224,11 @@ def feature_matrix(
         ],
         "overlap": _shared_bits(topics_of, topics(diagnostics, table.synonyms)),
         "recent": _recency(len(commits)) if clues.noticed else [0.0] * len(commits),
-        "named": _named(sources, clues),
+        "named": _changes_suspected_file(sources, clues),
         "pass-words": _shared_bits(topics_of, topics(passes, table.synonyms)),
-        "pipeline": [commit.sha in clues.place.pipeline for commit in commits],
+        "pipeline": [
+            commit.sha in clues.place.scheduling_commits for commit in commits
+        ],
     }
     for feature in features():
         if feature.words:
@@ -245,7 +247,9 @@ def _recency(count: int) -> list[float]:
     return [math.log2(count / (count - index)) for index in range(count)]
 
 
-def _named(sources: Sequence[Sequence[str]], clues: Clues) -> list[bool]:
+def _changes_suspected_file(
+    sources: Sequence[Sequence[str]], clues: Clues
+) -> list[bool]:
     """Return for each commit whether it changes a file of a suspected pass, and not too
     many files.
     """
@@ -263,6 +267,7 @@ def _named(sources: Sequence[Sequence[str]], clues: Clues) -> list[bool]:
 def _topics_of(
     commit: Commit, kind_of: Callable[[str], str], synonyms: Mapping[str, str]
 ) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the topics of a commit's subject, and those of the names of its files."""
     if len(commit.files) <= _MANY_FILES:
         few = commit.files
     else:

@@ -34,7 +34,7 @@ class BisectKind(StrEnum):
     FIX = "fix"
 
     @property
-    def failing(self) -> Side:
+    def failing_side(self) -> Side:
         if self is BisectKind.REGRESSION:
             return Side.NEW
         return Side.OLD
@@ -43,12 +43,12 @@ class BisectKind(StrEnum):
         """Return the side that a verdict belongs to, unless it is skip."""
         if verdict is Verdict.SKIP:
             return None
-        if (verdict is Verdict.BAD) == (self.failing is Side.NEW):
+        if (verdict is Verdict.BAD) == (self.failing_side is Side.NEW):
             return Side.NEW
         return Side.OLD
 
     def verdict(self, side: Side) -> Verdict:
-        if side is self.failing:
+        if side is self.failing_side:
             return Verdict.BAD
         return Verdict.GOOD
 
@@ -234,7 +234,7 @@ class Combination(ProbeResult):
     model: Revision
 
 
-def unexpected(case: Case, failure: Failure) -> str | None:
+def hint_if_unexpected(case: Case, failure: Failure) -> str | None:
     """Return a hint if the recipe expects other failures than this one, and it is not
     about a metric.
     """

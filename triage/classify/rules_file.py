@@ -89,7 +89,7 @@ def _read_packaged(files: Sequence[Path]) -> RuleSet:
     ]
     regexes = (pattern.regex for rule in rules for pattern in rule.patterns)
     literals = {regex: required_literals(regex) for regex in regexes}
-    return _ranked(rules, literals)
+    return _rule_set(rules, literals)
 
 
 def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
@@ -117,7 +117,7 @@ def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
     packaged = packaged_rules()
     if own:
         others = [rule for rule in packaged if rule.name not in own]
-        return _ranked([*own.values(), *others], packaged.literals)
+        return _rule_set([*own.values(), *others], packaged.literals)
     return packaged
 
 
@@ -155,13 +155,14 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
     return rules
 
 
-def _ranked(rules: Sequence[Rule], literals: Mapping[str, Steps]) -> RuleSet:
+def _rule_set(rules: Sequence[Rule], literals: Mapping[str, Steps]) -> RuleSet:
     return RuleSet(tuple(sorted(rules, key=lambda rule: rule.rank)), literals)
 
 
 def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
     regexes = [pattern.regex for pattern in rule.patterns]
-    regexes += [context.regex for context in (*rule.context, *rule.above)]
+    regexes += [lines.regex for lines in rule.context]
+    regexes += [lines.regex for lines in rule.above]
     regexes += rule.frames
     groups = {*_ALWAYS}
     if rule.source_op:
@@ -186,7 +187,7 @@ def _check_examples(
     packaged = packaged_rules()
     own = {rule.name: rule for rule in rules}
     by_name = {**packaged.by_name, **known, **own}
-    every = _ranked(tuple(by_name.values()), packaged.literals)
+    every = _rule_set(tuple(by_name.values()), packaged.literals)
 
     def first_failure(text: str, rule: Rule) -> Failure | None:
         found = scan([text.encode("utf-8", "replace")], every).failures

@@ -13,9 +13,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from triage.bisect.belief import confirmations
+from triage.bisect.belief import confirmations_needed
 from triage.bisect.candidates import CommitCandidates
-from triage.bisect.metric import MetricChoice, measuring
+from triage.bisect.metric import MetricChoice, engine_with_threshold
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
 from triage.bisect.recorded_pair import RecordedPair
 from triage.bisect.request import BisectRequest
@@ -378,7 +378,7 @@ def _forecast(
     most.
     """
     found = candidates_of(request, before, after)
-    again = 2 * confirmations(request.confidence)
+    again = 2 * confirmations_needed(request.confidence)
     if isinstance(found, CommitCandidates):
         return Forecast([], found.most_builds + again, found.cost)
     jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
@@ -418,5 +418,5 @@ def _measuring(
         )
     ends = _in_order(request.kind, *compilers_at(request, before, after))
     choice = MetricChoice.parse(text, SECONDS, threshold)
-    with measuring(request.engine, request.case, ends, choice) as judging:
+    with engine_with_threshold(request.engine, request.case, ends, choice) as judging:
         yield replace(request, engine=judging)

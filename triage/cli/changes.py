@@ -94,7 +94,9 @@ def history(
             family_cases = [case for case in cases if case.compiler == family]
             if dry_run:
                 planned += [
-                    ProbeJob(case, ref, fresh) for case in family_cases for ref in refs
+                    ProbeJob(case, ref, fresh=fresh)
+                    for case in family_cases
+                    for ref in refs
                 ]
             else:
                 found += _family_histories(engine, family_cases, refs, share)
@@ -218,7 +220,7 @@ def _last_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
             ref = engine.registry.resolve(name, case.compiler)
             if not engine.registry.is_installed(ref):
                 continue
-            probe = engine.known_on(case, engine.registry.obtain(ref))
+            probe = engine.cached_probe_on(case, engine.registry.obtain(ref))
         except (BadInput, EnvironmentFailure):
             continue  # a toolchain that no longer exists
         if probe and isinstance(probe.outcome, Failed):

@@ -119,9 +119,9 @@ class Session:
         out.print(f"Find the first revision after the change from {change}.")
         out.print(HELP, style="dim")
         while (
-            not search.resolved
+            not search.is_resolved
             and not search.stopped
-            and (chosen := search.separating())
+            and (chosen := search.separating_probes())
         ):
             proposed = chosen[len(chosen) // 2]
             self._show(proposed)
@@ -134,7 +134,7 @@ class Session:
                 self._obey(proposed, line.split())
             except BadInput as error:
                 out.print(f"  {error}", style="yellow")
-        pair = {search.name(index) for index, _ in search.known.pair}
+        pair = {search.name(index) for index, _ in search.current_belief.pair}
         # their verdict is not confirmed
         if any(entry.by == "person" and entry.name in pair for entry in self.entries):
             return answer(search)
@@ -142,7 +142,7 @@ class Session:
         return run_search(search)
 
     def _show(self, proposed: int) -> None:
-        search, belief = self.search, self.search.known
+        search, belief = self.search, self.search.current_belief
         ranked = belief.suspects()
         each = duration_text(search.seconds[proposed])
         steps = plural(belief.steps, "step")
@@ -203,7 +203,7 @@ class Session:
                 self.out.print(HELP, style="dim")
 
     def _probe(self, index: int) -> None:
-        self.search.ask([index])
+        self.search.probe_candidates({index: 1})
         outcome = self.search.outcome(index)
         if outcome.reason is not None:
             said, style, why = f"untestable: {outcome.reason}", "yellow", outcome.reason
@@ -278,7 +278,7 @@ class Session:
         for entry in entries:
             index = self._index_of(entry.name)
             if entry.by == "person" or not search.range.candidates[index].outcomes:
-                search.belief = search.known.observe(
+                search.belief = search.current_belief.observe(
                     (index, search.request.kind.side(entry.verdict)), trusted=False
                 )
 

@@ -166,7 +166,9 @@ def nightly(
             engine.registry.resolve(rev, selection.family) for rev in selection.revs
         )
         if dry_run:
-            jobs = [ProbeJob(case, ref, fresh) for case in cases for ref in (new, old)]
+            jobs = [
+                ProbeJob(case, ref, fresh=fresh) for case in cases for ref in (new, old)
+            ]
             return show_forecast(output, engine, jobs, wanted.remark)
         run = NightRun(
             engine,

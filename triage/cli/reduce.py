@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from triage.bisect.metric import MetricChoice
-from triage.bisect.metric_ratio import comparing
+from triage.bisect.metric_ratio import engine_with_ratio
 from triage.cli.context import select_families, show_forecast
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
@@ -107,7 +107,7 @@ def reduce_recipe(
             if metric and better:
                 choice = MetricChoice.parse(metric, SECONDS)
                 judging = stack.enter_context(
-                    comparing(engine, case, (better, bad), choice)
+                    engine_with_ratio(engine, case, (better, bad), choice)
                 )
             reduction = reduce_case(judging, request)
         if reduction.unanswered is None:

@@ -217,7 +217,7 @@ def attribute_case(
     """
     from triage.attribute.divergence import AttributionRequest, attribute
     from triage.attribute.result import ComparisonResult
-    from triage.bisect.metric import MetricChoice, measuring, slower_kernel
+    from triage.bisect.metric import MetricChoice, engine_with_threshold, slower_kernel
     from triage.git_history.repository import Repository
     from triage.reduce.baseline import ReductionRequest
     from triage.reduce.workflow import find_first_wrong
@@ -236,7 +236,9 @@ def attribute_case(
         judging = engine
         if metric is not None:
             choice = MetricChoice.parse(metric, SECONDS, times_only=True)
-            judging = opened.enter_context(measuring(engine, case, ends, choice))
+            judging = opened.enter_context(
+                engine_with_threshold(engine, case, ends, choice)
+            )
             if metric.startswith(str(Metric.RUN_SECONDS)):
                 kernel = slower_kernel(engine, case, ends, SECONDS)
         request = AttributionRequest(case, *ends, clone, kernel=kernel)

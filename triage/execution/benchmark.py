@@ -301,8 +301,8 @@ def _functions(
 def _series(
     engine: Engine, configuration: Configuration, program: Program, spec: RunSpec
 ) -> Series:
-    timed = partial(program.sample, engine, spec)
-    return Series(configuration, spec.label, program, timed=timed)
+    sampler = partial(program.sample, engine, spec)
+    return Series(configuration, spec.label, program, sampler=sampler)
 
 
 def _is_open(row: Series, base: Series | None) -> bool:

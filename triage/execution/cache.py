@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from triage.execution.record import Record, parse_record, record_json, verified
+from triage.execution.record import Record, parse_record, record_json, record_of_row
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import utf8
 from triage.toolchains.home import disk_errors
@@ -109,32 +109,38 @@ class ResultCache:
             self._after = 0
 
     def find(self, key: str) -> Record | None:
-        """Return the newest intact record of a key. One that only the shared store has
-        is kept.
-        """
+        """Return the newest intact record of a key; see `find_all`."""
         return self.find_all(key)[0]
 
     def find_all(self, *keys: str) -> list[Record | None]:
-        """Return what `find` does for each key, from one reading."""
+        """Return for each key its newest intact record, or None.
+
+        A key that is unknown here is looked up in the shared store, and what that has
+        is added here.
+        """
         places = ", ".join("?" * len(keys))
-        found: dict[str, Record] = {}
-        for known in self._records(f"key IN ({places}) AND id > ?", *keys, self._after):
-            found.setdefault(known.key, known)
-            if len(found) == len(keys):
+        newest: dict[str, Record] = {}
+        condition = f"key IN ({places}) AND id > ?"
+        for record in self._records(condition, *keys, self._after):  # newest first
+            newest.setdefault(record.key, record)
+            if len(newest) == len(keys):
                 break
-        return [self._or_shared(key, found.get(key)) for key in keys]
+        found = [newest.get(key) or self._find_shared(key) for key in keys]
+        if self._trusted:
+            return [replace(one, origin="") if one else None for one in found]
+        return found
 
-    def _or_shared(self, key: str, known: Record | None) -> Record | None:
-        if known is None and not self._is_fresh and self._shared:
-            known = self._shared.find(key)
-            if known:
-                self.add(known)
-        if known and self._trusted:
-            return replace(known, origin="")
-        return known
+    def _find_shared(self, key: str) -> Record | None:
+        """Look up a key in the shared store, and add its record here."""
+        if self._is_fresh or self._shared is None:
+            return None
+        record = self._shared.find(key)
+        if record:
+            self.add(record)
+        return record
 
-    def all(self, key: str) -> list[Record]:
-        """Return the intact records of a key that this machine made, the newest
+    def own_records(self, key: str) -> list[Record]:
+        """Return the intact records of a key that count as this machine's, the newest
         first.
         """
         return [
@@ -222,7 +228,7 @@ class ResultCache:
 
     def _records(self, condition: str, *values: object) -> Iterator[Record]:
         """Yield the intact records that meet a condition and come from this machine or
-        the shared store in use.
+        the shared store in use, the newest first.
         """
         usable = {""}
         if self._shared:
@@ -230,7 +236,7 @@ class ResultCache:
         query = f"SELECT digest, facts FROM probes WHERE {condition} ORDER BY id DESC"  # noqa: S608 - no user text
         for digest, facts in self._rows(query, *values):
             try:
-                record = verified(digest, facts)
+                record = record_of_row(digest, facts)
             except ValueError:
                 self._is_damaged = True
                 continue

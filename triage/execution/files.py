@@ -121,7 +121,7 @@ class KeptFiles:
         """
         with self._locks[str(target)]:
             if not fresh:
-                digest = _verified(target)
+                digest = _digest_if_intact(target)
                 if digest is not None:
                     note_use(target)
                     return Prepared(target, digest)
@@ -149,7 +149,7 @@ def digest_of(file: Path, *, is_kept: bool) -> str:
     return file_sha256(file)
 
 
-def _verified(target: Path) -> str | None:
+def _digest_if_intact(target: Path) -> str | None:
     """Return the digest of a kept file or folder, if it is there and intact."""
     with suppress(OSError):
         digest = _digest(target)
@@ -162,7 +162,7 @@ def _keep(made: Path, target: Path) -> str:
     digest = _digest(made)
     write_whole(target.with_suffix(_CHECKSUM), f"{digest}\n")
     if made.is_dir():
-        if _verified(target) is not None:  # another process was faster
+        if _digest_if_intact(target) is not None:  # another process was faster
             return digest
         with suppress(FileNotFoundError):
             target.rename(made.with_name("damaged"))

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.candidates import BisectRange, release_range
-from triage.bisect.metric import MetricChoice, measuring
+from triage.bisect.metric import MetricChoice, engine_with_threshold
 from triage.bisect.plan import (
     VersionRange,
     candidates_of,
@@ -113,7 +113,7 @@ class OriginFinder:
         if self.between.problem is not None:
             return Bisection.inconclusive(case, self.between.problem)
         try:
-            with measuring(self.engine, case, self.pair, choice) as judging:
+            with engine_with_threshold(self.engine, case, self.pair, choice) as judging:
                 finder = replace(self, engine=judging, compare_passes=False)
                 return finder.bisect_and_narrow(case).bisection
         except BadInput as error:  # the two toolchains do not differ any more

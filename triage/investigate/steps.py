@@ -369,10 +369,10 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
     unneeded = [
         flag.text for flag in cluster.case.flags if flag not in result.small.flags
     ]
-    assert result.readable  # it was reduced
+    assert result.readable_probe  # it was reduced
     shown = reproducer_of(
         setting.engine,
-        replace(result, probes=(result.readable,)),
+        replace(result, probes=(result.readable_probe,)),
         setting.toolchain,
     )
     draft = replace(draft_of(shown), unneeded=unneeded)

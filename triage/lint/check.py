@@ -272,7 +272,7 @@ def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...
 
 def _read(reader: Reader, path: Path, name: str) -> Module:
     """Parse a file. Positions in the module have the name instead of the path."""
-    text = reader.generic(path, elide=True)
+    text = reader.generic_form(path, elide=True)
     if text is None:
         raise BadInput((reader.parse_error(path) or "").replace(str(path), name))
     try:

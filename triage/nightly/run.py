@@ -382,7 +382,7 @@ def compile_times(
     Nothing else is compiled meanwhile. Numbers of another hour are not used.
     """
     old, new = (
-        Contender(timed=partial(time_compile, engine, case, ref))
+        Contender(sampler=partial(time_compile, engine, case, ref))
         for ref in (baseline, toolchain)
     )
     ratio, verdict = None, Pace.NOISY

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from triage.bisect.metric import MetricChoice
-from triage.bisect.metric_ratio import comparing
+from triage.bisect.metric_ratio import engine_with_ratio
 from triage.execution.match import same_signature
 from triage.execution.metric import Metric
 from triage.investigate.steps import do_step
@@ -59,7 +59,7 @@ class SlowerReductions:
         request = ReductionRequest(
             case, run.toolchain, run.baseline, same_signature, resume=True
         )
-        with comparing(run.engine, case, run.refs, choice) as judging:
+        with engine_with_ratio(run.engine, case, run.refs, choice) as judging:
             found = reduce_case(judging, request)
         if found.unanswered is not None:
             return found.unanswered

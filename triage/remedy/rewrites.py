@@ -125,7 +125,7 @@ def rewritten_inputs(
     reader = Reader(tools, engine.stop)
     try:
         if chosen:
-            generic = reader.generic(prepared.path)
+            generic = reader.generic_form(prepared.path)
         else:
             generic = None
         for rewrite in chosen if generic else ():
@@ -159,14 +159,14 @@ def rewritten(
             text: str | None = print_module(module)
             if passes and text:
                 printing = (*passes, "--mlir-print-op-generic")
-                text = reader.transformed(text, printing)
+                text = reader.text_after_passes(text, printing)
                 if text:
                     # the results of functions follow the static shapes
                     folded = parse_module(text)
                     fix_results(folded)
                     text = print_module(folded)
             if text:
-                pretty = reader.transformed(text, passes)
+                pretty = reader.text_after_passes(text, passes)
                 if pretty is not None:
                     return pretty, change
     except UnparsableError:

@@ -171,9 +171,9 @@ def issue_document(cluster: FailureCluster, pair: ComparedPair) -> Document:
 def _happened(cluster: FailureCluster, pair: ComparedPair) -> list[Block]:
     draft = cluster.draft
     sentence: list[str | Span] = []
-    if draft and draft.program:
+    if draft and draft.compiler_command:
         sentence = [
-            Span(draft.program, "code"),
+            Span(draft.compiler_command, "code"),
             f" {revision_text(pair.new)} {_verdict(cluster, draft)}. ",
         ]
     since = _since(cluster, pair)
@@ -187,13 +187,15 @@ def _happened(cluster: FailureCluster, pair: ComparedPair) -> list[Block]:
 
 def _verdict(cluster: FailureCluster, draft: IssueDraft) -> str:
     if _is_number(cluster):
-        return f"compiles the {draft.noun} below, with a number that is worse"
+        return f"compiles the {draft.input_noun} below, with a number that is worse"
     stage = cluster.failure.stage if cluster.failure else Stage.COMPILE
-    what = f"fails to compile the {draft.noun} below"
+    compiles = f"compiles the {draft.input_noun} below"
     if stage is Stage.RUN:
-        what = f"compiles the {draft.noun} below, which then fails when it runs"
+        what = f"{compiles}, which then fails when it runs"
     elif stage is Stage.COMPARE:
-        what = f"compiles the {draft.noun} below, which then computes a wrong result"
+        what = f"{compiles}, which then computes a wrong result"
+    else:
+        what = f"fails to compile the {draft.input_noun} below"
     return f"{what} ({draft.ending})"
 
 
@@ -295,8 +297,8 @@ def _version_facts(
 ) -> list[tuple[str, Inline]]:
     draft, failure, new = cluster.draft, cluster.failure, pair.new
     version = f"{compiler_title(cluster.compiler)} {new.name}".strip()
-    if draft and draft.version:
-        version = draft.version
+    if draft and draft.how_to_install:
+        version = draft.how_to_install
     commit = new.commit and f"commit {new.commit}"
     facts: list[tuple[str, Inline]] = [
         ("version", ", ".join(filter(None, (version, commit, new.date))))
@@ -318,8 +320,8 @@ def _context(cluster: FailureCluster, form: IssueForm) -> list[Block]:
     draft, blocks = cluster.draft, list[Block]()
     if cluster.replays:
         blocks.append(Table(("versions", "result"), version_rows(cluster)))
-    if draft and draft.operations:
-        size = draft.operations
+    if draft and draft.sizes:
+        size = draft.sizes
         summary = f" ({draft.summary})" if draft.summary else ""
         made = (
             f"{summary}: {plural(size.before or 0, draft.unit)} before, {size.after} "

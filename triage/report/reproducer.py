@@ -288,7 +288,7 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     """Show the reduced program and what is known of its failure, or why there is
     none.
     """
-    case = Span(result.case, "strong")
+    case = Span(result.case_name, "strong")
     if reproducer is None or result.program is None:
         tried = [
             ("tried", f"{one.toolchain.name}: {outcome_text(one)}")
@@ -319,7 +319,7 @@ def _reduction_facts(
     yield "bad", revision_text(result.bad)
     yield "versions", span_text(span_around(result.probes, reproducer.bad))
     sizes = [
-        (f"{result.unit}s", result.operations),
+        (f"{result.unit}s", result.sizes),
         ("lines", result.lines),
         ("bytes", result.bytes),
     ]

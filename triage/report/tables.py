@@ -110,7 +110,7 @@ def forecast_document(forecast: Forecast) -> Document:
     for case, group in groupby(forecast.probes, key=lambda probe: probe.case):
         toolchains: dict[str, list[str]] = {}
         for probe in group:
-            state = probe.known or (
+            state = probe.cached_status or (
                 "to compile" if probe.installed else "to install and compile"
             )
             toolchains.setdefault(state, []).append(probe.toolchain)
@@ -123,7 +123,7 @@ def forecast_document(forecast: Forecast) -> Document:
     else:
         remark = ""
     counts = (
-        f"{plural(forecast.known, 'result')} cached, at most "
+        f"{plural(forecast.count_cached, 'result')} cached, at most "
         f"{plural(forecast.most, 'probe')} to make"
     )
     return Document(

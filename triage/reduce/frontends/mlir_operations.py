@@ -43,10 +43,10 @@ def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
             for operation in pieces(function)
             if any(inner.line == line for inner in operation.walk())
         ]
-        yield from around(candidate, function, edge)
+        yield from cuts_around(candidate, function, edge)
 
 
-def around(
+def cuts_around(
     candidate: ReducedCase, function: Operation, edge: list[Operation]
 ) -> Iterator[ReducedCase]:
     """Yield cuts of a function around the operations in `edge`: these alone, then with

@@ -74,19 +74,21 @@ class MlirProgram(Reducible):
     def size(self) -> int:
         return sum(1 for _ in self.module.walk())
 
-    def valid(self) -> bytes | None:
+    def content_if_valid(self) -> bytes | None:
         return self._canonical
 
     @cached_property
     def _canonical(self) -> bytes | None:
         """The module as the toolchain prints it."""
-        valid = self.checker.reader.valid(self.text)
-        if valid and all(other.valid(self.text) for other in self.checker.others):
+        valid = self.checker.reader.generic_if_valid(self.text)
+        if valid and all(
+            other.generic_if_valid(self.text) for other in self.checker.others
+        ):
             return valid.encode()
         return None
 
-    def written(self) -> Sequence[bytes]:
-        pretty = self.checker.reader.transformed(self.text)
+    def ways_to_write(self) -> Sequence[bytes]:
+        pretty = self.checker.reader.text_after_passes(self.text)
         return [f"{text.rstrip()}\n".encode() for text in (pretty, self.text) if text]
 
     def entry(self, name: str | None) -> Entry | None:
@@ -193,7 +195,7 @@ def copy_operation(
     )
     for region in operation.regions:
         inner = {
-            block: Block([_copied(value, values) for value in block.arguments])
+            block: Block([_copy_value(value, values) for value in block.arguments])
             for block in region.blocks
         }
         # a value may be used in a block that stands before its definition
@@ -201,17 +203,17 @@ def copy_operation(
             for value in (
                 value for other in block.operations for value in other.results
             ):
-                _copied(value, values)
+                _copy_value(value, values)
         for block, new in inner.items():
             new.operations = [
                 copy_operation(other, values, inner) for other in block.operations
             ]
         copy.regions.append(Region(list(inner.values())))
-    copy.results = [_copied(value, values) for value in operation.results]
+    copy.results = [_copy_value(value, values) for value in operation.results]
     return copy
 
 
-def _copied(value: Value, values: Values) -> Value:
+def _copy_value(value: Value, values: Values) -> Value:
     if value not in values:
         values[value] = Value(value.type, value.origin)
     return values[value]
@@ -301,7 +303,8 @@ def cut(
         return None
     smaller = _function(function, block, operations, returned)
     body = Block(
-        list(module.body.arguments), [*_referenced(module, function, smaller), smaller]
+        list(module.body.arguments),
+        [*_symbols_used(module, function, smaller), smaller],
     )
     root = Operation(
         module.root.name,
@@ -367,7 +370,7 @@ def _function(
     """
     arguments = _arguments_for(block, operations, returned)
     values: Values = {}
-    body = Block([_copied(value, values) for value in arguments])
+    body = Block([_copy_value(value, values) for value in arguments])
     body.operations = [copy_operation(operation, values) for operation in operations]
     end = block.operations[-1]
     body.operations.append(
@@ -394,8 +397,8 @@ def _function(
             properties[name] = f"[{', '.join(texts)}]"
     smaller = Operation(
         function.name,
-        properties=properties | _of_all(function.properties),
-        attributes=_of_all(function.attributes),
+        properties=properties | _without_per_value(function.properties),
+        attributes=_without_per_value(function.attributes),
         regions=[Region([body])],
         position=function.position,
     )
@@ -416,14 +419,14 @@ def _arguments_for(
     return list(dict.fromkeys([*old, *needed]))
 
 
-def _of_all(attributes: Mapping[str, str]) -> dict[str, str]:
+def _without_per_value(attributes: Mapping[str, str]) -> dict[str, str]:
     """Return those attributes of a function that do not follow from its values."""
     return {
         name: text for name, text in attributes.items() if name not in _PER_FUNCTION
     }
 
 
-def _referenced(
+def _symbols_used(
     module: Module, function: Operation, smaller: Operation
 ) -> Iterator[Operation]:
     """Return the module's other symbols that the new function refers to, directly or
