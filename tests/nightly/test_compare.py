@@ -110,7 +110,7 @@ def night_of(
     nowhere: Any = None
     setting = InvestigationSetting(
         run.engine,
-        run.by_name,
+        run.cases_by_name,
         run.toolchain,
         run.baseline,
         finder,

@@ -257,11 +257,11 @@ class _Wanted:
 
 
 def _reduce_slower(run: NightRun, out: Path, budget: float) -> None:
-    from triage.nightly.slower import SlowerReductions
+    from triage.nightly.times import SlowerReductions
 
     run.phase = "reductions"
     work = SlowerReductions(run, out, budget, write_reproducer)
-    run.replace_slower(work.reduce)
+    run.update_slower(work.reduce)
 
 
 def _investigate(
@@ -282,7 +282,7 @@ def _investigate(
     run.phase = wanted.phase
     setting = InvestigationSetting(
         run.engine,
-        run.by_name,
+        run.cases_by_name,
         run.toolchain,
         run.baseline,
         finder,
@@ -343,7 +343,7 @@ def exit_of(night: Night) -> Exit:
     """Return the exit code of a night: FOUND for a new failure, else why cases could
     not be tested, else OK.
     """
-    if any(case.counts for case in night.cases) or (
+    if any(case.is_new_failure for case in night.cases) or (
         night.strict and (night.slower or night.unexpected_passes)
     ):
         return Exit.FOUND

@@ -74,7 +74,7 @@ def flaky_in_nights() -> Callable[[str], bool]:
     when it is first asked.
     """
     history = cache(lambda: open_nights().history())
-    return lambda case: history().is_unsteady(case)
+    return lambda case: history().alternates(case)
 
 
 @app.command("list")

@@ -124,7 +124,7 @@ class CaseResult(ProbeResult):
         return self.failure or self.baseline.failure
 
     @property
-    def counts(self) -> bool:
+    def is_new_failure(self) -> bool:
         """Whether it is a new failure that fails the night."""
         return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 

@@ -236,7 +236,7 @@ def plan_issues(
         elif change := _update(night, failures.get(issue.marker.key, []), issue):
             changes.append(change)
     for key, members in sorted(failures.items(), key=lambda group: -len(group[1])):
-        if key not in owners and any(case.counts for case in members):
+        if key not in owners and any(case.is_new_failure for case in members):
             cases, failure = tuple(case.case for case in members), members[0].failure
             assert failure
             title = " ".join(f"{failure.failure_class}: {failure.headline}".split())[

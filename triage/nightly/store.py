@@ -58,7 +58,7 @@ def read_night(path: Path) -> Night:
 
 
 class NightStore:
-    """Stored nights by number. A damaged night counts as not there."""
+    """Stored nights by number. A damaged night counts as missing."""
 
     def __init__(
         self, home: Home, warn: Callable[[str], None] = lambda _: None
@@ -101,7 +101,7 @@ class NightStore:
             for case in night.cases
         ]
         kept = [
-            whole if whole.counts else short
+            whole if whole.is_new_failure else short
             for whole, short in zip(night.cases, passed, strict=True)
         ]
         night = replace(night, cases=kept, reports={})
@@ -121,7 +121,7 @@ class NightStore:
                     if (
                         folder
                         and case.log
-                        and case.counts
+                        and case.is_new_failure
                         and (folder / case.log).is_file()
                     ):
                         write_whole(

@@ -87,7 +87,7 @@ def verdicts_of(
         verdict = BackendVerdict(
             backend,
             cases=len(own),
-            broken=sum(case.counts for case in own),
+            broken=sum(case.is_new_failure for case in own),
             fixed=sum(case.change is CaseChangeKind.FIXED for case in own),
             **summed_up(failures, to_dos_of(own, failures)),
         )

@@ -79,7 +79,7 @@ def annotation_lines(night: Night, workspace: Path) -> list[str]:
     """Return an error for each new failure, and a warning for a partial night and for
     slower code; at most 10 of each kind.
     """
-    counting = {case.case for case in night.cases if case.counts}
+    counting = {case.case for case in night.cases if case.is_new_failure}
     clusters = [
         cluster for cluster in night.clusters if counting.intersection(cluster.cases)
     ]

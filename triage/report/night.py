@@ -192,7 +192,7 @@ def night_document(night: Night) -> Document:
             blocks.append(Heading(f"{title} ({sum(map(len, groups))})"))
         for group in groups:
             blocks += _group_blocks(night, group, _NAMES_ON_PAGE, to_dos)
-            if group[0].counts:
+            if group[0].is_new_failure:
                 failure = group[0].failure
                 if failure:
                     blocks.append(
@@ -291,7 +291,7 @@ def _group_blocks(
             ]
         )
     ]
-    if group[0].counts:
+    if group[0].is_new_failure:
         cluster = next(
             (cluster for cluster in night.clusters if group[0].case in cluster.cases),
             None,
@@ -413,7 +413,7 @@ def _suite_case(
     untestable cases as skipped.
     """
     failure, failed, skipped, output = case.either_failure, None, None, None
-    if case.counts and failure:
+    if case.is_new_failure and failure:
         lines = [f"signature: {failure.signature}"]
         lines += [
             f"{name} {plain_text(text)}"

@@ -23,15 +23,17 @@ from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Status
 from triage.nightly.failure_report import (
+    FailureLife,
     FailureReport,
     KnownFailure,
+    failure_lives,
+    failure_report,
     known_failures,
-    report_of,
 )
 from triage.nightly.history import NightColumns, NightsHistory, history_of
 from triage.nightly.known_case import log_of, states_of, stored_log
 from triage.nightly.store import NightStore
-from triage.nightly.trends import FailureLife, MetricStep, failure_lives, find_steps
+from triage.nightly.trends import MetricStep, find_steps
 from triage.report.document import (
     Block,
     Code,
@@ -104,7 +106,7 @@ class Site:
             self.lives = failure_lives(history)
             self.known = known_failures(history, self.store.issues())
             self.reports = {
-                life.page: report_of(history, life, self.known.get(life.key))
+                life.page: failure_report(history, life, self.known.get(life.key))
                 for life in self.lives
             }
             self._data()
@@ -183,7 +185,7 @@ class Site:
 
     def _case_facts(self, row: int) -> dict[str, Any]:
         if self.cache:
-            records = self.cache.newest_of(self.history.rows[row][1])
+            records = self.cache.newest_of(self.history.rows[row].case)
         else:
             records = ()
         last = next(run.last for run in reversed(self.history.runs[row]) if run.failed)
@@ -210,7 +212,7 @@ class Site:
             "case_name": lambda row: history.names[row],
             "files": case_file_count(history),
             "range": lambda row, old, new: inline_markup(
-                range_spans(history.rows[row][0].compiler, old, new)
+                range_spans(history.rows[row].track.compiler, old, new)
             ),
         }
 
@@ -259,7 +261,7 @@ class Site:
         return [Details("Draft of an issue in Markdown", [Code(draft)])]
 
     def _details(self, life: FailureLife) -> list[Block]:
-        kind, cluster = life.kind, self.reports[life.page].cluster
+        kind, cluster = life.failure, self.reports[life.page].cluster
         place = _HASH.sub("input", (kind.location or "").rpartition("/")[2])
         texts = {
             "track": life.track.name,
@@ -284,7 +286,7 @@ class Site:
         rows: list[list[Inline]] = []
         for failing in life.runs[:_MOST_CASES]:
             name, run = visible(self.history.names[failing.row]), failing.run
-            short = visible(self.history.rows[failing.row][1])
+            short = visible(self.history.rows[failing.row].case)
             if failing.after:
                 now = f"gone since {self._day(failing.after.first)}"
             elif run.status is Status.XFAIL:

@@ -15,10 +15,10 @@ from urllib.parse import quote
 import numpy as np
 
 from triage.model.outcome import FAILING, PASSING, Failure, Status
-from triage.nightly.failure_report import FailureReport, states_over_nights
-from triage.nightly.history import STATUS, NightsHistory, StateRun
+from triage.nightly.failure_report import FailureLife, FailureReport, states_over_nights
+from triage.nightly.history import STATUS_BITS, NightsHistory, StateRun
 from triage.nightly.known_case import case_state
-from triage.nightly.trends import FailureLife, MetricStep
+from triage.nightly.trends import MetricStep
 from triage.report.elements import compare_url
 from triage.report.nights import state_sentence
 from triage.report.printable import visible
@@ -80,7 +80,7 @@ def track_rows(history: NightsHistory) -> list[list[object]]:
     rows: list[list[object]] = []
     weights = np.array(
         [0, *((status in PASSING) - (status in FAILING) for status in Status)], np.int8
-    )[history.known_states & STATUS]
+    )[history.known_states & STATUS_BITS]
     of_row = np.array([track.name for track, _ in history.rows])
     for track, nights in history.tracks.items():
         own = weights[of_row == track.name][:, nights]
@@ -104,7 +104,7 @@ def grid(
     pages: of failures by row and signature; owners: by page.
     """
     tracks = {track: number for number, track in enumerate(history.tracks)}
-    classes = {kind.signature: kind.failure_class for kind in history.kinds if kind}
+    classes = {one.signature: one.failure_class for one in history.failures if one}
     usual = {signature: page for (_, signature), page in reversed([*pages.items()])}
     signatures = enumerate(history.signatures)
     cases = zip(history.names, history.rows, strict=True)
@@ -114,7 +114,7 @@ def grid(
             for at, name in signatures
         ],
         "cases": [
-            [visible(name), tracks[track], int(row in history.flaky)]
+            [visible(name), tracks[track], int(row in history.flaky_changes)]
             for row, (name, (track, _)) in enumerate(cases)
         ],
         "runs": [
@@ -134,7 +134,7 @@ def _gaps(history: NightsHistory, row: int) -> list[int]:
     """Return the nights of the track without a result of a case, since its first."""
     states = history.states[row]
     first = history.runs[row][0].first
-    nights = history.tracks[history.rows[row][0]]
+    nights = history.tracks[history.rows[row].track]
     return [night for night in nights if night > first and not states[night]]
 
 
@@ -193,7 +193,7 @@ def case_files(
             before, after = (
                 history.nights[at].toolchain for at in (step.before, step.at)
             )
-            compiler = history.rows[step.row][0].compiler
+            compiler = history.rows[step.row].track.compiler
             url = compare_url(compiler, before, after) or ""
             levels = _short(step.old), _short(step.new)
             by_case.setdefault(step.row, []).append(
@@ -212,17 +212,18 @@ def case_files(
             "runs": [value for run in history.runs[row] for value in _run(run)],
             "failures": {
                 run.signature: _failure(
-                    history.kind_of(row, run.last), pages.get((row, run.signature), "")
+                    history.failure_of(row, run.last),
+                    pages.get((row, run.signature), ""),
                 )
                 for run in history.runs[row]
                 if run.signature
             },
-            "track": tracks[history.rows[row][0]],
+            "track": tracks[history.rows[row].track],
             "gaps": _gaps(history, row),
             "source": visible(history.sources[row]),
-            "case": visible(history.rows[row][1]),
+            "case": visible(history.rows[row].case),
             "said": visible(state_sentence(case_state(history, row))),
-            "intervals": intervals.get(history.rows[row][1], {}),
+            "intervals": intervals.get(history.rows[row].case, {}),
             "metrics": metrics,
             "steps": by_case.get(row, []),
             **facts(row),

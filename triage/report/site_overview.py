@@ -11,9 +11,13 @@ from typing import Any
 
 from triage.investigate.result import FailureCluster
 from triage.model.outcome import FAILING, PASSING, Status
-from triage.nightly.failure_report import FailureReport, before_of
+from triage.nightly.failure_report import (
+    FailingRun,
+    FailureLife,
+    FailureReport,
+    toolchain_before,
+)
 from triage.nightly.history import NightsHistory, Track, status_in
-from triage.nightly.trends import FailingRun, FailureLife
 from triage.nightly.verdict import BackendVerdict, ToDo, close, look, summed_up
 from triage.report.document import Inline
 from triage.report.elements import plural
@@ -48,14 +52,16 @@ def overview(
 ) -> dict[str, Any]:
     """Return the values of the template. reports: by page."""
     new = {
-        life.page: [each for each in life.open_runs if history.is_new(each.row)]
+        life.page: [
+            each for each in life.open_runs if history.is_new_in_last_night(each.row)
+        ]
         for life in lives
         if life.state == "open"
     }
     passing, flaky = _passing(history), _flaky(history)
     others: dict[Track, list[ToDo]] = {track: [] for track in history.tracks}
     for row, to_do in (*passing, *flaky):
-        others[history.rows[row][0]].append(to_do)
+        others[history.rows[row].track].append(to_do)
     of_tracks: dict[Track, list[FailureLife]] = {track: [] for track in others}
     for life in lives:
         of_tracks[life.track].append(life)
@@ -106,7 +112,10 @@ def _row(
     first = min(failing.run.first for failing in runs)
     before, after = report.before, report.came.toolchain
     if new:  # further cases of a failure may be new
-        before, after = before_of(history, new[0]), history.nights[first].toolchain
+        before, after = (
+            toolchain_before(history, new[0]),
+            history.nights[first].toolchain,
+        )
     return OpenFailure(
         report=report,
         rows=[failing.row for failing in runs],
@@ -131,8 +140,8 @@ def _passing(history: NightsHistory) -> list[tuple[int, ToDo]]:
 
 def _flaky(history: NightsHistory) -> list[tuple[int, ToDo]]:
     """Return the rows with most changes without a change of the compiler."""
-    rows = sorted(history.flaky, key=lambda row: -history.flaky[row])
-    return [(row, look(history.rows[row][1])) for row in rows]
+    rows = sorted(history.flaky_changes, key=lambda row: -history.flaky_changes[row])
+    return [(row, look(history.rows[row].case)) for row in rows]
 
 
 def _verdict(
@@ -158,12 +167,11 @@ def _verdict(
         if life.state == "known" and report.to_do and report.issue not in issues:
             issues.add(report.issue)
             to_dos.append(report.to_do)
-    rows = {row for row, (other, _) in enumerate(history.rows) if other == track}
     to_dos += others
     day, name = night.started[:10], night.toolchain.name
     verdict = BackendVerdict(
-        track.target.partition(" ")[0],
-        cases=int((history.states[sorted(rows), last] != 0).sum()),
+        track.backend,
+        cases=int((history.states[history.rows_of[track], last] != 0).sum()),
         broken=sum(len(new[life.page]) for life in own if new.get(life.page)),
         fixed=0,
         **summed_up(clusters, to_dos),
@@ -180,9 +188,9 @@ def _card(
     new: Mapping[str, Sequence[FailingRun]],
 ) -> dict[str, object]:
     last = history.last_night(track)
-    rows = [row for row, (own, _) in enumerate(history.rows) if own == track]
+    rows = history.rows_of[track]
     statuses = Counter(
-        status_in(int(code))[0] for code in history.known_states[rows, last] if code
+        status_in(int(code)) for code in history.known_states[rows, last] if code
     )
     passed, failed = (
         sum(statuses[status] for status in group) for group in (PASSING, FAILING)
