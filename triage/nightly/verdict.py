@@ -7,10 +7,9 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from triage.bisect.result import Answer
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
@@ -84,15 +83,41 @@ def verdicts_of(
     for backend, own in by_backend.items():
         names = {case.case for case in own}
         failures = [each for each in clusters if not names.isdisjoint(each.cases)]
-        verdict = BackendVerdict(
+        counts = BackendVerdict(
             backend,
             cases=len(own),
             broken=sum(case.is_new_failure for case in own),
             fixed=sum(case.change is CaseChangeKind.FIXED for case in own),
-            **summed_up(failures, to_dos_of(own, failures)),
         )
-        verdicts.append(verdict)
+        verdicts.append(with_failures(counts, failures, to_dos_of(own, failures)))
     return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
+
+
+def with_failures(
+    verdict: BackendVerdict,
+    clusters: Sequence[FailureCluster],
+    to_dos: Sequence[ToDo],
+) -> BackendVerdict:
+    """Add what is known of new failures, and what to do, to the counts of cases."""
+    with_culprit = {
+        cluster.id
+        for cluster in clusters
+        if cluster.culprit and cluster.culprit.status is Answer.CULPRIT
+    }
+    left = [
+        each
+        for each in to_dos
+        if each.action is Action.INVESTIGATE and each.cluster not in with_culprit
+    ]
+    counts = Counter(each.action for each in to_dos)
+    return replace(
+        verdict,
+        failures=len(clusters),
+        with_culprit=len(with_culprit),
+        not_investigated=len(left),
+        reason=next((each.reason for each in left if each.reason), None),
+        actions={action: counts[action] for action in Action if counts[action]},
+    )
 
 
 def to_dos_of(
@@ -103,8 +128,11 @@ def to_dos_of(
     issues = {case.cluster: case.issue for case in cases if case.issue}
     found = []
     for cluster in clusters:
-        members = (by_name.get(name) for name in _best_first(cluster))
-        command = next((command_for(case) for case in members if case), None)
+        command = None
+        for name in filter(None, (cluster.representative, *cluster.cases)):
+            if name in by_name:
+                command = command_for(by_name[name])
+                break
         issue = issues.get(cluster.id)
         found.append(failure_to_do(cluster, issue=issue, command=command))
     return [*found, *_other_to_dos(cases, {each.issue for each in found})]
@@ -126,8 +154,8 @@ def failure_to_do(
         return ToDo(Action.WAIT, cluster.id, issue=issue, since=since)
     if cluster.is_investigated:
         return ToDo(Action.FILE, cluster.id)
-    steps = (step for step in cluster.steps if step.status in ("left", "failed"))
-    reason = next((step.reason for step in steps if step.reason), None)
+    unfinished = (step for step in cluster.steps if step.status in ("left", "failed"))
+    reason = next((step.reason for step in unfinished if step.reason), None)
     return ToDo(Action.INVESTIGATE, cluster.id, command=command, reason=reason)
 
 
@@ -152,14 +180,14 @@ def command_of(words: Sequence[str], *values: str) -> str | None:
     return shlex.join(words)
 
 
-def close(case: str, version: str) -> ToDo:
+def unexpected_pass_to_do(case: str, version: str) -> ToDo:
     """Return what to do about a case that passes since a version, although its recipe
     expects a failure.
     """
     return ToDo(Action.CLOSE, case=case, since=version)
 
 
-def look(case: str) -> ToDo:
+def flaky_to_do(case: str) -> ToDo:
     """Return what to do about a flaky case."""
     command = command_of(["triage", "show", case], case)
     return ToDo(Action.LOOK, case=case, command=command)
@@ -173,41 +201,9 @@ def _other_to_dos(
     """
     for case in cases:
         if case.status is Status.XPASS:
-            yield close(case.case, case.toolchain.name)
+            yield unexpected_pass_to_do(case.case, case.toolchain.name)
         elif case.change is CaseChangeKind.FLAKY:
-            yield look(case.case)
+            yield flaky_to_do(case.case)
         elif case.change is CaseChangeKind.KNOWN and case.issue not in {None, *waiting}:
             waiting.add(case.issue)
             yield ToDo(Action.WAIT, case.cluster, issue=case.issue)
-
-
-def summed_up(
-    clusters: Sequence[FailureCluster], to_dos: Sequence[ToDo]
-) -> Mapping[str, Any]:
-    """Return the fields of a verdict that say what is known of new failures and what to
-    do.
-    """
-    culprits = [cluster.id for cluster in clusters if _has_culprit(cluster)]
-    left = [
-        each
-        for each in to_dos
-        if each.action is Action.INVESTIGATE and each.cluster not in culprits
-    ]
-    counts = Counter(each.action for each in to_dos)
-    return {
-        "failures": len(clusters),
-        "with_culprit": len(culprits),
-        "not_investigated": len(left),
-        "reason": next((each.reason for each in left if each.reason), None),
-        "actions": {action: counts[action] for action in Action if counts[action]},
-    }
-
-
-def _best_first(cluster: FailureCluster) -> list[str]:
-    if cluster.representative:
-        return [cluster.representative, *cluster.cases]
-    return cluster.cases
-
-
-def _has_culprit(cluster: FailureCluster) -> bool:
-    return cluster.culprit is not None and cluster.culprit.status is Answer.CULPRIT

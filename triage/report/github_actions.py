@@ -63,13 +63,15 @@ def outputs(night: Night) -> dict[str, str]:
     """Return the outputs of the step: numbers of cases, and the paths of the reports
     that were written.
     """
-    regressed = len(night.of(CaseChangeKind.REGRESSED))
-    changed = len(night.of(CaseChangeKind.CHANGED))
+    regressed = len(night.cases_with(CaseChangeKind.REGRESSED))
+    changed = len(night.cases_with(CaseChangeKind.CHANGED))
     return {
         "regressed": str(regressed),
         "changed": str(changed),
-        "fixed": str(len(night.of(CaseChangeKind.FIXED))),
-        "failing": str(regressed + changed + len(night.of(CaseChangeKind.FAILING))),
+        "fixed": str(len(night.cases_with(CaseChangeKind.FIXED))),
+        "failing": str(
+            regressed + changed + len(night.cases_with(CaseChangeKind.FAILING))
+        ),
         "report": night.reports.get("markdown", ""),
         "json": night.reports.get("json", ""),
     }

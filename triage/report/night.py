@@ -118,7 +118,7 @@ def night_screen(night: Night) -> Document:
         tail.append(Paragraph(f"written: {', '.join(night.reports.values())}"))
     blocks, room, to_dos = _head(night), _LINES - len(tail), _to_dos(night)
     for change, (title, style) in _CHANGED.items():
-        groups = _groups(night.of(change))
+        groups = _groups(night.cases_with(change))
         if groups:
             blocks.append(Heading(Span(f"{title} ({sum(map(len, groups))})", style)))
         while groups and room > 0:
@@ -149,7 +149,7 @@ def _tail(night: Night) -> Iterator[tuple[str, Style]]:
         count = plural(len(passes), "unexpected pass", "unexpected passes")
         hint = "`triage expect update` removes their known failures"
         yield f"{count}: {hint}", "warning"
-    failing = [case.case for case in night.of(CaseChangeKind.FAILING)]
+    failing = [case.case for case in night.cases_with(CaseChangeKind.FAILING)]
     if failing:
         known = (
             f"{plural(len(failing), 'case fails', 'cases fail')} as with "
@@ -157,7 +157,7 @@ def _tail(night: Night) -> Iterator[tuple[str, Style]]:
         )
         yield f"{known}: {names_text(failing, _NAMES)}", "warning"
     untestable = sorted(
-        night.of(CaseChangeKind.UNTESTABLE),
+        night.cases_with(CaseChangeKind.UNTESTABLE),
         key=lambda case: Cause.INTERNAL not in _causes(case),
     )
     for case in untestable[:1]:
@@ -187,7 +187,7 @@ def night_document(night: Night) -> Document:
         Table(("", "commit", "date"), commits),
     ]
     for change, (title, _) in _CHANGED.items():
-        groups = _groups(night.of(change))
+        groups = _groups(night.cases_with(change))
         if groups:
             blocks.append(Heading(f"{title} ({sum(map(len, groups))})"))
         for group in groups:
@@ -201,7 +201,9 @@ def night_document(night: Night) -> Document:
                         )
                     )
     for change, title in _LISTED.items():
-        listed = [[_code(case.case), _why(case, night)] for case in night.of(change)]
+        listed = [
+            [_code(case.case), _why(case, night)] for case in night.cases_with(change)
+        ]
         blocks += _folded(f"{title} ({len(listed)})", ("case", "failure"), listed)
     steps = [
         [

@@ -18,7 +18,13 @@ from triage.nightly.failure_report import (
     toolchain_before,
 )
 from triage.nightly.history import NightsHistory, Track, status_in
-from triage.nightly.verdict import BackendVerdict, ToDo, close, look, summed_up
+from triage.nightly.verdict import (
+    BackendVerdict,
+    ToDo,
+    flaky_to_do,
+    unexpected_pass_to_do,
+    with_failures,
+)
 from triage.report.document import Inline
 from triage.report.elements import plural
 from triage.report.failure import culprit_spans, range_spans, what_to_do
@@ -134,14 +140,14 @@ def _passing(history: NightsHistory) -> list[tuple[int, ToDo]]:
     for row, runs in enumerate(history.runs):
         if runs and runs[-1].status is Status.XPASS:
             version = history.nights[runs[-1].first].toolchain.name
-            found.append((row, close(history.names[row], version)))
+            found.append((row, unexpected_pass_to_do(history.names[row], version)))
     return found
 
 
 def _flaky(history: NightsHistory) -> list[tuple[int, ToDo]]:
     """Return the rows with most changes without a change of the compiler."""
     rows = sorted(history.flaky_changes, key=lambda row: -history.flaky_changes[row])
-    return [(row, look(history.rows[row].case)) for row in rows]
+    return [(row, flaky_to_do(history.rows[row].case)) for row in rows]
 
 
 def _verdict(
@@ -174,8 +180,8 @@ def _verdict(
         cases=int((history.states[history.rows_of[track], last] != 0).sum()),
         broken=sum(len(new[life.page]) for life in own if new.get(life.page)),
         fixed=0,
-        **summed_up(clusters, to_dos),
     )
+    verdict = with_failures(verdict, clusters, to_dos)
     title = track.name if day in name else f"{day} · {track.name}"
     sentence = backend_sentence(verdict, night, title)
     return sentence, "bad" if verdict.broken else "good"
