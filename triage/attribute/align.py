@@ -98,10 +98,7 @@ class Trace:
         """The device functions of the pass that failed, or of the last dump; empty if
         that pass ran on the program.
         """
-        if self.failed:
-            names = tuple(self.failed.module.functions)
-        else:
-            names = self.last
+        names = tuple(self.failed.module.functions) if self.failed else self.last
         if all(name in self.device for name in names):
             return names
         return ()
@@ -229,10 +226,7 @@ class TracePair:
             or (good_early and passes[common - 1].good is None)
         ):
             common -= 1
-        if self.bad.failed:
-            failing = _without_pass(self.bad.failed.after)
-        else:
-            failing = None
+        failing = _without_pass(self.bad.failed.after) if self.bad.failed else None
         reached = [
             number
             for number in range(common, len(passes))
@@ -253,8 +247,8 @@ class TracePair:
         for aligned in self.aligned(good, bad, same):
             if aligned.same:
                 found = None
-            else:
-                found = found or aligned
+            elif found is None:
+                found = aligned
         return found
 
     def find_decisive(
@@ -267,10 +261,7 @@ class TracePair:
         soon as its types persist.
         """
         found = self.find(good, bad, same)
-        if found:
-            typed = self.find(good, bad, _same)
-        else:
-            typed = None
+        typed = self.find(good, bad, _same) if found else None
         if typed and (typed.good is None or typed.bad is None):
             return typed
         return found
@@ -408,10 +399,7 @@ def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
     inside = traces.find_decisive(good, bad, same)
     if inside is None:
         return Divergence(partner, name)
-    if traces.decides:
-        chosen = traces.find(good, bad, _same_decisions)
-    else:
-        chosen = None
+    chosen = traces.find(good, bad, _same_decisions) if traces.decides else None
     began_same = same(good[0], bad[0])
     choice = chosen or (inside if _same_counts(*inside.states_after) else None)
     level, anchor = same, inside
@@ -432,10 +420,7 @@ def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
         candidates = [before, chosen or (inside if began_same else None)]
     else:
         inside_decides = chosen is None or not _same_operands(*chosen.states_after)
-        if inside_decides:
-            candidates = [inside, chosen]
-        else:
-            candidates = [chosen, inside]
+        candidates = [inside, chosen] if inside_decides else [chosen, inside]
     first, *others = (
         each if each is before else replace(each, functions=(partner, name))
         for each in candidates

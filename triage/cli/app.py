@@ -168,10 +168,7 @@ def _printable_errors() -> Iterator[None]:
         yield
     except _UsageError as error:
         shown: Any = error
-        if shown.ctx:
-            name = shown.ctx.info_name
-        else:
-            name = ""
+        name = shown.ctx.info_name if shown.ctx else ""
         option = getattr(shown, "option_name", "")
         instead = _REMOVED.get(f"{name} {option}")
         if instead:
@@ -210,10 +207,7 @@ class LazyGroup(TyperGroup):
     ) -> Any:
         for option in self.params:  # typer adds those of completion late
             cast(Any, option).metavar = ""
-        if "--" in args:
-            end = args.index("--")
-        else:
-            end = len(args)
+        end = args.index("--") if "--" in args else len(args)
         found = {_GLOBAL[word] for word in args[:end] if word in _GLOBAL}
         words = [word for word in args[:end] if word not in _GLOBAL]
         with _printable_errors():
@@ -364,10 +358,8 @@ def main() -> None:
     except RuntimeError as error:
         os.write(
             2,
-            (
-                f"triage: this machine starts no more threads ({error}); end other "
-                "programs or raise its limit\n"
-            ).encode(),
+            f"triage: this machine starts no more threads ({error}); end other "
+            "programs or raise its limit\n".encode(),
         )
         sys.exit(4)
     for name in ("COLUMNS", "LINES"):  # rich makes lines as wide as they say
@@ -376,10 +368,7 @@ def main() -> None:
     # searching every installed package for plugins slows each start
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     words = sys.argv[1:]
-    if "--" in words:
-        end = words.index("--") + 1
-    else:
-        end = len(words)
+    end = words.index("--") + 1 if "--" in words else len(words)
     # one command line in the place of a recipe, instead of paths
     if any(word.startswith("-") for word in words[end:]):
         words[end:] = [shlex.join(words[end:])]

@@ -135,10 +135,8 @@ def bisect(
     threshold: Annotated[
         float | None,
         option(
-            (
-                "Call a revision bad beyond this value (default: halfway between "
-                "--good and --bad); for run_seconds, a ratio to --good."
-            ),
+            "Call a revision bad beyond this value (default: halfway between "
+            "--good and --bad); for run_seconds, a ratio to --good.",
             least=0.0,
         ),
     ] = None,
@@ -146,10 +144,8 @@ def bisect(
     model: Annotated[
         str | None,
         option(
-            (
-                "Clone that holds RECIPE, and two commits of it: find out whether the "
-                "compiler or the model changed."
-            ),
+            "Clone that holds RECIPE, and two commits of it: find out whether the "
+            "compiler or the model changed.",
             metavar="DIR@GOOD..BAD",
         ),
     ] = None,
@@ -181,10 +177,8 @@ def bisect(
     resume: Annotated[
         bool,
         flag(
-            (
-                "Continue an interrupted interactive bisect; cached results are used "
-                "in any case."
-            ),
+            "Continue an interrupted interactive bisect; cached results are used "
+            "in any case.",
             "--resume",
         ),
     ] = False,
@@ -384,10 +378,7 @@ def _forecast(
     jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
     # If the ends are not named, up to three changes are confirmed: where it broke,
     # changed and went.
-    if before and after:
-        pairs = 1
-    else:
-        pairs = 3
+    pairs = 1 if before and after else 3
     if pairs == 1:
         what = "confirm the pair around the change"
     else:

@@ -132,10 +132,8 @@ def suspects(
         Path,
         argument(
             "RECIPE|LOG",
-            (
-                "Recipe, program, pasted issue, or log with the failure; a log is of "
-                "the default compiler unless a REV names another."
-            ),
+            "Recipe, program, pasted issue, or log with the failure; a log is of "
+            "the default compiler unless a REV names another.",
         ),
     ],
     repo: Annotated[Path, clone_option("Clone of the compiler.")],

@@ -139,10 +139,7 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     `name` is the case's name, its part in brackets or behind the last slash, or enough
     `key=value` pairs in any order. Raises BadInput when no case or several cases fit.
     """
-    if name:
-        wanted = {pair.strip() for pair in name.split(",")}
-    else:
-        wanted = set()
+    wanted = {pair.strip() for pair in name.split(",")} if name else set()
     exact = [
         case
         for case in cases

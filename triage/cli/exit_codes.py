@@ -115,10 +115,7 @@ def command_again(*more: str) -> str:
     """Return the command line of this run with more options."""
     words = [word for word in sys.argv[1:] if word not in more]
     # what follows are paths
-    if "--" in words:
-        end = words.index("--")
-    else:
-        end = len(words)
+    end = words.index("--") if "--" in words else len(words)
     return shlex.join(["triage", *words[:end], *more, *words[end:]])
 
 

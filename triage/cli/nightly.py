@@ -68,10 +68,8 @@ def nightly(
     bisect: Annotated[
         bool,
         flag(
-            (
-                "Find the release that introduced each regression, slower compile and "
-                "slower run."
-            ),
+            "Find the release that introduced each regression, slower compile and "
+            "slower run.",
             "--bisect",
         ),
     ] = False,
@@ -88,20 +86,16 @@ def nightly(
     investigate: Annotated[
         bool,
         flag(
-            (
-                "Bisect, attribute and reduce one case of each new failure, find "
-                "remedies and draft an issue; needs --out."
-            ),
+            "Bisect, attribute and reduce one case of each new failure, find "
+            "remedies and draft an issue; needs --out.",
             "--investigate",
         ),
     ] = False,
     budget: Annotated[
         float | None,
         duration_option(
-            (
-                "With --investigate: spend at most this long, such as 45m (default: "
-                "no limit)."
-            ),
+            "With --investigate: spend at most this long, such as 45m (default: "
+            "no limit).",
             "--budget",
         ),
     ] = None,
@@ -115,10 +109,8 @@ def nightly(
     bench: Annotated[
         float | None,
         duration_option(
-            (
-                "Measure the run time of each case with `bench` or `run` for this "
-                "long, on both toolchains."
-            ),
+            "Measure the run time of each case with `bench` or `run` for this "
+            "long, on both toolchains.",
             "--bench",
         ),
     ] = None,

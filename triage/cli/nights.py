@@ -29,7 +29,7 @@ from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.issue import issue_body
 from triage.report.night import write_night
-from triage.report.nights import night_table
+from triage.report.night_text import night_table
 from triage.report.printable import visible
 from triage.report.tables import issues_document
 from triage.toolchains.home import Home, open_home, write_whole

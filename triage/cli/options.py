@@ -143,10 +143,8 @@ RecipePaths = Annotated[
 SuiteOption = Annotated[
     list[Path] | None,
     option(
-        (
-            "Read PATH as a test suite of the compiler, with the flags and known "
-            "failures in this JSON file; repeatable."
-        ),
+        "Read PATH as a test suite of the compiler, with the flags and known "
+        "failures in this JSON file; repeatable.",
         "--suite-config",
         metavar="FILE",
     ),
@@ -175,10 +173,7 @@ FreshOption = Annotated[
 TrustOption = Annotated[
     bool,
     flag(
-        (
-            "Let results of other machines decide the answer (default: repeat them "
-            "here)."
-        ),
+        "Let results of other machines decide the answer (default: repeat them here).",
         "--trust",
     ),
 ]
@@ -199,10 +194,8 @@ RepoOption = Annotated[
 ProjectOption = Annotated[
     Path | None,
     option(
-        (
-            "File that says where toolchains of commits come from (default: "
-            "triage.yaml, if any)."
-        ),
+        "File that says where toolchains of commits come from (default: "
+        "triage.yaml, if any).",
         "--project",
         metavar="FILE",
     ),
@@ -210,20 +203,16 @@ ProjectOption = Annotated[
 GitHubOption = Annotated[
     bool,
     flag(
-        (
-            "Annotate the job of GitHub Actions, and write its summary and its output "
-            "values."
-        ),
+        "Annotate the job of GitHub Actions, and write its summary and its output "
+        "values.",
         "--github",
     ),
 ]
 SlowerOption = Annotated[
     str | None,
     option(
-        (
-            "Chase a slowdown instead of a failure: cpu_seconds, run_seconds or "
-            "run_seconds:FUNCTION."
-        ),
+        "Chase a slowdown instead of a failure: cpu_seconds, run_seconds or "
+        "run_seconds:FUNCTION.",
         "--metric",
         metavar="NAME",
     ),
@@ -231,10 +220,8 @@ SlowerOption = Annotated[
 RunCodeOption = Annotated[
     bool,
     flag(
-        (
-            "Run the Python of a pasted text, such as a kernel (default: ask on a "
-            "terminal)."
-        ),
+        "Run the Python of a pasted text, such as a kernel (default: ask on a "
+        "terminal).",
         "--run-code",
     ),
 ]
@@ -305,10 +292,7 @@ class SeveralCases:
         """Load the cases that --case selects."""
         from triage.cli.context import cases_in, cases_named
 
-        if self.suite_config:
-            paths = self.paths
-        else:
-            paths = self.program.recipes(self.paths)
+        paths = self.paths if self.suite_config else self.program.recipes(self.paths)
         return cases_named(cases_in(paths, self.suite_config), self.case)
 
 
@@ -346,10 +330,8 @@ class OneCase(CaseChoice):
         Path,
         argument(
             "RECIPE",
-            (
-                "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
-                "command line after --."
-            ),
+            "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
+            "command line after --.",
         ),
     ]
 
@@ -379,10 +361,8 @@ class OneCaseOrScript(CaseChoice):
         Path | None,
         argument(
             "[RECIPE]",
-            (
-                "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
-                "command line after --; not needed with --script."
-            ),
+            "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
+            "command line after --; not needed with --script.",
         ),
     ] = None
     script: Annotated[
@@ -441,10 +421,8 @@ class Compiling:
     executor: Annotated[
         str | None,
         option(
-            (
-                "Compile here, on Dask workers started here, or on those of a "
-                "scheduler (default: local)."
-            ),
+            "Compile here, on Dask workers started here, or on those of a "
+            "scheduler (default: local).",
             metavar="local|dask|dask:ADDRESS",
         ),
     ] = None

@@ -100,14 +100,8 @@ class StartedRecipe:
         files that exist, unless `over`.
         """
         path, start, content = self.wanted.path, self.start, self.content
-        if start.copied is not None:
-            copied = [start.input]
-        else:
-            copied = []
-        if not over:
-            there = [file for file in (path, *copied) if file.exists()]
-        else:
-            there = []
+        copied = [start.input] if start.copied is not None else []
+        there = [file for file in (path, *copied) if file.exists()] if not over else []
         if there:
             raise BadInput(f"{there[0]} exists; nothing was changed")
         check_recipe(recipe_families(), content)
@@ -223,10 +217,7 @@ def recipe_for(
         _say(started.start.notes)
     if started.start.unknown:
         names = ", ".join(started.start.unknown)
-        if is_text:
-            kind = "--from-text"
-        else:
-            kind = "--input"
+        kind = "--from-text" if is_text else "--input"
         line = shlex.join(["triage", "recipe", "new", path.name, kind, word])
         if save:
             advice = f"write them in {save}"

@@ -84,10 +84,7 @@ def init(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder} exists and is not empty; name a new folder")
     installed = Path(str(files("triage"))) / "examples"  # not in a checkout
-    if installed.is_dir():
-        source = installed
-    else:
-        source = Path(__file__).parents[2] / "recipes"
+    source = installed if installed.is_dir() else Path(__file__).parents[2] / "recipes"
     with disk_errors(f"write {folder}"):
         if every:
             copytree(
@@ -163,10 +160,7 @@ def list_recipes(
     rows, listed = [], []
     for case in cases_in(paths or [Path("recipes")]):
         target = case.target
-        if target.chip:
-            shown = f"{target.backend}:{target.chip}"
-        else:
-            shown = target.backend
+        shown = f"{target.backend}:{target.chip}" if target.chip else target.backend
         rows.append(
             (
                 case.name,
@@ -202,10 +196,8 @@ def new(
     source: Annotated[
         str | None,
         option(
-            (
-                "Model (.mlir, .mlirbc, .onnx, a .py generator), FILE.py:KERNEL, or a "
-                "file with one kernel."
-            ),
+            "Model (.mlir, .mlirbc, .onnx, a .py generator), FILE.py:KERNEL, or a "
+            "file with one kernel.",
             "--input",
             "-i",
         ),
@@ -221,10 +213,8 @@ def new(
     toolchain: Annotated[
         list[str] | None,
         rev_option(
-            (
-                "Try a kernel's new recipe on this toolchain too; repeatable "
-                "(default: newest installed)."
-            ),
+            "Try a kernel's new recipe on this toolchain too; repeatable "
+            "(default: newest installed).",
             "--toolchain",
             "-t",
         ),
@@ -232,10 +222,8 @@ def new(
     from_text: Annotated[
         Path | None,
         option(
-            (
-                "Take the program and the command line from an issue or a gist; - is "
-                "stdin."
-            ),
+            "Take the program and the command line from an issue or a gist; - is "
+            "stdin.",
             metavar="FILE",
         ),
     ] = None,

@@ -69,10 +69,8 @@ def reduce_recipe(
     resume: Annotated[
         bool,
         flag(
-            (
-                "Continue from the best program of an interrupted run of the same "
-                "reduction."
-            ),
+            "Continue from the best program of an interrupted run of the same "
+            "reduction.",
             "--resume",
         ),
     ] = False,
@@ -92,10 +90,7 @@ def reduce_recipe(
     folder_for(out, case)
     with compiling.open(case) as engine:
         bad = engine.registry.resolve(toolchain, case.compiler)
-        if good:
-            better = engine.registry.resolve(good, case.compiler)
-        else:
-            better = None
+        better = engine.registry.resolve(good, case.compiler) if good else None
         if dry_run:
             planned = [ProbeJob(case, ref) for ref in (bad, better) if ref]
             remark = "then the candidates; their number depends on the program"
@@ -130,10 +125,8 @@ def replay_reproducers(
     toolchain: Annotated[
         list[str] | None,
         rev_option(
-            (
-                "Toolchain to compile with; repeatable (default: the recorded one and "
-                "latest)."
-            ),
+            "Toolchain to compile with; repeatable (default: the recorded one and "
+            "latest).",
             "--toolchain",
             "-t",
         ),

@@ -53,10 +53,8 @@ def remedy(
     every: Annotated[
         bool,
         flag(
-            (
-                "Try all candidates within the budget (default: end when a flag for "
-                "users works)."
-            ),
+            "Try all candidates within the budget (default: end when a flag for "
+            "users works).",
             "--all",
         ),
     ] = False,
@@ -93,10 +91,7 @@ def remedy(
         )
     with compiling.open(*cases) as engine, ExitStack() as opened:
         bad = engine.registry.resolve(toolchain, case.compiler)
-        if good:
-            reference = engine.registry.resolve(good, case.compiler)
-        else:
-            reference = None
+        reference = engine.registry.resolve(good, case.compiler) if good else None
         request = RemedyRequest(case, bad, reference, budget, cases, exhaustive=every)
         if metric and reference:
             request = replace(request, untimed=engine)
@@ -123,10 +118,8 @@ def variants(
     vary: Annotated[
         list[str] | None,
         option(
-            (
-                "Vary a generator argument, the target, or a kernel option; "
-                "repeatable (default: the recipe's matrix)."
-            ),
+            "Vary a generator argument, the target, or a kernel option; "
+            "repeatable (default: the recipe's matrix).",
             metavar="KEY=V,V",
         ),
     ] = None,
@@ -145,17 +138,11 @@ def variants(
     from triage.report.tables import variants_document
 
     cases = chosen.load_all()
-    if chosen.case or vary:
-        about = one_case(cases, chosen.case)
-    else:
-        about = None
+    about = one_case(cases, chosen.case) if chosen.case or vary else None
     if vary and about:
         compared = varied(about, dict(map(_axis, vary)))
         # the case's own values come first
-        if chosen.case:
-            about = compared[0]
-        else:
-            about = None
+        about = compared[0] if chosen.case else None
     elif len(cases) == 1:
         raise BadInput(
             f"{chosen.recipe} has no matrix; name a key to vary, such as --vary "
@@ -189,20 +176,16 @@ def lint(
         list[Path],
         argument(
             "INPUT|RECIPE...",
-            (
-                "Programs (.mlir, .mlirbc, .onnx, a .py generator), pasted issues, "
-                "recipes, or folders of recipes."
-            ),
+            "Programs (.mlir, .mlirbc, .onnx, a .py generator), pasted issues, "
+            "recipes, or folders of recipes.",
         ),
     ],
     program: ProgramOptions,
     toolchain: Annotated[
         str | None,
         rev_option(
-            (
-                "Toolchain that parses the program and measures solver iterations "
-                "(default: installed, without measuring)."
-            ),
+            "Toolchain that parses the program and measures solver iterations "
+            "(default: installed, without measuring).",
             "--toolchain",
             "-t",
         ),
@@ -217,10 +200,8 @@ def lint(
     graph: Annotated[
         bool,
         flag(
-            (
-                "Print devices and transfers as a Mermaid flowchart instead of the "
-                "findings."
-            ),
+            "Print devices and transfers as a Mermaid flowchart instead of the "
+            "findings.",
             "--graph",
         ),
     ] = False,

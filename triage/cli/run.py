@@ -112,10 +112,8 @@ def bench(
     baseline: Annotated[
         str | None,
         option(
-            (
-                "Row to compare with: its case, its release or `CASE on RELEASE` "
-                "(default: the first)."
-            ),
+            "Row to compare with: its case, its release or `CASE on RELEASE` "
+            "(default: the first).",
             metavar="TEXT",
         ),
     ] = None,

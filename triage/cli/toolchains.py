@@ -97,10 +97,8 @@ def install_toolchains(
         list[str],
         argument(
             "REV...",
-            (
-                "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
-                "`FAMILY:all` for all of them."
-            ),
+            "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
+            "`FAMILY:all` for all of them.",
         ),
     ],
     output: FormatOption = "text",
@@ -223,10 +221,7 @@ def prune_toolchains(
     while another command runs.
     """
     try:
-        if keep.strip("0"):
-            limit = parse_size(keep)
-        else:
-            limit = 0
+        limit = parse_size(keep) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
     home = open_home()
@@ -271,10 +266,7 @@ def doctor(output: FormatOption = "text") -> Exit:
     broken = any(check.grade is Grade.BROKEN for check in checks)
     rows = []
     for check in checks:
-        if check.advice:
-            advice = f"  ({check.advice})"
-        else:
-            advice = ""
+        advice = f"  ({check.advice})" if check.advice else ""
         rows.append(
             (
                 Span(check.grade.value, _STYLES[check.grade]),

@@ -51,10 +51,8 @@ def why(
     toolchain: Annotated[
         str | None,
         rev_option(
-            (
-                "Toolchain to explain the failure on (default: the newest release "
-                "that fails)."
-            ),
+            "Toolchain to explain the failure on (default: the newest release "
+            "that fails).",
             "--toolchain",
             "-t",
         ),
@@ -94,10 +92,7 @@ def why(
         if not chosen.recipe.is_file():  # standard input is read
             raise
         return _not_run(app, chosen, error, output)
-    if chosen.case:
-        case = one_case(cases, chosen.case)
-    else:
-        case = cases[0]
+    case = one_case(cases, chosen.case) if chosen.case else cases[0]
     with open_runner(app, cases) as engine:
         if case is not cases[-1] and not chosen.case:
             engine.progress.note(
@@ -223,10 +218,7 @@ def attribute_case(
     from triage.reduce.workflow import find_first_wrong
 
     case = chosen.load()
-    if repo:
-        clone = Repository(repo)
-    else:
-        clone = None
+    clone = Repository(repo) if repo else None
     kernel = None
     with open_runner(app, [case]) as engine, ExitStack() as opened:
         ends = (

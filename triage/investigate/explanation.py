@@ -188,10 +188,7 @@ class Explainer:
             self.rev = self._reported_that_fails()
         if self.rev is None:
             stored = registry.installed_releases(family)
-        if stored:
-            ref = stored[-1]
-        else:
-            ref = registry.resolve(self.rev or "latest", family)
+        ref = stored[-1] if stored else registry.resolve(self.rev or "latest", family)
         known = self._with_outcome(
             Explanation(
                 self.case.name,
@@ -212,10 +209,7 @@ class Explainer:
         if known.flaky or (self.rev and known.failure is None):
             return
         # without a failure there is nothing to do after the bisect
-        if known.failure:
-            share = 0.5
-        else:
-            share = 0.9
+        share = 0.5 if known.failure else 0.9
         found: Bisection | None = self._step("bisect", share, self._bisect)
         known = self._with_origin(replace(known, bisection=found))
         yield known
@@ -398,10 +392,7 @@ class Explainer:
             self._line("reduce", "-t", toolchain, *better),
         ]
         if known.broke:
-            if is_regression:
-                kind = []
-            else:
-                kind = ["--find", "fix"]
+            kind = [] if is_regression else ["--find", "fix"]
             next_.append(
                 self._line("bisect", *kind, *_ends(known.broke), "--repo", "DIR")
             )
@@ -461,10 +452,7 @@ class Explainer:
         return self.started + self.budget - time.monotonic()
 
     def _more(self) -> tuple[str, ...]:
-        if self.rev:
-            rev = ["-t", self.rev]
-        else:
-            rev = []
+        rev = ["-t", self.rev] if self.rev else []
         if any(one.status == "left" for one in self.left):
             return (self._line("why", *rev, "--budget", _MORE_TIME),)
         return ()

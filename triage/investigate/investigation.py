@@ -130,10 +130,7 @@ class Investigation:
             engine.registry.obtain(ref) for ref in (setting.toolchain, setting.baseline)
         )
         prepared = engine.planner.input_of(case, toolchain)
-        if isinstance(prepared, Prepared):
-            digest = prepared.digest
-        else:
-            digest = ""
+        digest = prepared.digest if isinstance(prepared, Prepared) else ""
         key = (
             case.name,
             digest,
@@ -191,10 +188,7 @@ class Investigation:
         cluster.allowance = (
             rest / 3 / sum(not _is_done(other, step) for other in self.clusters)
         )
-        if step == "narrow":
-            seconds = cluster.allowance
-        else:
-            seconds = rest
+        seconds = cluster.allowance if step == "narrow" else rest
 
         engine.progress.note(f"{step}: {cluster.case.name}")
         if seconds == rest:

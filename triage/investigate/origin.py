@@ -246,10 +246,7 @@ class OriginFinder:
 
 
 def _run(search: BisectSearch, changed: Failure | None) -> CaseOrigin:
-    if changed:
-        bisection = search_change(search, changed)
-    else:
-        bisection = run_search(search)
+    bisection = search_change(search, changed) if changed else run_search(search)
     refs = {
         candidate.revision.name: candidate.ref for candidate in search.range.candidates
     }

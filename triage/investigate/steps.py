@@ -112,23 +112,14 @@ def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies | NoAns
     if found.failure is None:
         return found.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
     if not found.remedies:
-        if found.is_out_of_time:
-            left = f"; {found.left} are left"
-        else:
-            left = ""
-        if found.upgrade:
-            upgrade = f"; it passes on {found.upgrade.name}"
-        else:
-            upgrade = ""
+        left = f"; {found.left} are left" if found.is_out_of_time else ""
+        upgrade = f"; it passes on {found.upgrade.name}" if found.upgrade else ""
         tried = f"none of {found.tried} candidates works"
         if not found.tried:
             tried = "nothing was tried: no candidate is known"
             if left:
                 tried = "nothing was tried: the time left is too short"
-        if found.is_out_of_time:
-            cause = Cause.TIME
-        else:
-            cause = Cause.NOT_FOUND
+        cause = Cause.TIME if found.is_out_of_time else Cause.NOT_FOUND
         return NoAnswer(cause, f"{tried}{left}{upgrade}")
     return found
 
@@ -306,10 +297,7 @@ def _attribute(
     pair = cluster.known_pair
     if isinstance(pair, NoAnswer):
         return pair
-    if setting.finder.repo:
-        repository = Repository(setting.finder.repo)
-    else:
-        repository = None
+    repository = Repository(setting.finder.repo) if setting.finder.repo else None
     request = AttributionRequest(cluster.case, *pair, repository, patience=_PATIENCE)
     found = diverging_pass(setting.engine, request, cluster.failure)
     if isinstance(found, NoAnswer):

@@ -144,10 +144,7 @@ def _check(case: str, check: Json) -> Json:
         return result | {"status": "passed", "metrics": metrics} | times
 
     # a remedy that could not be read breaks nothing
-    if check.get("breaks"):
-        cause = "flag"
-    else:
-        cause = "input"
+    cause = "flag" if check.get("breaks") else "input"
     return {
         "without": side(check["without"], check.get("cost_without"), "flag"),
         "with": side(check["with"], check.get("cost_with"), cause),

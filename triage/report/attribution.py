@@ -46,10 +46,7 @@ def attribution_document(found: Attribution) -> Document:
         Paragraph([Span(found.case, "strong"), ": ", answer]),
         Facts(list(_facts(found))),
     ]
-    if found.persistent:
-        excerpt = found.persistent.excerpt
-    else:
-        excerpt = None
+    excerpt = found.persistent.excerpt if found.persistent else None
     if excerpt:
         lines = list(islice(diff(excerpt.good, excerpt.bad), _MAX_LINES + 1))
         good, bad = found.good.name, found.bad.name
@@ -235,19 +232,13 @@ def _target(found: Explanation) -> str:
 
 def headline(found: Explanation) -> str:
     """Return in one line whether the case fails."""
-    if found.toolchain:
-        name = found.toolchain.name
-    else:
-        name = "?"
+    name = found.toolchain.name if found.toolchain else "?"
     if found.is_unreadable:
         return "the program is wrong: no release can read it"
     if found.flaky:
         return f"fails only sometimes on {name}"
     if found.passes:
-        if found.fails_on:
-            before = f"; fails on {found.fails_on.name}"
-        else:
-            before = ""
+        before = f"; fails on {found.fails_on.name}" if found.fails_on else ""
         return f"passes on {name}{before}"
     if found.reads:
         verb = "passes" if found.failure is None else "fails"
@@ -324,10 +315,7 @@ def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inli
             certainty = "confirmed by probing both again"
         else:
             certainty = "not confirmed"
-        if bisection.brought_failure:
-            name = "since"
-        else:
-            name = "fixed"
+        name = "since" if bisection.brought_failure else "fixed"
         yield (
             name,
             f"{verdict_text(bisection, compiler_title(found.compiler))}; {certainty}",

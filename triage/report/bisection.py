@@ -81,10 +81,7 @@ def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
     ]
     if result.status is Answer.SUSPECTS and result.failure and hiding:
         families = {other.failure.family for other in hiding if other.failure}
-        if result.failure.family in families:
-            same = "family"
-        else:
-            same = "any"
+        same = "family" if result.failure.family in families else "any"
         advice = (
             "leave out --good or --bad to follow it, pass --bad "
             f"{hiding[0].toolchain.name} to bisect it, or --match {same}."
@@ -164,10 +161,7 @@ def verdict_text(bisection: Bisection, title: str) -> str:
         verb = f"the new revision lacks the {bisection.kind}:"
     broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
     if broke and changed and not bisection.undone:
-        if fixed:
-            since = "failed in its last form since"
-        else:
-            since = "fails as today since"
+        since = "failed in its last form since" if fixed else "fails as today since"
         steps = (("broke with", broke), (since, changed))
         verdict = "; ".join(
             f"{verb} {_shown(step, full=False)} ({headline_text(step.failure, 70)})"
@@ -252,10 +246,7 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, In
 
 
 def _certainty(bisection: Bisection) -> str:
-    if bisection.confirmed:
-        text = "confirmed by probing both again"
-    else:
-        text = "not confirmed"
+    text = "confirmed by probing both again" if bisection.confirmed else "not confirmed"
     text += f"; {plural(bisection.probes, 'probe')}"
     text += f" in {plural(bisection.rounds, 'round')}"
     if bisection.cached:
@@ -282,10 +273,7 @@ def _ends(bisection: Bisection) -> Iterator[tuple[str, str]]:
 
 
 def _commit_text(suspect: Suspect) -> Inline:
-    if suspect.probability < 1:
-        share = f"{suspect.probability:.0%} "
-    else:
-        share = ""
+    share = f"{suspect.probability:.0%} " if suspect.probability < 1 else ""
     text: list[str | Span] = [
         share,
         Span(suspect.name, "strong"),
@@ -411,10 +399,8 @@ def history_document(result: Histories) -> Document:
         blocks.append(
             Paragraph(
                 Span(
-                    (
-                        f"probed {probes} of {pairs} of case and {title} release with "
-                        f"{compiles}"
-                    ),
+                    f"probed {probes} of {pairs} of case and {title} release with "
+                    f"{compiles}",
                     "dim",
                 )
             )

@@ -98,11 +98,7 @@ class Document:
 
 def spans(text: Inline) -> tuple[Span, ...]:
     """Return an inline text as spans."""
-    parts: Sequence[str | Span]
-    if not isinstance(text, str | Span):
-        parts = text
-    else:
-        parts = [text]
+    parts: Sequence[str | Span] = [text] if isinstance(text, str | Span) else text
     return tuple(part if isinstance(part, Span) else Span(part) for part in parts)
 
 

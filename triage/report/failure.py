@@ -14,8 +14,8 @@ from triage.nightly.failure_report import FailureReport, SeenAt
 from triage.recipes.values import parse_version
 from triage.report.document import Block, Facts, Inline, Paragraph, Span, with_code
 from triage.report.elements import compare_url, joined
-from triage.report.next_step import to_do_spans
-from triage.report.night_issue import input_blocks, origin_facts, pass_text
+from triage.report.issue import input_blocks
+from triage.report.night_text import origin_facts, pass_text, to_do_spans
 
 _SUSPECTS = 5  # that are named
 _NO_OWNER = with_code("unknown: no rule in `owners` of `triage.yaml` fits")

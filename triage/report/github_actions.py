@@ -15,7 +15,7 @@ from triage.report.document import Heading, plain_text
 from triage.report.elements import names_text, plural
 from triage.report.markdown import document_markdown
 from triage.report.night import night_document
-from triage.report.night_issue import night_facts, partial_text
+from triage.report.night_text import night_facts, partial_text
 from triage.report.printable import PrintedStream, visible
 from triage.toolchains.home import disk_errors
 
@@ -30,10 +30,7 @@ def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
     Actions names.
     """
     # commands are escaped here
-    if isinstance(sys.stderr, PrintedStream):
-        stream = sys.stderr.raw
-    else:
-        stream = sys.stderr
+    stream = sys.stderr.raw if isinstance(sys.stderr, PrintedStream) else sys.stderr
     workspace = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd())
     for line in annotation_lines(night, workspace):
         stream.write(f"{line}\n")
@@ -85,10 +82,7 @@ def annotation_lines(night: Night, workspace: Path) -> list[str]:
     clusters = [
         cluster for cluster in night.clusters if counting.intersection(cluster.cases)
     ]
-    if len(clusters) <= ANNOTATIONS:
-        shown = clusters
-    else:
-        shown = clusters[: ANNOTATIONS - 1]
+    shown = clusters if len(clusters) <= ANNOTATIONS else clusters[: ANNOTATIONS - 1]
     lines = [_error(night, cluster, workspace) for cluster in shown]
     rest = clusters[len(shown) :]
     if rest:
@@ -128,10 +122,7 @@ def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
     # GitHub shows files by their paths in the checkout
     if source.absolute().is_relative_to(workspace):
         source = source.absolute().relative_to(workspace)
-    if cluster.failure:
-        title = cluster.failure.failure_class
-    else:
-        title = "new failure"
+    title = cluster.failure.failure_class if cluster.failure else "new failure"
     return workflow_command(
         "error",
         "\n".join(lines),

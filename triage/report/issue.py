@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 
 from triage.bisect.result import Answer
 from triage.compilers.parts import IssueForm
@@ -34,6 +36,7 @@ from triage.report.document import (
     with_code,
 )
 from triage.report.elements import (
+    LANGUAGES,
     compare_spans,
     compiler_title,
     failure_text,
@@ -43,17 +46,14 @@ from triage.report.elements import (
     revision_text,
 )
 from triage.report.markdown import document_markdown
-from triage.report.night_issue import (
-    draft_blocks,
-    draft_has_same_headline,
-    found_facts,
-    version_rows,
-)
+from triage.report.night_text import found_facts
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
 TITLE = 200  # characters; GitHub takes 256
 _CASES = 100  # that a draft names
 _NAMES = 20  # that a comment names
+_UNFOLDED = 100  # lines of a program
+_REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,7 @@ def issue_markdown(
     members = [case for case in night.cases if case.case in cluster.cases]
     pair = ComparedPair(night.toolchain, night.baseline, members)
     document = issue_document(cluster, pair)
-    if with_title:
-        title = [Heading(document.title, 1)]
-    else:
-        title = []
+    title = [Heading(document.title, 1)] if with_title else []
     return document_markdown([*title, *document.blocks], LONGEST)
 
 
@@ -237,10 +234,7 @@ def _since(cluster: FailureCluster, pair: ComparedPair) -> list[str | Span]:
         sentence.append(f", between {between}")
     fix = cluster.fix
     if fix and fix.before and fix.after:
-        if fix.status is Answer.CULPRIT:
-            verb = "fixed in"
-        else:
-            verb = "passes again with"
+        verb = "fixed in" if fix.status is Answer.CULPRIT else "passes again with"
         sentence += [
             f"; {verb} {revision_text(fix.after)}",
             *compare_spans(cluster.compiler, fix.before, fix.after),
@@ -262,6 +256,76 @@ def _verb(
     runs = any(case.stages and case.stages[-1] != "compile" for case in cases)
     fails_later = cluster.failure and cluster.failure.stage is not Stage.COMPILE
     return "Works" if runs or fails_later else "Compiles"
+
+
+def input_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
+    """Return the smallest program, its own error if that differs, its command, the
+    whole output and the results of other versions.
+    """
+    title = f"Smallest input, {cluster.size}" if cluster.size else "Input"
+    blocks: list[Block] = [Heading(title)]
+    if not draft_has_same_headline(cluster):
+        blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
+    blocks += draft_blocks(draft)
+    if cluster.replays:
+        blocks.append(
+            Details(
+                "The program on other versions",
+                [Table(("versions", "result"), version_rows(cluster))],
+            )
+        )
+    return blocks
+
+
+def draft_has_same_headline(cluster: FailureCluster) -> bool:
+    """Return whether the program of the draft fails with the headline of the original.
+    That of a reduced program may have other numbers.
+    """
+    if cluster.failure is None or cluster.draft is None:
+        return True
+    return cluster.draft.headline in ("", cluster.failure.headline)
+
+
+def draft_blocks(draft: IssueDraft) -> list[Block]:
+    """Return the program, folded if it is long, and the command that shows the failure;
+    folded the whole output.
+    """
+    blocks: list[Block] = []
+    for name, text in draft.files.items():
+        if text is None:
+            blocks.append(
+                Paragraph(
+                    [
+                        Span(name, "code"),
+                        " is not pasted here: it is too long, or binary.",
+                    ]
+                )
+            )
+            continue
+        code, lines = Code(text, LANGUAGES.get(Path(name).suffix, "")), text.count("\n")
+        is_long = lines > _UNFOLDED
+        if is_long:
+            blocks += [Details(f"{name}, {lines} lines", [code])]
+        else:
+            blocks += [Paragraph(Span(name, "code")), code]
+    blocks.append(Code(draft.command, "sh"))
+    if draft.output.strip() not in ("", draft.error.strip()):
+        blocks.append(Details("Full output", [Code(draft.output)]))
+    return blocks
+
+
+def version_rows(cluster: FailureCluster) -> list[list[Inline]]:
+    """Return what versions do with the program, neighbours of one result together."""
+    rows: list[list[Inline]] = []
+    for state, group in groupby(cluster.replays.items(), key=lambda item: item[1]):
+        names = [name for name, _ in group]
+        rows.append(
+            [
+                names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}",
+                _REPLAYS.get(state, state),
+            ]
+        )
+    return rows
 
 
 def _steps(

@@ -36,8 +36,8 @@ from triage.report.elements import (
 from triage.report.formats import rendered, write_report
 from triage.report.issue import issue_markdown
 from triage.report.junit import SuiteCase, junit_text
-from triage.report.next_step import backend_sentence, to_do_spans
-from triage.report.night_issue import (
+from triage.report.night_text import (
+    backend_sentence,
     draft_path,
     night_facts,
     night_title,
@@ -50,6 +50,7 @@ from triage.report.night_issue import (
     reduced_text,
     time_name,
     times_text,
+    to_do_spans,
 )
 from triage.report.runs import time_text
 from triage.toolchains.home import disk_errors, write_whole
@@ -259,10 +260,7 @@ def _groups(cases: Sequence[CaseResult]) -> list[list[CaseResult]]:
     """
     groups: dict[tuple[str, ...], list[CaseResult]] = {}
     for case in cases:
-        if case.either_failure:
-            key = case.key_of(case.either_failure).id
-        else:
-            key = ""
+        key = case.key_of(case.either_failure).id if case.either_failure else ""
         groups.setdefault((key, *map(origin_text, case.bisections)), []).append(case)
     return sorted(groups.values(), key=lambda group: -len(group))
 
@@ -281,10 +279,7 @@ def _group_blocks(
     at most five more. to_dos: by the id of the failure.
     """
     names, failure = [case.case for case in group], group[0].either_failure
-    if len(names) > most:
-        more = f" and {len(names) - most} more"
-    else:
-        more = ""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
     blocks: list[Block] = [
         Paragraph(
             [

@@ -171,10 +171,7 @@ def _recipe(reproducer: Reproducer) -> str:
         for flag in case.flags
     ]
     variables = dict(case.env)
-    if limits.output == Limits().output:
-        output = None
-    else:
-        output = _size(limits.output)
+    output = None if limits.output == Limits().output else _size(limits.output)
     windows = expectations(reproducer.reduction.probes)
     first = {
         "name": f"{slug(case)}-reduced",
@@ -210,10 +207,7 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
         verb = "Worse"
     elif failure.stage in (Stage.RUN, Stage.COMPARE):
         verb = "Wrong"
-    if bad.commit:
-        commit = f", commit {bad.commit}"
-    else:
-        commit = ""
+    commit = f", commit {bad.commit}" if bad.commit else ""
     lines = ["#!/bin/sh", f"# {' '.join(headline_text(failure, 400).split())}"]
     lines.append(
         f"# {verb} with {reproducer.compile.program} "
@@ -332,10 +326,7 @@ def _reduction_facts(
     )
     yield from (("changed", change) for change in result.changes)
     yield from (("note", note) for note in result.notes)
-    if result.cached:
-        cached = f", {result.cached} cache hits"
-    else:
-        cached = ""
+    cached = f", {result.cached} cache hits" if result.cached else ""
     cost = (
         f"{result.oracle_calls} compiles in {result.compile_seconds:.1f} s{cached}; "
         f"{result.seconds:.1f} s in total"

@@ -48,7 +48,7 @@ from triage.report.elements import failure_text, plural
 from triage.report.failure import range_spans, report_blocks, why_unknown
 from triage.report.html import fragment, html_templates, inline_markup
 from triage.report.issue import issue_markdown
-from triage.report.nights import night_table
+from triage.report.night_text import night_table
 from triage.report.printable import visible
 from triage.report.site_data import (
     LETTERS,

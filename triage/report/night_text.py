@@ -1,32 +1,22 @@
-"""The phrases and blocks that all reports of a night use: what is known of a failure,
-its program and its command, the verdict in one sentence.
+"""The sentences about nights in reports and on pages: verdicts, what is known of a
+failure and what to do about it, how times changed, the state of a case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.in_turn import Pace
 from triage.investigate.result import CaseResult, FailureCluster
-from triage.model.outcome import Status
+from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.result import Night, TimeChange
-from triage.reduce.result import IssueDraft
-from triage.report.document import (
-    Block,
-    Code,
-    Details,
-    Heading,
-    Inline,
-    Paragraph,
-    Span,
-    Table,
-)
+from triage.nightly.verdict import Action, BackendVerdict, ToDo
+from triage.report.document import Inline, Span, Table
 from triage.report.elements import (
-    LANGUAGES,
     compare_spans,
     compiler_title,
     duration_text,
@@ -36,83 +26,34 @@ from triage.report.elements import (
 )
 from triage.report.runs import time_text
 
-_UNFOLDED = 100  # lines of a program
-_REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
+if TYPE_CHECKING:
+    from triage.nightly.history import NightColumns
+    from triage.nightly.known_case import CaseState
+
+_SYNC = "triage issues sync --repo OWNER/NAME --apply"
+_VERBS = {
+    Action.FILE: ("file", "issue", "issues"),
+    Action.WAIT: ("wait for", "known issue", "known issues"),
+    Action.INVESTIGATE: (
+        "investigate",
+        "failure with --investigate",
+        "failures with --investigate",
+    ),
+    Action.CLOSE: (
+        "remove",
+        "expected failure that passes",
+        "expected failures that pass",
+    ),
+    Action.LOOK: ("look at", "flaky case", "flaky cases"),
+}
+_TITLES = ("night", "began", "suites", "toolchain", "against")
+_COUNTS = ("passed", "failed", "untestable", "", "what it said")
+_STATES = {Status.XFAIL: "fails as expected", Status.XPASS: "passes unexpectedly"}
 
 
 def draft_path(cluster: FailureCluster) -> str:
     """Return the path of a draft, relative to the reports."""
     return f"issues/{cluster.id}.md"
-
-
-def input_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
-    """Return the smallest program, its own error if that differs, its command, the
-    whole output and the results of other versions.
-    """
-    title = f"Smallest input, {cluster.size}" if cluster.size else "Input"
-    blocks: list[Block] = [Heading(title)]
-    if not draft_has_same_headline(cluster):
-        blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
-    blocks += draft_blocks(draft)
-    if cluster.replays:
-        blocks.append(
-            Details(
-                "The program on other versions",
-                [Table(("versions", "result"), version_rows(cluster))],
-            )
-        )
-    return blocks
-
-
-def draft_has_same_headline(cluster: FailureCluster) -> bool:
-    """Return whether the program of the draft fails with the headline of the original.
-    That of a reduced program may have other numbers.
-    """
-    if cluster.failure is None or cluster.draft is None:
-        return True
-    return cluster.draft.headline in ("", cluster.failure.headline)
-
-
-def draft_blocks(draft: IssueDraft) -> list[Block]:
-    """Return the program, folded if it is long, and the command that shows the failure;
-    folded the whole output.
-    """
-    blocks: list[Block] = []
-    for name, text in draft.files.items():
-        if text is None:
-            blocks.append(
-                Paragraph(
-                    [
-                        Span(name, "code"),
-                        " is not pasted here: it is too long, or binary.",
-                    ]
-                )
-            )
-            continue
-        code, lines = Code(text, LANGUAGES.get(Path(name).suffix, "")), text.count("\n")
-        is_long = lines > _UNFOLDED
-        if is_long:
-            blocks += [Details(f"{name}, {lines} lines", [code])]
-        else:
-            blocks += [Paragraph(Span(name, "code")), code]
-    blocks.append(Code(draft.command, "sh"))
-    if draft.output.strip() not in ("", draft.error.strip()):
-        blocks.append(Details("Full output", [Code(draft.output)]))
-    return blocks
-
-
-def version_rows(cluster: FailureCluster) -> list[list[Inline]]:
-    """Return what versions do with the program, neighbours of one result together."""
-    rows: list[list[Inline]] = []
-    for state, group in groupby(cluster.replays.items(), key=lambda item: item[1]):
-        names = [name for name, _ in group]
-        rows.append(
-            [
-                names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}",
-                _REPLAYS.get(state, state),
-            ]
-        )
-    return rows
 
 
 def night_title(night: Night) -> str:
@@ -155,10 +96,7 @@ def night_verdict(night: Night) -> str:
     foreign = sum(
         result.foreign for case in night.cases for result in (case, case.baseline)
     )
-    if foreign:
-        others = f", {plural(foreign, 'result')} of other machines"
-    else:
-        others = ""
+    others = f", {plural(foreign, 'result')} of other machines" if foreign else ""
     if night.seconds < 100:
         seconds = f"{night.seconds:.1f} s"
     else:
@@ -200,10 +138,7 @@ def origin_text(bisection: Bisection) -> str:
 
 
 def _origin_parts(bisection: Bisection) -> tuple[str, str]:
-    if bisection.kind == BisectKind.REGRESSION:
-        verb = "introduced"
-    else:
-        verb = "fixed"
+    verb = "introduced" if bisection.kind == BisectKind.REGRESSION else "fixed"
     before, after = bisection.before, bisection.after
     if before is None or after is None:
         return f"{verb}:", f"not found: {bisection.reason}"
@@ -284,10 +219,7 @@ def night_facts(
     if cluster is None:
         return facts
     if cluster.reproducer:
-        if len(cluster.cases) > 1:
-            whose = f" (of {cluster.representative})"
-        else:
-            whose = ""
+        whose = f" (of {cluster.representative})" if len(cluster.cases) > 1 else ""
         path = Span(
             path_text(night, cluster.reproducer), url=f"{cluster.reproducer}/README.md"
         )
@@ -345,3 +277,97 @@ def pace_text(row: TimeChange) -> str:
     if row.reason:
         return f"not measured, {row.reason}"
     return "no verdict"
+
+
+def backend_sentence(
+    verdict: BackendVerdict, night: Night, title: str | None = None
+) -> str:
+    """Return what a night says of one backend: `rocm: 3.3.0 breaks 3 of 41 cases with
+    2 failures, 1 with a culprit. Do: file 1 issue, investigate 1 failure.`
+
+    title: what stands in front (default: the backend).
+    """
+    where = f"{title or verdict.backend}: " if title or verdict.backend else ""
+    if verdict.broken:
+        failures = plural(verdict.failures, "failure")
+        text = (
+            f"{where}{night.toolchain.name} breaks {verdict.broken} of "
+            f"{plural(verdict.cases, 'case')} with {failures}"
+        )
+        if verdict.with_culprit:
+            text += f", {verdict.with_culprit} with a culprit"
+        if verdict.not_investigated == verdict.failures:
+            text += ", not investigated"
+        elif verdict.not_investigated:
+            text += f", {verdict.not_investigated} not investigated"
+        if verdict.reason:
+            text += f" ({verdict.reason})"
+    else:
+        text = f"{where}nothing new fails in {plural(verdict.cases, 'case')}"
+    if verdict.fixed:
+        text += f"; {verdict.fixed} fixed"
+    actions = ", ".join(
+        f"{_VERBS[action][0]} {plural(count, *_VERBS[action][1:])}"
+        for action, count in verdict.actions.items()
+    )
+    return f"{text}. Do: {actions}." if actions else f"{text}."
+
+
+def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
+    """Return what to do about one failure or case, the action first.
+
+    issue: the one to wait for as a link.
+    """
+    action = Span(to_do.action.value, "strong")
+    match to_do.action:
+        case Action.FILE:
+            how = ": copy the draft of the issue, or run "
+            return [action, how, Span(_SYNC, "code")]
+        case Action.WAIT:
+            since = f", fails since {to_do.since}" if to_do.since else ""
+            return [action, " for ", issue or to_do.issue or "", since]
+        case Action.INVESTIGATE:
+            command = Span("repeat the nightly with --investigate")
+            if to_do.command:
+                command = Span(to_do.command, "code")
+            return [
+                action,
+                ": ",
+                command,
+                f" ({to_do.reason or 'not investigated yet'})",
+            ]
+        case Action.CLOSE:
+            what = f": passes since {to_do.since}; "
+            return [action, what, Span("triage expect update", "code")]
+        case Action.LOOK:
+            return [action, ": flaky; ", Span(to_do.command or "", "code")]
+
+
+def state_sentence(state: CaseState) -> str:
+    """Return the last result of a case: `failed since 2026-01-06 with 3.13.0`."""
+    name = _STATES.get(state.status, state.status.value)
+    text = f"{name} since {state.since} with {state.toolchain.name}"
+    if state.missed:
+        text += f"; not run in the last night of its track, {state.missed}"
+    if state.flaky_changes:
+        changes = plural(state.flaky_changes, "change")
+        text += f"; flaky: {changes} without a change of the compiler"
+    return text
+
+
+def night_table(nights: Sequence[tuple[int, NightColumns]]) -> Table:
+    """Return a row for each night."""
+    rows = []
+    for number, columns in nights:
+        night, statuses = columns.night, columns.statuses
+        counts = [
+            str(sum(statuses.get(status, 0) for status in group))
+            for group in (PASSING, FAILING, (Status.UNTESTABLE,))
+        ]
+        names = [", ".join(columns.suites), night.toolchain.name, night.baseline.name]
+        began = night.started[:16].replace("T", " ")
+        sentences = [backend_sentence(verdict, night) for verdict in columns.verdicts]
+        partial = "partial" if night.partial else ""
+        said = " ".join(sentences)
+        rows.append([str(number), began, *names, *counts, partial, said])
+    return Table((*_TITLES, *_COUNTS), rows)
