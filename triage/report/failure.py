@@ -13,9 +13,14 @@ from triage.model.revision import Revision
 from triage.nightly.failure_report import FailureReport, SeenAt
 from triage.recipes.values import parse_version
 from triage.report.document import Block, Facts, Inline, Paragraph, Span, with_code
-from triage.report.elements import compare_url, joined
+from triage.report.elements import compare_url, listed_facts
 from triage.report.issue import input_blocks
-from triage.report.night_text import origin_facts, pass_text, to_do_spans
+from triage.report.night_text import (
+    origin_facts,
+    pass_text,
+    to_do_spans,
+    workaround_spans,
+)
 
 _SUSPECTS = 5  # that are named
 _NO_OWNER = with_code("unknown: no rule in `owners` of `triage.yaml` fits")
@@ -81,9 +86,8 @@ def _found(report: FailureReport) -> Iterator[tuple[str, Inline]]:
         yield "culprit", f"unknown: {culprit.reason or 'the bisect names no suspect'}"
     else:
         name = "culprit" if culprit.status is Answer.CULPRIT else "suspects"
-        for suspect in culprit.suspects[:_SUSPECTS]:
-            yield name, _suspect(culprit, suspect)
-            name = ""
+        shown = culprit.suspects[:_SUSPECTS]
+        yield from listed_facts(name, (_suspect(culprit, each) for each in shown))
         if len(culprit.suspects) > _SUSPECTS:
             yield "", f"and {len(culprit.suspects) - _SUSPECTS} more"
     # the pair of a culprit is often that of the nights
@@ -98,9 +102,8 @@ def _found(report: FailureReport) -> Iterator[tuple[str, Inline]]:
         yield "pass", f"{cluster.failure.failing_pass}, which fails"
     else:
         yield "pass", f"unknown: {why_unknown(cluster, 'attribute')}"
-    flags = (Span(remedy.text, "code") for remedy in cluster.remedies[:3])
     if cluster.remedies:
-        yield "workaround", joined(flags, ", or ")
+        yield "workaround", workaround_spans(cluster)
     else:
         yield "workaround", f"unknown: {why_unknown(cluster, 'remedy')}"
 
@@ -116,10 +119,8 @@ def culprit_spans(cluster: FailureCluster) -> list[str | Span]:
 
 
 def _suspect(culprit: Bisection, suspect: Suspect) -> list[str | Span]:
-    if culprit.status is Answer.CULPRIT:
-        sure = "confirmed"
-    else:
-        sure = f"{suspect.probability:.0%}"
+    is_culprit = culprit.status is Answer.CULPRIT
+    sure = "confirmed" if is_culprit else f"{suspect.probability:.0%}"
     text = suspect.subject or revision_name(suspect)
     return [Span(text, url=suspect.url), f", {sure}"]
 
@@ -149,11 +150,9 @@ def revision_name(revision: Revision | None) -> str:
     """Return the name of a revision, with its commit where the name lacks it."""
     if revision is None:
         return "unknown"
-    commit = revision.commit or ""
-    is_named = not commit or revision.name.endswith(commit[:10])
-    if is_named:
-        return revision.name
-    return f"{revision.name} ({commit[:10]})"
+    commit = (revision.commit or "")[:10]
+    is_named = revision.name.endswith(commit)
+    return revision.name if is_named else f"{revision.name} ({commit})"
 
 
 def range_spans(compiler: str, old: Revision | None, new: Revision) -> list[str | Span]:
@@ -164,11 +163,9 @@ def range_spans(compiler: str, old: Revision | None, new: Revision) -> list[str 
         return [f"{new.name} or before"]
     if old == new or (old.commit and old.commit == new.commit):
         return [f"{new.name}, the same compiler"]
-    versions = parse_version(old.name), parse_version(new.name)
-    if versions[0] and versions[1] and versions[0] > versions[1]:
+    old_version, new_version = parse_version(old.name), parse_version(new.name)
+    if old_version and new_version and old_version > new_version:
         return [f"{new.name}, compared with the newer {old.name}"]
-    spans: list[str | Span] = [f"{old.name} .. {new.name}"]
     url = compare_url(compiler, old, new)
-    if url:
-        return [*spans, " ", Span("compare", url=url)]
-    return spans
+    text = f"{old.name} .. {new.name}"
+    return [text, " ", Span("compare", url=url)] if url else [text]

@@ -79,33 +79,25 @@ def partial_text(night: Night) -> str:
 
 def night_verdict(night: Night) -> str:
     """Return the counts of a night, its pass rate and what it took."""
-    counts = (
-        ", ".join(
-            f"{count} {change}" for change, count in night.changes.items() if count
-        )
-        or "no case"
-    )
+    counts = [f"{count} {change}" for change, count in night.changes.items() if count]
     passed, failed = (
         sum(row[state] for row in night.suites.values())
         for state in ("passed", "failed")
     )
+    rate = ""
     if passed + failed:
         rate = f"; {rate_text(passed, failed)} pass ({passed} of {passed + failed})"
-    else:
-        rate = ""
-    foreign = sum(
-        result.foreign for case in night.cases for result in (case, case.baseline)
-    )
+    results = [*night.cases, *(case.baseline for case in night.cases)]
+    foreign = sum(result.foreign for result in results)
     others = f", {plural(foreign, 'result')} of other machines" if foreign else ""
+    seconds = duration_text(night.seconds)
     if night.seconds < 100:
         seconds = f"{night.seconds:.1f} s"
-    else:
-        seconds = duration_text(night.seconds)
     effort = (
         f"{plural(night.compiles, 'compile')}, "
         f"{plural(night.cached, 'cache hit')}{others}, {seconds}"
     )
-    return f"{counts}{rate}; {effort}"
+    return f"{', '.join(counts) or 'no case'}{rate}; {effort}"
 
 
 def rate_text(passed: int, failed: int) -> str:
@@ -138,6 +130,7 @@ def origin_text(bisection: Bisection) -> str:
 
 
 def _origin_parts(bisection: Bisection) -> tuple[str, str]:
+    """Return what a change did, and where it lies."""
     verb = "introduced" if bisection.kind == BisectKind.REGRESSION else "fixed"
     before, after = bisection.before, bisection.after
     if before is None or after is None:
@@ -145,10 +138,8 @@ def _origin_parts(bisection: Bisection) -> tuple[str, str]:
     certainty = "confirmed"
     if bisection.status != Answer.CULPRIT:
         names = ", ".join(revision.name for revision in bisection.suspects)
-        if bisection.confirmed:
-            certainty = f"one of {names}"
-        else:
-            certainty = f"one of {names}, not confirmed"
+        unsure = "" if bisection.confirmed else ", not confirmed"
+        certainty = f"one of {names}{unsure}"
     where = f"between {revision_text(before)} and {revision_text(after)} ({certainty})"
     return "lacks the fix" if bisection.undone else verb, where
 
@@ -161,10 +152,9 @@ def origin_facts(
     """
     for bisection in filter(None, bisections):
         name, where = _origin_parts(bisection)
+        link: list[str | Span] = []
         if bisection.before and bisection.after:
             link = compare_spans(compiler, bisection.before, bisection.after)
-        else:
-            link = []
         yield name, [where, *link]
 
 
@@ -183,12 +173,7 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
     if found and found.suspects:
         yield "pass", pass_text(found)
     if cluster.remedies:
-        yield (
-            "workaround",
-            joined(
-                (Span(remedy.text, "code") for remedy in cluster.remedies[:3]), ", or "
-            ),
-        )
+        yield "workaround", workaround_spans(cluster)
     for step in cluster.steps:
         if step.status == "failed":
             yield "tried", f"{step.reason} ({step.step})"
@@ -196,6 +181,11 @@ def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
         yield "value", cluster.draft.first_wrong
     if cluster.draft and cluster.draft.unneeded:
         yield "not needed to fail", Span(" ".join(cluster.draft.unneeded), "code")
+
+
+def workaround_spans(cluster: FailureCluster) -> Inline:
+    """Return the best remedies."""
+    return joined((Span(one.text, "code") for one in cluster.remedies[:3]), ", or ")
 
 
 def pass_text(found: Attribution) -> str:
@@ -220,15 +210,13 @@ def night_facts(
         return facts
     if cluster.reproducer:
         whose = f" (of {cluster.representative})" if len(cluster.cases) > 1 else ""
-        path = Span(
-            path_text(night, cluster.reproducer), url=f"{cluster.reproducer}/README.md"
-        )
+        url = f"{cluster.reproducer}/README.md"
+        path = Span(path_text(night, cluster.reproducer), url=url)
         facts.append(("reduced", [f"{cluster.size}{whose}: ", path]))
     facts += found_facts(cluster)
     if cluster.issue:
-        facts.append(
-            ("issue draft", Span(path_text(night, cluster.issue), url=cluster.issue))
-        )
+        draft = Span(path_text(night, cluster.issue), url=cluster.issue)
+        facts.append(("issue draft", draft))
     return facts
 
 
@@ -245,18 +233,15 @@ def times_text(row: TimeChange) -> str:
     """
     if row.baseline_seconds is None or row.seconds is None:
         return f"not measured, {row.reason}"
-    since = ""
-    if row.bisection:
-        since = f"; {origin_text(row.bisection)}"
-    if reduced_text(row):
-        since = f"{since}; {reduced_text(row)}"
     verdict = pace_text(row)
     if row.ratio:
         verdict = f"{row.ratio} {verdict}"
-    return (
-        f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, "
-        f"{verdict}{since}"
-    )
+    text = f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, {verdict}"
+    if row.bisection:
+        text += f"; {origin_text(row.bisection)}"
+    if reduced_text(row):
+        text += f"; {reduced_text(row)}"
+    return text
 
 
 def reduced_text(row: TimeChange) -> str:
