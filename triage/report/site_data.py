@@ -189,8 +189,8 @@ def case_files(
     steps: Mapping[str, list[MetricStep]],
     more_values: Callable[[int], Mapping[str, Any]],
     pages: Mapping[tuple[int, int], str],
-) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of the files with everything about each case.
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the names and values of the files with everything about each case.
 
     steps: by metric; more_values: of the case in a row; pages: of failures by row and
     signature.
@@ -223,7 +223,7 @@ def case_files(
             **more_values(row),
         }
     for number, cases in files.items():
-        yield f"cases-{number}", data_file(f"cases-{number}", cases)
+        yield f"cases-{number}", cases
 
 
 def _steps_by_row(
