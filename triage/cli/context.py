@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_runner(
+def open_engine_for(
     app: AppContext,
     cases: Sequence[Case] = (),
     jobs: int | None = None,
@@ -140,17 +140,7 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     `key=value` pairs in any order. Raises BadInput when no case or several cases fit.
     """
     wanted = {pair.strip() for pair in name.split(",")} if name else set()
-    exact = [
-        case
-        for case in cases
-        if name
-        in (
-            case.name,
-            case.name.partition("[")[2].rstrip("]"),
-            case.name.rpartition("/")[2],
-        )
-    ]
-    chosen = exact or [
+    chosen = [case for case in cases if name in _names_of(case)] or [
         case
         for case in cases
         if wanted <= {f"{key}={value}" for key, value in case.matrix}
@@ -161,6 +151,11 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     if not chosen:
         raise BadInput(f"there is no case {name!r}; choose from {names}")
     raise BadInput(f"several cases fit; choose one with --case: {names}")
+
+
+def _names_of(case: Case) -> tuple[str, str, str]:
+    in_brackets = case.name.partition("[")[2].rstrip("]")
+    return case.name, in_brackets, case.name.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,11 +215,9 @@ def select_one_family(
 
 
 def _family_of(rev: str, families: Sequence[str]) -> str:
-    prefix = max(
-        (name for name in families if rev.startswith(f"{name}:")), key=len, default=None
-    )
-    if prefix is not None:
-        return prefix
+    prefixes = [name for name in families if rev.startswith(f"{name}:")]
+    if prefixes:
+        return max(prefixes, key=len)
     if len(families) == 1:
         return families[0]
     if DEFAULT_FAMILY in families:
@@ -237,11 +230,7 @@ def _family_of(rev: str, families: Sequence[str]) -> str:
 
 def named_family(*revs: str | None) -> str:
     """Return the family that a revision names, such as `triton:3.1.0`."""
-    return next(
-        (
-            name
-            for name in Families()
-            if any(rev and rev.startswith(f"{name}:") for rev in revs)
-        ),
-        DEFAULT_FAMILY,
-    )
+    for name in Families():
+        if any(rev and rev.startswith(f"{name}:") for rev in revs):
+            return name
+    return DEFAULT_FAMILY

@@ -57,19 +57,18 @@ def nightly(
     suite_config: SuiteOption = None,
     toolchain: Annotated[
         list[str] | None,
-        rev_option("New toolchain (default: latest).", "--toolchain", "-t"),
+        rev_option("Test this toolchain (default: latest).", "--toolchain", "-t"),
     ] = None,
     baseline: Annotated[
         list[str] | None,
         rev_option(
-            "Toolchain to compare with (default: previous).", "--baseline", "-b"
+            "Compare with this toolchain (default: previous).", "--baseline", "-b"
         ),
     ] = None,
     bisect: Annotated[
         bool,
         flag(
-            "Find the release that introduced each regression, slower compile and "
-            "slower run.",
+            "Bisect each regression, slower compile and slower run.",
             "--bisect",
         ),
     ] = False,
@@ -109,15 +108,16 @@ def nightly(
     bench: Annotated[
         float | None,
         duration_option(
-            "Measure the run time of each case with `bench` or `run` for this "
-            "long, on both toolchains.",
+            "Measure the run time of each case that has `bench` or `run` for "
+            "this long (default: not measured).",
             "--bench",
         ),
     ] = None,
     out: Annotated[
         Path | None,
         option(
-            "Folder for nightly.md, nightly.xml (JUnit) and nightly.json.",
+            "Write nightly.md, nightly.xml (JUnit) and nightly.json to this "
+            "folder (default: none).",
             metavar="DIR",
         ),
     ] = None,
@@ -150,7 +150,9 @@ def nightly(
     )
     selection = select_one_family(cases_in(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
-    wanted = _Wanted(bisect, bisect and repo is not None, reduce, investigate, budget)
+    wanted = _WantedSteps(
+        bisect, bisect and repo is not None, reduce, investigate, budget
+    )
     wanted.check(out, cases)
     owners = owner_rules(selection.family, project)
     with compiling.open(*cases, fresh=fresh, trust=trust) as engine:
@@ -193,7 +195,7 @@ def nightly(
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _WantedSteps:
     """What is done with each new failure."""
 
     bisect: bool
@@ -219,7 +221,7 @@ class _Wanted:
     def is_any(self) -> bool:
         return self.bisect or self.reduce or self.investigate
 
-    def among(self, steps: Iterable[str]) -> list[str]:
+    def chosen_from(self, steps: Iterable[str]) -> list[str]:
         """Return the steps that were asked for."""
         chosen = {
             "bisect": self.bisect,
@@ -240,12 +242,8 @@ class _Wanted:
     @property
     def remark(self) -> str | None:
         """What a forecast cannot count."""
-        if self.is_any:
-            return (
-                "then those of --bisect, --reduce and --investigate for each new "
-                "failure"
-            )
-        return None
+        steps = "those of --bisect, --reduce and --investigate"
+        return f"then {steps} for each new failure" if self.is_any else None
 
 
 def _reduce_slower(run: NightRun, out: Path, budget: float) -> None:
@@ -259,7 +257,7 @@ def _reduce_slower(run: NightRun, out: Path, budget: float) -> None:
 def _investigate(
     run: NightRun,
     finder: OriginFinder,
-    wanted: _Wanted,
+    wanted: _WantedSteps,
     reports: _Reports,
     *,
     fresh: bool,
@@ -283,7 +281,7 @@ def _investigate(
         write_page=write_attribution,
     )
     command_line = shlex.join(["triage", *sys.argv[1:]])
-    steps = wanted.among(STEPS)
+    steps = wanted.chosen_from(STEPS)
     work = Investigation(setting, command_line, wanted.budget, steps)
     night = run.night()
     results = {case.case: case for case in night.cases}
@@ -300,7 +298,10 @@ def nightly_merge(
     ],
     out: Annotated[
         Path | None,
-        option("Folder for the joined reports and reproducers.", metavar="DIR"),
+        option(
+            "Write the joined reports and reproducers to this folder (default: none).",
+            metavar="DIR",
+        ),
     ] = None,
     allow_missing: Annotated[
         bool,
@@ -335,15 +336,12 @@ def exit_of(night: Night) -> Exit:
     """Return the exit code of a night: FOUND for a new failure, else why cases could
     not be tested, else OK.
     """
-    if any(case.is_new_failure for case in night.cases) or (
-        night.strict and (night.slower or night.unexpected_passes)
-    ):
+    fails_strictly = night.strict and (night.slower or night.unexpected_passes)
+    if fails_strictly or any(case.is_new_failure for case in night.cases):
         return Exit.FOUND
     results = (result for case in night.cases for result in (case.baseline, case))
     code = exit_for_results(results)
-    if code is Exit.FOUND:
-        return Exit.OK
-    return code
+    return Exit.OK if code is Exit.FOUND else code
 
 
 def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> None:
@@ -357,6 +355,8 @@ def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> No
 
 @dataclass
 class _Reports:
+    """Writes what is known of a run, as often as it changes."""
+
     run: NightRun
     out: Path | None
     output: str
@@ -366,12 +366,10 @@ class _Reports:
     """Adds what is known beyond the comparison."""
 
     def write(self, stopped: str | None = None) -> Night:
-        if self.out is not None:
+        if self.out:
             self.run.write_logs(self.out)
         night = with_owners(self.add(self.run.night(stopped)), self.owners)
-        if self.out:
-            return write_reports(night, self.out)
-        return night
+        return write_reports(night, self.out) if self.out else night
 
     @contextmanager
     def partial(self) -> Iterator[None]:
@@ -381,12 +379,11 @@ class _Reports:
         try:
             yield
         except (KeyboardInterrupt, Exception) as error:
-            if isinstance(error, TriageError | OSError):
-                stopped = str(error)
-            else:
-                stopped = f"internal error: {type(error).__name__}"
+            stopped = f"internal error: {type(error).__name__}"
             if isinstance(error, KeyboardInterrupt | Interrupted):
                 stopped = "interrupted"
+            elif isinstance(error, TriageError | OSError):
+                stopped = str(error)
             try:
                 _publish(self.write(stopped), self.out, self.output, github=self.github)
             except Exception as problem:
@@ -403,6 +400,4 @@ def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
             f"{option} takes one revision in a nightly, not {' and '.join(revs)}; run "
             "it once for each"
         )
-    if revs:
-        return revs[0]
-    return default
+    return revs[0] if revs else default

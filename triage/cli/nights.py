@@ -85,16 +85,22 @@ def list_nights(output: FormatOption = "text") -> Exit:
     stored = store.columns()
     for number, columns in stored:
         night = columns.night
-        ends = {"toolchain": night.toolchain, "baseline": night.baseline}
-        more = {"cases": columns.statuses, "partial": night.partial}
-        more["verdict"] = columns.verdicts
-        suites = {"suites": columns.suites}
-        listed.append({"night": number, "at": night.started, **suites, **ends, **more})
+        listed.append(
+            {
+                "night": number,
+                "at": night.started,
+                "suites": columns.suites,
+                "toolchain": night.toolchain,
+                "baseline": night.baseline,
+                "cases": columns.statuses,
+                "partial": night.partial,
+                "verdict": columns.verdicts,
+            }
+        )
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
+    total = "no nights yet: `triage nightly` stores each one"
     if listed:
         total = f"{plural(len(listed), 'night')}, {size / 1e6:.1f} MB"
-    else:
-        total = "no nights yet: `triage nightly` stores each one"
     write_answer(
         output,
         {"nights": listed, "bytes": size},
@@ -138,15 +144,10 @@ def prune_nights(
         if number in doomed
     ]
     store.remove(doomed)
-    answer = {"removed": sorted(doomed), "kept": len(stored) - len(doomed)}
-    write_answer(
-        output,
-        answer,
-        [
-            *removed,
-            Paragraph(f"{plural(len(doomed), 'night')} removed, {answer['kept']} kept"),
-        ],
-    )
+    kept = len(stored) - len(doomed)
+    total = Paragraph(f"{plural(len(doomed), 'night')} removed, {kept} kept")
+    answer = {"removed": sorted(doomed), "kept": kept}
+    write_answer(output, answer, [*removed, total])
     return Exit.OK
 
 
@@ -171,11 +172,13 @@ def show(
 
 @command
 def site(
-    out: Annotated[Path, option("Folder to write.", metavar="DIR")] = Path("public"),
+    out: Annotated[
+        Path, option("Write the site to this folder.", metavar="DIR")
+    ] = Path("public"),
     tracks: Annotated[
         str,
         option(
-            "Show only tracks whose names fit this shell pattern, such as '*cuda*'.",
+            "Show only tracks whose names match this pattern, such as `*cuda*`.",
             "--track",
             metavar="GLOB",
         ),
@@ -216,7 +219,7 @@ issues = typer.Typer(
 def sync(
     repository: Annotated[
         str,
-        option("Repository whose issues are changed.", "--repo", metavar="OWNER/NAME"),
+        option("Change the issues of this repository.", "--repo", metavar="OWNER/NAME"),
     ],
     report: Annotated[
         Path,
@@ -232,7 +235,7 @@ def sync(
         ),
     ] = 10,
     label: Annotated[
-        str, option("Label of the issues to keep in step with nights.")
+        str, option("Read and change only issues with this label.")
     ] = "triage",
     output: FormatOption = "text",
 ) -> Exit:
@@ -289,10 +292,9 @@ def sync(
             )
             done.append(replace(change, issue=number))
     finally:
+        begin = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
         if api == PUBLIC_API:
             begin = f"{repository}#"
-        else:
-            begin = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
         try:
             open_nights().add_issues(
                 {change.key.id: f"{begin}{change.issue}" for change in done}

@@ -129,7 +129,7 @@ def format_option(*more: str, only: tuple[str, ...] = ()) -> Any:
         "-f",
         metavar="|".join(names),
         callback=check,
-        help="Format of the report on stdout.",
+        help="Print the report in this format.",
     )
 
 
@@ -143,26 +143,24 @@ RecipePaths = Annotated[
 SuiteOption = Annotated[
     list[Path] | None,
     option(
-        "Read PATH as a test suite of the compiler, with the flags and known "
-        "failures in this JSON file; repeatable.",
+        "Read PATH as a test suite, with flags and known failures from this "
+        "JSON file; repeatable (default: PATH holds recipes).",
         "--suite-config",
         metavar="FILE",
     ),
 ]
 OneCaseOption = Annotated[
     str | None,
-    option(
-        "Case of a matrix: its name, or the `key=value,...` that select it.", "--case"
-    ),
+    option("Choose one case of a matrix by its name or by `key=value,...`.", "--case"),
 ]
 CasesOption = Annotated[
     str | None,
-    option("Only cases whose name contains this (default: all).", "--case"),
+    option("Use only cases whose name contains this text (default: all).", "--case"),
 ]
 ToolchainsOption = Annotated[
     list[str] | None,
     rev_option(
-        "Toolchain to compile with; repeatable (default: the newest installed one).",
+        "Compile with this toolchain; repeatable (default: the newest installed one).",
         "--toolchain",
         "-t",
     ),
@@ -173,7 +171,7 @@ FreshOption = Annotated[
 TrustOption = Annotated[
     bool,
     flag(
-        "Let results of other machines decide the answer (default: repeat them here).",
+        "Trust results of other machines (default: repeat those that decide).",
         "--trust",
     ),
 ]
@@ -183,18 +181,21 @@ DryRunOption = Annotated[
 ForecastOption = Annotated[
     bool,
     flag(
-        "Print what would be compiled and what is known already; compile nothing.",
+        "Print what is known and what would be compiled; compile nothing.",
         "--dry-run",
     ),
 ]
 RepoOption = Annotated[
     Path | None,
-    clone_option("Clone of the compiler, to search commits and nightlies too."),
+    clone_option(
+        "Search commits and nightlies too, with this clone of the compiler "
+        "(default: releases only)."
+    ),
 ]
 ProjectOption = Annotated[
     Path | None,
     option(
-        "File that says where toolchains of commits come from (default: "
+        "Read in this file where toolchains of commits come from (default: "
         "triage.yaml, if any).",
         "--project",
         metavar="FILE",
@@ -203,8 +204,7 @@ ProjectOption = Annotated[
 GitHubOption = Annotated[
     bool,
     flag(
-        "Annotate the job of GitHub Actions, and write its summary and its output "
-        "values.",
+        "Annotate the GitHub Actions job, and write its summary and outputs.",
         "--github",
     ),
 ]
@@ -220,8 +220,7 @@ SlowerOption = Annotated[
 RunCodeOption = Annotated[
     bool,
     flag(
-        "Run the Python of a pasted text, such as a kernel (default: ask on a "
-        "terminal).",
+        "Run the Python code of a pasted text (default: ask on a terminal).",
         "--run-code",
     ),
 ]
@@ -235,14 +234,18 @@ class ProgramOptions:
 
     app: AppContext
     backend: Annotated[
-        str | None, option("Backend of a program that is given instead of a recipe.")
+        str | None,
+        option("Compile a program for this backend (a recipe names its own)."),
     ] = None
     chip: Annotated[
-        str | None, option("Target chip of that program, such as gfx942.")
+        str | None, option("Compile a program for this chip, such as gfx942.")
     ] = None
     save: Annotated[
         Path | None,
-        option("File to keep the recipe that is made from a program.", metavar="FILE"),
+        option(
+            "Save the recipe that triage writes for a program in this file.",
+            metavar="FILE",
+        ),
     ] = None
     run_code: RunCodeOption = False
 
@@ -411,7 +414,7 @@ class Compiling:
     jobs: Annotated[
         int | None,
         option(
-            "Compiles to run at once (default: one per core, as memory allows).",
+            "Run at most N compiles at once (default: one per core, as memory allows).",
             "--jobs",
             "-j",
             least=1,
@@ -430,9 +433,9 @@ class Compiling:
     def open(
         self, *cases: Case, fresh: bool = False, trust: bool = False
     ) -> AbstractContextManager[Engine]:
-        from triage.cli.context import open_runner
+        from triage.cli.context import open_engine_for
 
-        return open_runner(
+        return open_engine_for(
             self.app, cases, self.jobs, self.executor, fresh=fresh, trust=trust
         )
 

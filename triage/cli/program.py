@@ -16,7 +16,7 @@ from pathlib import Path
 
 import typer
 
-from triage.cli.context import open_runner
+from triage.cli.context import open_engine_for
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import recipe_families
@@ -80,7 +80,7 @@ class StartedRecipe:
         """
         if not self.start.guessed:
             return self
-        with open_runner(app) as engine:
+        with open_engine_for(app) as engine:
             if or_install and not engine.registry.installed_releases(self.start.family):
                 toolchains = (*toolchains, "latest")
             start, tried = try_recipe(
@@ -100,10 +100,11 @@ class StartedRecipe:
         files that exist, unless `over`.
         """
         path, start, content = self.wanted.path, self.start, self.content
-        copied = [start.input] if start.copied is not None else []
-        there = [file for file in (path, *copied) if file.exists()] if not over else []
-        if there:
-            raise BadInput(f"{there[0]} exists; nothing was changed")
+        if not over:
+            copied = [start.input] if self.is_pasted else []
+            for own in (path, *copied):
+                if own.exists():
+                    raise BadInput(f"{own} exists; nothing was changed")
         check_recipe(recipe_families(), content)
         content = with_questions(content, start.unknown)
         with disk_errors(f"write {path}"):
@@ -165,9 +166,7 @@ def split_kernel(word: str) -> tuple[str, str | None]:
     kernel.
     """
     found = re.fullmatch(r"(.*\.py):(\w+)", word, re.DOTALL)
-    if found:
-        return (found[1], found[2])
-    return (word, None)
+    return (found[1], found[2]) if found else (word, None)
 
 
 def recipe_for(
@@ -189,17 +188,7 @@ def recipe_for(
     command: list[str] = []
     if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
         command = shlex.split(word)
-    programs = (
-        Path(word).stem
-        for word in command[1:]
-        if Path(word).suffix and not word.startswith("-")
-    )
-    stem = next(programs, command[0]) if command else Path(file).stem
-    place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
-    parts = "\0".join([place, str(kernel), str(backend), *command])
-    key = hashlib.sha256(parts.encode()).hexdigest()[:12]
-    name = name_from(Path(stem).name) or ("stdin" if file == "-" else "program")
-    path = save or default_home().kept(KeptKind.PROGRAMS) / key / f"{name}.yaml"
+    path = save or _kept_path(file, kernel, backend, command)
     wanted = NewRecipe(path, None, backend, chip, kernel)
     is_text = file == "-" or Path(file).suffix in TEXTS
     if command:
@@ -217,15 +206,30 @@ def recipe_for(
         _say(started.start.notes)
     if started.start.unknown:
         names = ", ".join(started.start.unknown)
-        kind = "--from-text" if is_text else "--input"
-        line = shlex.join(["triage", "recipe", "new", path.name, kind, word])
-        if save:
-            advice = f"write them in {save}"
-        else:
+        advice = f"write them in {save}"
+        if save is None:
+            kind = "--from-text" if is_text else "--input"
+            line = shlex.join(["triage", "recipe", "new", path.name, kind, word])
             advice = f"start a recipe and write them there: {line}"
         raise BadInput(f"not known: {names}; {advice}")
     print_stderr(f"recipe: {path}")
     return started
+
+
+def _kept_path(
+    file: str, kernel: str | None, backend: str | None, command: Sequence[str]
+) -> Path:
+    """Return the path below the home for the recipe of a program or a command line."""
+    stem = Path(file).stem
+    if command:
+        words = [word for word in command[1:] if not word.startswith("-")]
+        programs = [Path(word).stem for word in words if Path(word).suffix]
+        stem = programs[0] if programs else command[0]
+    place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
+    parts = "\0".join([place, str(kernel), str(backend), *command])
+    key = hashlib.sha256(parts.encode()).hexdigest()[:12]
+    name = name_from(Path(stem).name) or ("stdin" if file == "-" else "program")
+    return default_home().kept(KeptKind.PROGRAMS) / key / f"{name}.yaml"
 
 
 def _guessed(start: RecipeStart) -> Iterator[tuple[str, object]]:
@@ -249,10 +253,9 @@ def _corrected(
     path, guess = started.wanted.path, f"{started.content}\0{started.start.copied}"
     before = path.with_suffix(".guess")
     if save is None and before.is_file() and before.read_text("utf-8") == guess:
-        _say(
-            line.removeprefix("# ")
-            for line in takewhile(_is_comment, path.read_text("utf-8").splitlines())
-        )
+        lines = path.read_text("utf-8").splitlines()
+        comments = takewhile(lambda line: line.startswith("# "), lines)
+        _say(line.removeprefix("# ") for line in comments)
         return started
     started = started.improved(app, or_install=True)
     started.write(over=save is None)
@@ -260,10 +263,6 @@ def _corrected(
     if save is None and not started.start.unknown:
         save_file(before, guess, f"write {before}")
     return started
-
-
-def _is_comment(line: str) -> bool:
-    return line.startswith("# ")
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -161,13 +161,9 @@ def list_recipes(
     for case in cases_in(paths or [Path("recipes")]):
         target = case.target
         shown = f"{target.backend}:{target.chip}" if target.chip else target.backend
-        rows.append(
-            (
-                case.name,
-                f"{shown} x{target.devices}" if target.devices else shown,
-                case.summary,
-            )
-        )
+        if target.devices:
+            shown += f" x{target.devices}"
+        rows.append((case.name, shown, case.summary))
         keys = {
             "recipe": case.recipe,
             "case": case.name,
@@ -196,8 +192,8 @@ def new(
     source: Annotated[
         str | None,
         option(
-            "Model (.mlir, .mlirbc, .onnx, a .py generator), FILE.py:KERNEL, or a "
-            "file with one kernel.",
+            "Use this model (.mlir, .mlirbc, .onnx, a .py generator), "
+            "FILE.py:KERNEL, or file with one kernel.",
             "--input",
             "-i",
         ),
@@ -205,16 +201,18 @@ def new(
     backend: Annotated[
         str | None,
         option(
-            "Backend: llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a "
-            "kernel (default: llvm-cpu, cuda for a kernel)."
+            "Compile for this backend: llvm-cpu, rocm, cuda, vulkan-spirv, ... "
+            "(default: llvm-cpu; cuda for a kernel)."
         ),
     ] = None,
-    chip: Annotated[str | None, option("Target chip, such as gfx942 or sm_86.")] = None,
+    chip: Annotated[
+        str | None, option("Compile for this chip, such as gfx942 or sm_86.")
+    ] = None,
     toolchain: Annotated[
         list[str] | None,
         rev_option(
-            "Try a kernel's new recipe on this toolchain too; repeatable "
-            "(default: newest installed).",
+            "Try the recipe of a kernel on this toolchain too; repeatable "
+            "(default: the newest installed one).",
             "--toolchain",
             "-t",
         ),
@@ -222,16 +220,20 @@ def new(
     from_text: Annotated[
         Path | None,
         option(
-            "Take the program and the command line from an issue or a gist; - is "
-            "stdin.",
+            "Take the program and the command line from this issue or gist; - "
+            "is stdin.",
             metavar="FILE",
         ),
     ] = None,
     block: Annotated[
-        int | None, option("Program to use, of several in the text.", least=1)
+        int | None,
+        option("Use the N-th program of the text (default: the only one).", least=1),
     ] = None,
     line: Annotated[
-        int | None, option("Command line to use, of several in the text.", least=1)
+        int | None,
+        option(
+            "Use the N-th command line of the text (default: the only one).", least=1
+        ),
     ] = None,
     run_code: RunCodeOption = False,
     output: FormatOption = "text",
@@ -250,10 +252,7 @@ def new(
 
     - `triage recipe new mine.yaml --from-text issue.md`
     """
-    if source:
-        file, kernel = split_kernel(source)
-    else:
-        file, kernel = (None, None)
+    file, kernel = split_kernel(source) if source else (None, None)
     wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
     is_tried = True
     if from_text:
@@ -317,13 +316,11 @@ def _remarks(
             f"not known: {names}; write what the kernel is launched with instead of "
             f"each ? in {path}"
         )
-    if tried or start.family == DEFAULT_FAMILY:
-        newest = []
-    else:
-        newest = [f"{start.family}:latest"]
-    revs = reported or newest
+    revs = reported
     if start.toolchain:
         revs = [start.toolchain]
+    elif not reported and not tried and start.family != DEFAULT_FAMILY:
+        revs = [f"{start.family}:latest"]
     yield " ".join([f"next: triage run {path}", *(f"-t {rev}" for rev in revs)])
 
 
@@ -342,11 +339,11 @@ def update(
     toolchain: Annotated[
         str,
         rev_option(
-            "Toolchain whose results the lists must match.", "--toolchain", "-t"
+            "Match the lists to the results of this toolchain.", "--toolchain", "-t"
         ),
     ] = "latest",
     prune: Annotated[
-        bool, flag("Remove listed tests that do not exist, too.", "--prune")
+        bool, flag("Also remove listed tests that do not exist.", "--prune")
     ] = False,
     fresh: FreshOption = False,
     dry_run: Annotated[
@@ -398,7 +395,7 @@ def update(
     for probe in probes:
         case = probe.case
         seen = observed.setdefault(case.source, [])
-        reason = _doubt(probe)
+        reason = _why_left(probe)
         if case.name in unsure:
             reason = "flaky: it passes and fails"
         if reason:
@@ -450,7 +447,8 @@ def _first_known(engine: Engine, probe: Probe) -> str | None:
     return oldest
 
 
-def _doubt(probe: Probe) -> str | None:
+def _why_left(probe: Probe) -> str | None:
+    """Return why a result changes no list; None if it does."""
     match probe.outcome:
         case NoAnswer(reason=reason):
             return f"untestable: {reason}"

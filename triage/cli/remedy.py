@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import cases_named, one_case, open_runner
+from triage.cli.context import cases_named, one_case, open_engine_for
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     SECONDS,
@@ -45,16 +45,16 @@ def remedy(
     good: Annotated[
         str | None,
         rev_option(
-            "Known-good revision. Flags that are new since then are tried first; each "
-            "remedy is also checked there."
+            "Try flags that are newer than this known-good revision first, and "
+            "check each remedy there."
         ),
     ] = None,
     budget: Annotated[int, option("Try at most this many candidates.", least=1)] = 100,
     every: Annotated[
         bool,
         flag(
-            "Try all candidates within the budget (default: end when a flag for "
-            "users works).",
+            "Try all candidates within the budget (default: stop at the first "
+            "flag for users that works).",
             "--all",
         ),
     ] = False,
@@ -113,7 +113,7 @@ def variants(
     app: AppContext,
     chosen: OneCase,
     toolchain: Annotated[
-        str, rev_option("Toolchain to compile with.", "--toolchain", "-t")
+        str, rev_option("Compile with this toolchain.", "--toolchain", "-t")
     ] = "installed",
     vary: Annotated[
         list[str] | None,
@@ -150,7 +150,7 @@ def variants(
         )
     else:
         compared = neighbourhood(about or cases[0], cases)
-    with open_runner(app, compared) as engine:
+    with open_engine_for(app, compared) as engine:
         ref = engine.registry.resolve(toolchain, compared[0].compiler)
         found = compare_variants(engine, compared, ref, about)
     write_report(output, found, variants_document)
@@ -184,8 +184,8 @@ def lint(
     toolchain: Annotated[
         str | None,
         rev_option(
-            "Toolchain that parses the program and measures solver iterations "
-            "(default: installed, without measuring).",
+            "Parse the program and measure solver iterations with this "
+            "toolchain (default: installed, without measuring).",
             "--toolchain",
             "-t",
         ),
@@ -193,7 +193,8 @@ def lint(
     flags: Annotated[
         list[str] | None,
         option(
-            "Flag of the compiler in addition to the recipe's; repeatable.", "--flag"
+            "Add this flag of the compiler to those of the recipe; repeatable.",
+            "--flag",
         ),
     ] = None,
     case: CasesOption = None,
@@ -222,7 +223,7 @@ def lint(
         paths = program.recipes(paths)
     cases = cases_named(cases_to_lint(paths, flags or (), print_stderr), case)
     answers, unreadable = [], []
-    with open_runner(app, cases) as engine:
+    with open_engine_for(app, cases) as engine:
         for each in cases:
             try:
                 answers.append(lint_case(engine, each, toolchain))

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from triage.cli.context import open_runner
+from triage.cli.context import open_engine_for
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, argument, flag, option
 from triage.cli.screen import AppContext, print_stderr
@@ -57,7 +57,7 @@ def list_toolchains(
     installed.
     """
     releases: list[dict[str, Any]] = []
-    with open_runner(context) as engine:
+    with open_engine_for(context) as engine:
         registry = engine.registry
         for family in families or Families():
             try:
@@ -105,7 +105,7 @@ def install_toolchains(
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
     answers: dict[ToolchainRef, Toolchain | EnvironmentFailure] = {}
-    with open_runner(context) as engine:
+    with open_engine_for(context) as engine:
         registry, refs = engine.registry, list[ToolchainRef]()
         for text in revs:
             family, rev = split_revision(text, Families(), DEFAULT_FAMILY)
@@ -162,7 +162,7 @@ def info(
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
     family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
-    with open_runner(context) as engine:
+    with open_engine_for(context) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
         dialects = sorted(engine.compilers[family].dialects(toolchain))
     known = toolchain.capabilities
@@ -203,8 +203,8 @@ def prune_toolchains(
     keep: Annotated[
         str,
         option(
-            "Size of toolchains to keep, and of other files, such as 8GiB; 0 removes "
-            "all that is not in use."
+            "Keep this much of toolchains and this much of other files; 0 "
+            "removes everything not in use."
         ),
     ] = "8GiB",
     dry_run: Annotated[
