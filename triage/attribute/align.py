@@ -32,6 +32,7 @@ class FunctionState:
     """
 
 
+States = Sequence[FunctionState]
 SameTest = Callable[[FunctionState, FunctionState], bool]
 
 
@@ -209,8 +210,8 @@ class TracePair:
 
     def aligned(
         self,
-        good: Sequence[FunctionState],
-        bad: Sequence[FunctionState],
+        good: States,
+        bad: States,
         same: SameTest,
     ) -> list[AlignedPass]:
         """Align two sequences of states up to the failing pass, or to the end of the
@@ -238,8 +239,8 @@ class TracePair:
 
     def find_lasting(
         self,
-        good: Sequence[FunctionState],
-        bad: Sequence[FunctionState],
+        good: States,
+        bad: States,
         same: SameTest,
     ) -> AlignedPass | None:
         """Find the first pass after which two sequences of states never become equal
@@ -255,8 +256,8 @@ class TracePair:
 
     def find_decisive(
         self,
-        good: Sequence[FunctionState],
-        bad: Sequence[FunctionState],
+        good: States,
+        bad: States,
         same: SameTest,
     ) -> AlignedPass | None:
         """Find where two sequences of states diverge. If a pass of one run only changes
@@ -285,8 +286,8 @@ class TracePair:
 
 
 def align(
-    good: Sequence[FunctionState],
-    bad: Sequence[FunctionState],
+    good: States,
+    bad: States,
     renamed: Mapping[str, str],
     same: SameTest,
 ) -> Iterator[AlignedPass]:
@@ -415,8 +416,8 @@ def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
 
 def _before_function(
     traces: TracePair,
-    good: Sequence[FunctionState],
-    bad: Sequence[FunctionState],
+    good: States,
+    bad: States,
     same: SameTest,
     found: AlignedPass,
 ) -> AlignedPass | None:
@@ -435,7 +436,7 @@ def _before_function(
     )
 
 
-def _until(states: Sequence[FunctionState], index: int) -> list[FunctionState]:
+def _until(states: States, index: int) -> list[FunctionState]:
     return [state for state in states if state.index <= index]
 
 

@@ -20,12 +20,14 @@ from triage.report.document import (
     Block,
     Code,
     Document,
+    Fact,
     Facts,
     Heading,
     Inline,
     Paragraph,
     Span,
     Style,
+    styled,
 )
 from triage.report.elements import (
     compiler_title,
@@ -60,7 +62,7 @@ def attribution_document(found: Attribution) -> Document:
         title = f"IR after {found.passes[0]}: - {good}, + {bad}"
         blocks += [Heading(title), Code("\n".join(lines[:_MAX_LINES]), "diff")]
         if len(lines) > _MAX_LINES or excerpt.cut:
-            blocks.append(Paragraph(Span("the rest is left out", "dim")))
+            blocks.append(styled("the rest is left out", "dim"))
     return Document(f"{found.case}: {answer}", blocks)
 
 
@@ -102,7 +104,7 @@ def attribution_sentence(found: Attribution) -> str:
             return f"cannot compare: {found.reason}"
 
 
-def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
+def _facts(found: Attribution) -> Iterator[Fact]:
     yield "good", revision_text(found.good)
     yield "bad", revision_text(found.bad)
     yield from failure_facts(found.failure)
@@ -181,7 +183,7 @@ def why_document(found: Explanation) -> Document:
             Facts(list(why_facts(found))),
         ]
     if found.next:
-        blocks += [Paragraph(Span("Next", "strong")), Code("\n".join(found.next))]
+        blocks += [styled("Next", "strong"), Code("\n".join(found.next))]
     return Document(f"Why {found.case} fails", blocks)
 
 
@@ -213,7 +215,7 @@ def headline(found: Explanation) -> str:
     return f"cannot be tested on {name}"
 
 
-def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
+def why_facts(found: Explanation) -> Iterator[Fact]:
     """Yield what each step found."""
     if found.reason:
         yield "releases" if found.passes else "reason", found.reason
@@ -258,7 +260,7 @@ def _known_text(known: KnownReleases) -> str:
     return f"not tried on {name}"
 
 
-def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inline]]:
+def _since(found: Explanation, bisection: Bisection) -> Iterator[Fact]:
     """Yield which releases brought and fixed the failure."""
     if bisection.status is Answer.INCONCLUSIVE:
         # options of `triage bisect`
@@ -276,7 +278,7 @@ def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inli
         yield "upgrade", f"it passes on {found.fixed.name}"
 
 
-def _remedies(found: Remedies) -> Iterator[tuple[str, Inline]]:
+def _remedies(found: Remedies) -> Iterator[Fact]:
     """Yield remedies, those that hold on the same revisions for the same reason in one
     row.
     """

@@ -25,13 +25,16 @@ from triage.report.document import (
     Bullets,
     Details,
     Document,
+    Fact,
     Facts,
     Heading,
     Inline,
     Paragraph,
+    Phrase,
     Span,
     Style,
     Table,
+    styled,
 )
 from triage.report.elements import (
     cases_text,
@@ -194,7 +197,7 @@ def _found_text(
     return f"{text} between {found.before.name} and {found.after.name}"
 
 
-def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, Inline]]:
+def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     if bisection.reason:
         yield "why", bisection.reason
     yield from _changes(bisection)
@@ -267,7 +270,7 @@ def _changes(bisection: Bisection) -> Iterator[tuple[str, str]]:
 def _commit_text(suspect: Suspect) -> Inline:
     share = f"{suspect.probability:.0%} " if suspect.probability < 1 else ""
     name = Span(suspect.name, "strong")
-    text: list[str | Span] = [share, name, f" {suspect.subject}"]
+    text: Phrase = [share, name, f" {suspect.subject}"]
     if suspect.reasons:
         text.append(f"\nsuspicious: {'; '.join(suspect.reasons)}")
     pin = suspect.pin_moved
@@ -301,7 +304,7 @@ def two_repositories_document(
     """
     blocks: list[Block] = []
     if result.changed:
-        blocks.append(Paragraph(Span(_SENTENCES[result.changed.value], "strong")))
+        blocks.append(styled(_SENTENCES[result.changed.value], "strong"))
     combinations = [
         f"{revision_text(one.toolchain)}, model {one.model.name}: {outcome_text(one)}"
         for one in result.combinations
@@ -317,7 +320,7 @@ def suspects_document(result: RankedChanges) -> Document:
     """Show changes ranked by how suspicious the failure makes them."""
     blocks: list[Block] = []
     if result.failure:
-        blocks.append(Paragraph(Span(failure_text(result.failure, 400), "strong")))
+        blocks.append(styled(failure_text(result.failure, 400), "strong"))
     if result.evidence:
         blocks.append(Paragraph(result.evidence))
     rows = [_suspect_row(change) for change in result.suspects]
@@ -338,7 +341,7 @@ def suspects_document(result: RankedChanges) -> Document:
 
 
 def _suspect_row(change: RankedChange) -> list[Inline]:
-    words: list[str | Span] = [change.subject or ""]
+    words: Phrase = [change.subject or ""]
     if change.branch:
         words.append(f"\n{change.branch}")
     if change.reasons:
@@ -379,7 +382,7 @@ def history_document(result: Histories) -> Document:
         compiles = plural(sum(history.compiles for history in family), "compile")
         what = f"case and {compiler_title(compiler)} release"
         cost = f"probed {probes} of {pairs} of {what} with {compiles}"
-        blocks.append(Paragraph(Span(cost, "dim")))
+        blocks.append(styled(cost, "dim"))
     return Document("History", blocks)
 
 

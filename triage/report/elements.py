@@ -18,9 +18,11 @@ from triage.report.document import (
     Block,
     Code,
     Details,
+    Fact,
     Facts,
     Inline,
     Paragraph,
+    Phrase,
     Span,
     Style,
 )
@@ -71,15 +73,15 @@ def names_text(names: Sequence[str], most: int) -> str:
     return ", ".join(names[:most]) + more
 
 
-def joined(spans: Iterable[str | Span], separator: str = ", ") -> list[str | Span]:
+def joined(spans: Iterable[str | Span], separator: str = ", ") -> Phrase:
     """Return spans with separators between them."""
-    parts: list[str | Span] = []
+    parts: Phrase = []
     for span in spans:
         parts += [separator, span] if parts else [span]
     return parts
 
 
-def listed_facts(name: str, texts: Iterable[Inline]) -> Iterator[tuple[str, Inline]]:
+def listed_facts(name: str, texts: Iterable[Inline]) -> Iterator[Fact]:
     """Yield a row for each text; only the first row shows the name."""
     for text in texts:
         yield name, text
@@ -155,7 +157,7 @@ def _quantity(name: str, value: str | int) -> str:
     return str(value)
 
 
-def failure_facts(failure: Failure | None) -> Iterator[tuple[str, Inline]]:
+def failure_facts(failure: Failure | None) -> Iterator[Fact]:
     """Yield a failure in one line, and the numbers that the line lacks."""
     if failure:
         yield "failure", failure_text(failure, 400)
@@ -179,9 +181,7 @@ def failure_blocks(
     phase = f"phase {failure.phase}" if failure.phase else None
     where = ", ".join(filter(None, (place, phase, failure.failing_pass)))
     texts = {"numbers": numbers_text(failure), "where": where}
-    facts: list[tuple[str, Inline]] = [
-        (name, text) for name, text in texts.items() if text
-    ]
+    facts: list[Fact] = [(name, text) for name, text in texts.items() if text]
     facts += listed_facts("helps", failure.advice(compiler))
     known = {
         "signature": failure.signature,
@@ -317,9 +317,7 @@ def _public_name(form: IssueForm, revision: Revision) -> str:
     return ""
 
 
-def compare_spans(
-    compiler: str | None, before: Revision, after: Revision
-) -> list[str | Span]:
+def compare_spans(compiler: str | None, before: Revision, after: Revision) -> Phrase:
     """Return a link to the commits between two revisions, in brackets; nothing where
     they are not public.
     """
@@ -349,13 +347,13 @@ def outcome_text(result: ProbeResult) -> str:
 
 def outcome_spans(
     result: ProbeResult, *, short: bool = False, plain: bool = False
-) -> list[str | Span]:
+) -> Phrase:
     """Return the status in its colour, and why.
 
     plain: say `failed` also where the recipe expects the failure.
     """
     status = result.plain_status if plain else result.status
-    spans: list[str | Span] = [Span(status.value, STYLES[status])]
+    spans: Phrase = [Span(status.value, STYLES[status])]
     why = why_text(result, short=short)
     if result.reason is not None:
         spans.append(Span(f"  {why}", "dim"))

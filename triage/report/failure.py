@@ -12,7 +12,16 @@ from triage.investigate.result import FailureCluster
 from triage.model.revision import Revision
 from triage.nightly.failure_report import FailureReport, SeenAt
 from triage.recipes.values import parse_version
-from triage.report.document import Block, Facts, Inline, Paragraph, Span, with_code
+from triage.report.document import (
+    Block,
+    Fact,
+    Facts,
+    Inline,
+    Paragraph,
+    Phrase,
+    Span,
+    with_code,
+)
 from triage.report.elements import compare_url, listed_facts
 from triage.report.issue import input_blocks
 from triage.report.night_text import (
@@ -64,7 +73,7 @@ def why_unknown(cluster: FailureCluster, step: str) -> str:
     return "no night investigated the failure"
 
 
-def _dates(report: FailureReport) -> Iterator[tuple[str, Inline]]:
+def _dates(report: FailureReport) -> Iterator[Fact]:
     """Yield when a failure came, and when it went or was seen last."""
     compiler, came, first = report.compiler, report.came, report.first
     yield "since", _dated(range_spans(compiler, report.before, came.toolchain), came)
@@ -77,7 +86,7 @@ def _dates(report: FailureReport) -> Iterator[tuple[str, Inline]]:
         yield "gone", _dated(gone, report.gone)
 
 
-def _found(report: FailureReport) -> Iterator[tuple[str, Inline]]:
+def _found(report: FailureReport) -> Iterator[Fact]:
     cluster, compiler = report.cluster, report.compiler
     culprit, found = cluster.culprit, cluster.attribution
     if culprit is None:
@@ -108,7 +117,7 @@ def _found(report: FailureReport) -> Iterator[tuple[str, Inline]]:
         yield "workaround", f"unknown: {why_unknown(cluster, 'remedy')}"
 
 
-def culprit_spans(cluster: FailureCluster) -> list[str | Span]:
+def culprit_spans(cluster: FailureCluster) -> Phrase:
     """Return the culprit or the likeliest suspect in short, if one is known."""
     culprit = cluster.culprit
     if culprit is None or culprit.status is Answer.INCONCLUSIVE or not culprit.suspects:
@@ -118,14 +127,14 @@ def culprit_spans(cluster: FailureCluster) -> list[str | Span]:
     return [*spans, f" or {more} more"] if more else spans
 
 
-def _suspect(culprit: Bisection, suspect: Suspect) -> list[str | Span]:
+def _suspect(culprit: Bisection, suspect: Suspect) -> Phrase:
     is_culprit = culprit.status is Answer.CULPRIT
     sure = "confirmed" if is_culprit else f"{suspect.probability:.0%}"
     text = suspect.subject or revision_name(suspect)
     return [Span(text, url=suspect.url), f", {sure}"]
 
 
-def _dated(spans: list[str | Span], at: SeenAt) -> Inline:
+def _dated(spans: Phrase, at: SeenAt) -> Inline:
     """Return a range with the day of its night before the link to its commits."""
     return [spans[0], f", {at.day}", *spans[1:]]
 
@@ -155,7 +164,7 @@ def revision_name(revision: Revision | None) -> str:
     return revision.name if is_named else f"{revision.name} ({commit})"
 
 
-def range_spans(compiler: str, old: Revision | None, new: Revision) -> list[str | Span]:
+def range_spans(compiler: str, old: Revision | None, new: Revision) -> Phrase:
     """Return the range between two toolchains with a link to its commits. It never runs
     backwards.
     """

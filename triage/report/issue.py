@@ -27,12 +27,15 @@ from triage.report.document import (
     Code,
     Details,
     Document,
+    Fact,
     Facts,
     Heading,
     Inline,
     Paragraph,
+    Phrase,
     Span,
     Table,
+    TableRows,
     with_code,
 )
 from triage.report.elements import (
@@ -164,7 +167,7 @@ def issue_document(cluster: FailureCluster, pair: ComparedPair) -> Document:
 
 def _happened(cluster: FailureCluster, pair: ComparedPair) -> list[Block]:
     """Return what fails and since when, and the draft's explanation."""
-    draft, sentence = cluster.draft, list[str | Span]()
+    draft, sentence = cluster.draft, Phrase()
     if draft and draft.program:
         verdict = f" {revision_text(pair.new)} {_verdict(cluster, draft)}. "
         sentence += [Span(draft.program, "code"), verdict]
@@ -191,7 +194,7 @@ def _is_number(cluster: FailureCluster) -> bool:
     return cluster.failure is not None and cluster.failure.is_number
 
 
-def _since(cluster: FailureCluster, pair: ComparedPair) -> list[str | Span]:
+def _since(cluster: FailureCluster, pair: ComparedPair) -> Phrase:
     """Return the sentence on the revisions that brought and fixed the failure; nothing
     if they are not known.
     """
@@ -288,9 +291,9 @@ def draft_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
     return blocks
 
 
-def _version_rows(cluster: FailureCluster) -> list[list[Inline]]:
+def _version_rows(cluster: FailureCluster) -> TableRows:
     """Return what versions do with the program, neighbours of one result together."""
-    rows: list[list[Inline]] = []
+    rows: TableRows = []
     for state, group in groupby(cluster.replays, key=cluster.replays.__getitem__):
         names = list(group)
         versions = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
@@ -308,15 +311,13 @@ def _commands(pair: ComparedPair) -> Iterator[str]:
             yield line
 
 
-def _version_facts(
-    cluster: FailureCluster, pair: ComparedPair
-) -> list[tuple[str, Inline]]:
+def _version_facts(cluster: FailureCluster, pair: ComparedPair) -> list[Fact]:
     draft, failure, new = cluster.draft, cluster.failure, pair.new
     version = f"{compiler_title(cluster.compiler)} {new.name}".strip()
     if draft and draft.version:
         version = draft.version
     commit = f"commit {new.commit}" if new.commit else None
-    facts: list[tuple[str, Inline]] = [
+    facts: list[Fact] = [
         ("version", ", ".join(filter(None, (version, commit, new.date))))
     ]
     if draft and draft.target:
@@ -356,7 +357,7 @@ def _context(cluster: FailureCluster, form: IssueForm) -> list[Block]:
 
 
 def _cases(cluster: FailureCluster) -> list[Block]:
-    rows: list[list[Inline]] = [
+    rows: TableRows = [
         [Span(name, "code"), _state(name, cluster)] for name in cluster.cases[:_CASES]
     ]
     table: list[Block] = [Table(("case", ""), rows)]

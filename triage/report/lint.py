@@ -13,7 +13,7 @@ from urllib.parse import quote
 from triage.compilers.linter import LintFinding, Severity
 from triage.lint.check import LintedCase, LintResult
 from triage.model.json_form import Json
-from triage.report.document import Block, Document, Facts, Inline, Paragraph, Span
+from triage.report.document import Block, Document, Fact, Facts, Paragraph, Span
 from triage.report.elements import STYLES, plural
 from triage.toolchains.home import below_here
 
@@ -50,7 +50,7 @@ def lint_document(result: LintResult) -> Document:
     return Document("Lint", [*blocks, Paragraph(total)])
 
 
-def _rows(linted: LintedCase) -> Iterator[tuple[str, Inline]]:
+def _rows(linted: LintedCase) -> Iterator[Fact]:
     """Yield the findings, those of one rule up to a number, then flags and notes."""
     counts: Counter[str] = Counter()
     for finding in linted.findings:

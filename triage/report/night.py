@@ -20,10 +20,13 @@ from triage.report.document import (
     Heading,
     Inline,
     Paragraph,
+    Phrase,
     Span,
     Style,
     Table,
+    TableRows,
     plain_text,
+    styled,
 )
 from triage.report.elements import (
     cases_text,
@@ -107,7 +110,7 @@ def night_screen(night: Night) -> Document:
     """Return what a terminal shows, at most 40 lines: regressions first, the verdict
     last.
     """
-    tail = [Paragraph(Span(text, style)) for text, style in _tail(night)]
+    tail = [styled(text, style) for text, style in _tail(night)]
     if "json" in night.reports:
         tail.append(Paragraph(f"written: {', '.join(night.reports.values())}"))
     blocks = [_title(night), *_verdict_blocks(night)]
@@ -130,8 +133,8 @@ def night_screen(night: Night) -> Document:
             )
             if "markdown" in night.reports:
                 more += f"; {night.reports['markdown']} lists all"
-            blocks.append(Paragraph(Span(more, "dim")))
-    verdict = Paragraph(Span(night_verdict(night), "strong"))
+            blocks.append(styled(more, "dim"))
+    verdict = styled(night_verdict(night), "strong")
     return Document(night_title(night), [*blocks, Paragraph(""), *tail, verdict])
 
 
@@ -244,12 +247,12 @@ def _verdict_blocks(night: Night) -> list[Block]:
     blocks: list[Block] = []
     for verdict in night.verdict:
         style: Style = "bad" if verdict.broken else "good"
-        blocks.append(Paragraph(Span(backend_sentence(verdict, night), style)))
+        blocks.append(styled(backend_sentence(verdict, night), style))
     if night.stopped:
-        blocks.append(Paragraph(Span(f"Partial report. {partial_text(night)}", "bad")))
+        blocks.append(styled(f"Partial report. {partial_text(night)}", "bad"))
     if night.scope:
         scope = f"{night.scope[:1].upper()}{night.scope[1:]}."
-        blocks.append(Paragraph(Span(scope, "dim")))
+        blocks.append(styled(scope, "dim"))
     return blocks
 
 
@@ -282,7 +285,7 @@ def _group_blocks(
     names, first = [case.case for case in group], group[0]
     most = _NAMES_ON_PAGE if on_page else _NAMES
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    title: list[str | Span] = [Span(cases_text(names[:most]) + more, "strong")]
+    title: Phrase = [Span(cases_text(names[:most]) + more, "strong")]
     if first.either_failure:
         title.append(f"  {failure_text(first.either_failure)}")
     cluster = None
@@ -327,7 +330,7 @@ def _folded(
 
 
 def _time_table(night: Night) -> list[Block]:
-    rows: list[list[Inline]] = []
+    rows: TableRows = []
     for row in night.times:
         times = [
             time_text(value) if value else "-"

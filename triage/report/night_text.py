@@ -15,7 +15,7 @@ from triage.investigate.result import CaseResult, FailureCluster
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.verdict import Action, BackendVerdict, ToDo
-from triage.report.document import Inline, Span, Table
+from triage.report.document import Fact, Inline, Phrase, Span, Table
 from triage.report.elements import (
     compare_spans,
     compiler_title,
@@ -146,19 +146,19 @@ def _origin_parts(bisection: Bisection) -> tuple[str, str]:
 
 def origin_facts(
     bisections: Iterable[Bisection | None], compiler: str | None = None
-) -> Iterator[tuple[str, Inline]]:
+) -> Iterator[Fact]:
     """Yield what introduced and what fixed a failure. compiler: the family, to link the
     commits of the range.
     """
     for bisection in filter(None, bisections):
         name, where = _origin_parts(bisection)
-        link: list[str | Span] = []
+        link: Phrase = []
         if bisection.before and bisection.after:
             link = compare_spans(compiler, bisection.before, bisection.after)
         yield name, [where, *link]
 
 
-def found_facts(cluster: FailureCluster) -> Iterator[tuple[str, Inline]]:
+def found_facts(cluster: FailureCluster) -> Iterator[Fact]:
     """Yield the owner, and what an investigation found out besides the origin: commits,
     the pass, workarounds, what was tried.
     """
@@ -201,7 +201,7 @@ def night_facts(
     night: Night,
     bisections: Iterable[Bisection | None],
     compiler: str | None = None,
-) -> list[tuple[str, Inline]]:
+) -> list[Fact]:
     """Return everything that a night found out about a failure. compiler: the family,
     to link the commits of the range.
     """

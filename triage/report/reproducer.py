@@ -28,7 +28,7 @@ from triage.reduce.reproducer import (
     span_around,
 )
 from triage.reduce.result import Reduction
-from triage.report.document import Block, Code, Document, Facts, Inline, Paragraph, Span
+from triage.report.document import Block, Code, Document, Fact, Facts, Paragraph, Span
 from triage.report.elements import (
     failure_facts,
     headline_text,
@@ -292,9 +292,7 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     return Document("Reduction", blocks)
 
 
-def _reduction_facts(
-    result: Reduction, reproducer: Reproducer
-) -> Iterator[tuple[str, Inline]]:
+def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact]:
     yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
     yield "versions", span_text(span_around(result.probes, reproducer.bad))

@@ -18,6 +18,8 @@ from triage.report.document import (
     Paragraph,
     Span,
     Table,
+    TableRows,
+    styled,
 )
 from triage.report.elements import (
     STYLES,
@@ -106,7 +108,7 @@ def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
         table = _table({name: rows[name] for name in passing}, versions)
         blocks.append(Details(f"{verb} on {where}", [table]))
         note = f"{verb} on {where}; --verbose shows {them}"
-        blocks.append(Paragraph(Span(note, "dim")))
+        blocks.append(styled(note, "dim"))
     return blocks
 
 
@@ -120,7 +122,7 @@ def _passes(result: ProbeResult | None) -> bool:
 
 def _table(rows: Mapping[str, Row], versions: Sequence[str]) -> Table:
     """Return a row for each case; of a single toolchain also what each compile cost."""
-    columns, cells = ["case", *versions], list[list[Inline]]()
+    columns, cells = ["case", *versions], TableRows()
     for name, row in rows.items():
         cells.append([name, *map(_words, row)])
         one = row[0]
@@ -166,7 +168,7 @@ def benchmark_document(result: Benchmark) -> Document:
     """Show a row for each configuration and a column for each function, then what the
     verdicts mean.
     """
-    rows: list[list[Inline]] = []
+    rows: TableRows = []
     for configuration in result.configurations:
         program, peak = result.program(configuration), result.peak_mb(configuration)
         times = [
@@ -193,7 +195,7 @@ def benchmark_document(result: Benchmark) -> Document:
             unmeasured.setdefault(where, []).append(series.function)
     for (name, reason), functions in unmeasured.items():
         text = f"{', '.join((name, *filter(None, functions)))}: not measured, {reason}"
-        blocks.append(Paragraph(Span(text, "warning")))
+        blocks.append(styled(text, "warning"))
     counts = sorted({len(series.samples) for series in result.series if series.samples})
     measured = ""
     if counts:
@@ -204,7 +206,7 @@ def benchmark_document(result: Benchmark) -> Document:
         f"{result.confidence:.1%} intervals. {measured}"
         f"slower or faster: the whole interval is more than {result.threshold:.0%} off."
     )
-    return Document("Run times", [*blocks, Paragraph(Span(legend, "dim"))])
+    return Document("Run times", [*blocks, styled(legend, "dim")])
 
 
 def _cell(result: Benchmark, series: Series | None) -> Span:

@@ -38,11 +38,12 @@ from triage.report.document import (
     Block,
     Code,
     Details,
+    Fact,
     Facts,
-    Inline,
     Paragraph,
     Span,
     Table,
+    TableRows,
 )
 from triage.report.elements import failure_text, plural
 from triage.report.failure import range_spans, report_blocks, why_unknown
@@ -243,7 +244,7 @@ class Site:
         draft = issue_markdown(known.cluster, night, with_title=True)
         return [Details("Draft of an issue in Markdown", [Code(draft)])]
 
-    def _details(self, life: FailureLife) -> Iterator[tuple[str, Inline]]:
+    def _details(self, life: FailureLife) -> Iterator[Fact]:
         failure, cluster = life.failure, self.reports[life.page].cluster
         place = (failure.location or "").rpartition("/")[2]
         texts = {
@@ -265,7 +266,7 @@ class Site:
         return self.history.nights[number].started[:10]
 
     def _case_table(self, life: FailureLife) -> Table:
-        rows: list[list[Inline]] = []
+        rows: TableRows = []
         for failing in life.runs[:_MOST_CASES]:
             name, run = visible(self.history.names[failing.row]), failing.run
             short = visible(self.history.rows[failing.row].case)

@@ -12,12 +12,15 @@ from triage.report.document import (
     Bullets,
     Code,
     Document,
+    Fact,
     Facts,
     Heading,
     Inline,
     Paragraph,
     Span,
     Table,
+    TableRows,
+    styled,
 )
 from triage.report.elements import (
     STYLES,
@@ -85,7 +88,7 @@ def update_document(result: ExpectationUpdate) -> Document:
             ]
             blocks += [Heading(str(file.path)), Bullets(changes)]
     blocks += [
-        Paragraph(Span(f"left as it is: {one.case}: {one.reason}", "warning"))
+        styled(f"left as it is: {one.case}: {one.reason}", "warning")
         for one in result.left
     ]
     changed = plural(sum(len(file.changes) for file in result.files), "known failure")
@@ -105,7 +108,7 @@ def forecast_document(forecast: Forecast) -> Document:
             missing = "to compile" if probe.installed else "to install and compile"
             toolchains.setdefault(probe.known or missing, []).append(probe.toolchain)
         facts = [(state, ", ".join(names)) for state, names in toolchains.items()]
-        blocks += [Paragraph(Span(case, "strong")), Facts(facts)]
+        blocks += [styled(case, "strong"), Facts(facts)]
     remark = f"; {forecast.remark}" if forecast.remark else ""
     counts = (
         f"{plural(forecast.known, 'result')} cached, at most "
@@ -117,7 +120,7 @@ def forecast_document(forecast: Forecast) -> Document:
 
 def issues_document(result: IssueChanges) -> Document:
     """Show the changes of a repository's issues."""
-    rows: list[list[Inline]] = [
+    rows: TableRows = [
         [
             one.action,
             f"#{one.issue}" if one.issue else "new",
@@ -129,7 +132,7 @@ def issues_document(result: IssueChanges) -> Document:
     blocks: list[Block] = []
     if rows:
         blocks.append(Table(("change", "issue", "title", "why"), rows))
-    blocks += [Paragraph(Span(note, "warning")) for note in result.notes]
+    blocks += [styled(note, "warning") for note in result.notes]
     total = f"{result.repository}: {plural(len(rows), 'change')}"
     if result.left:
         total += f", {len(result.left)} left for the next run"
@@ -142,7 +145,7 @@ def replay_document(result: Replays) -> Document:
     """Show each reproducer with its state on every version, then why a state is not as
     recorded.
     """
-    rows: list[list[Inline]] = []
+    rows: TableRows = []
     reasons: list[Block] = []
     for replay in result.reproducers:
         versions = joined(
@@ -153,7 +156,7 @@ def replay_document(result: Replays) -> Document:
         rows.append([status, replay.reproducer, versions])
         if replay.holds is False:
             text = f"{replay.reproducer} no longer fails as recorded on {replay.bad}"
-            reasons.append(Paragraph(Span(text, "bad")))
+            reasons.append(styled(text, "bad"))
         for version in replay.versions:
             name = version.toolchain.name
             if replay.states[name] in ("changed", "untestable"):
@@ -169,7 +172,7 @@ def replay_document(result: Replays) -> Document:
 
 def variants_document(result: Variants) -> Document:
     """Show the compared variants of a case."""
-    rows: list[list[Inline]] = []
+    rows: TableRows = []
     for variant in result.results:
         values = [variant.values.get(key, "") for key in result.keys]
         numbers = [
@@ -180,7 +183,7 @@ def variants_document(result: Variants) -> Document:
         rows.append([*values, state, *numbers])
     blocks: list[Block] = [
         Table((*result.keys, "result", *result.numbers), rows),
-        Paragraph(Span(result.sentence, "strong")),
+        styled(result.sentence, "strong"),
     ]
     if result.failure:
         blocks.append(Paragraph(failure_text(result.failure)))
@@ -194,17 +197,15 @@ def known_case_document(result: KnownCase) -> Document:
     from triage.report.failure import report_blocks  # slow to import
     from triage.report.night_text import state_sentence
 
-    facts: list[tuple[str, Inline]] = [
-        (name, value) for name, value in result.facts.items() if value
-    ]
+    facts: list[Fact] = [(name, value) for name, value in result.facts.items() if value]
     facts += [
         (state.track, Span(state_sentence(state), STYLES[state.status]))
         for state in result.now
     ]
-    blocks: list[Block] = [Paragraph(Span(result.case, "strong"))]
+    blocks: list[Block] = [styled(result.case, "strong")]
     if facts:
         blocks.append(Facts(facts))
-    nights: list[list[Inline]] = []
+    nights: TableRows = []
     for run in result.runs:
         days = dict.fromkeys((run.first[:10], run.last[:10]))
         ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
@@ -222,7 +223,7 @@ def known_case_document(result: KnownCase) -> Document:
     if log:
         blocks.append(Heading(f"Output on {log.toolchain}"))
         if log.command:
-            blocks.append(Paragraph(Span(log.command, "dim")))
+            blocks.append(styled(log.command, "dim"))
         blocks.append(Code(_text_around_root(log)))
     return Document(result.case, blocks)
 
@@ -284,8 +285,8 @@ def remedy_document(result: Remedies) -> Document:
         ]
         if leads:
             blocks += [Bullets(leads[:_MOST_EXPLAINED])]
-    blocks.append(Paragraph(Span(f"{plural(result.tried, 'candidate')} tried", "dim")))
-    blocks += [Paragraph(Span(note, "warning")) for note in result.notes]
+    blocks.append(styled(f"{plural(result.tried, 'candidate')} tried", "dim"))
+    blocks += [styled(note, "warning") for note in result.notes]
     return Document("Remedies", blocks)
 
 

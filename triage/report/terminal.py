@@ -182,7 +182,7 @@ def _rows_as_lines(table: doc.Table, shown: Sequence[int]) -> Iterable[Renderabl
     """Yield the first cell of each row, and below it the others with their titles."""
     for row in table.rows:
         yield inline_text(row[shown[0]])
-        rest: list[str | doc.Span] = []
+        rest: doc.Phrase = []
         for number in shown[1:]:
             if doc.plain_text(row[number]).strip():
                 title = doc.Span(table.columns[number], "dim")
@@ -191,7 +191,7 @@ def _rows_as_lines(table: doc.Table, shown: Sequence[int]) -> Iterable[Renderabl
         yield _facts([("", rest)])
 
 
-def _facts(rows: Sequence[tuple[str, doc.Inline]]) -> RenderableType:
+def _facts(rows: Sequence[doc.Fact]) -> RenderableType:
     grid = Grid.grid(padding=(0, 1))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
