@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -38,11 +38,11 @@ from triage.execution.task import ProbeJob
 from triage.investigate.origin import OriginFinder
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
-from triage.nightly.owners import owner_rules, with_owners
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun, with_investigation
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
+from triage.nightly.verdict import owner_rules, with_owners
 from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
 from triage.toolchains.sources.project import OwnerRule
@@ -94,8 +94,7 @@ def nightly(
         float | None,
         duration_option(
             "With --investigate: spend at most this long, such as 45m (default: "
-            "no limit).",
-            "--budget",
+            "no limit)."
         ),
     ] = None,
     strict: Annotated[
@@ -109,8 +108,7 @@ def nightly(
         float | None,
         duration_option(
             "Measure the run time of each case that has `bench` or `run` for "
-            "this long (default: not measured).",
-            "--bench",
+            "this long (default: not measured)."
         ),
     ] = None,
     out: Annotated[
@@ -186,7 +184,7 @@ def nightly(
                 run.bisect_slower(finder, bench or SECONDS)
             if reduce and out:
                 reports.write()
-                _reduce_slower(run, out, bench or SECONDS)
+                run.reduce_slower(out, bench or SECONDS, write_reproducer)
             if wanted.is_any:
                 _investigate(run, finder, wanted, reports, fresh=fresh)
             night = reports.write()
@@ -244,14 +242,6 @@ class _WantedSteps:
         """What a forecast cannot count."""
         steps = "those of --bisect, --reduce and --investigate"
         return f"then {steps} for each new failure" if self.is_any else None
-
-
-def _reduce_slower(run: NightRun, out: Path, budget: float) -> None:
-    from triage.nightly.times import SlowerReductions
-
-    run.phase = "reductions"
-    work = SlowerReductions(run, out, budget, write_reproducer)
-    run.update_slower(work.reduce)
 
 
 def _investigate(
@@ -368,7 +358,9 @@ class _Reports:
     def write(self, stopped: str | None = None) -> Night:
         if self.out:
             self.run.write_logs(self.out)
-        night = with_owners(self.add(self.run.night(stopped)), self.owners)
+        night = self.add(self.run.night(stopped))
+        clusters = with_owners(night.cases, night.clusters, self.owners)
+        night = replace(night, clusters=clusters)
         return write_reports(night, self.out) if self.out else night
 
     @contextmanager

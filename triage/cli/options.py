@@ -65,7 +65,7 @@ def rev_option(text: str, *names: str) -> Any:
     return option(text, *names, metavar="REV")
 
 
-def duration_option(text: str, name: str) -> Any:
+def duration_option(text: str) -> Any:
     """Return an option that takes a duration such as 45m or 90d, as seconds."""
 
     def seconds(value: str) -> float:
@@ -78,7 +78,7 @@ def duration_option(text: str, name: str) -> Any:
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
 
-    return typer.Option(name, metavar="DURATION", parser=seconds, help=text)
+    return typer.Option(metavar="DURATION", parser=seconds, help=text)
 
 
 def clone_option(text: str) -> Any:

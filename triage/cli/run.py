@@ -143,7 +143,7 @@ def bench(
     ] = 0.05,
     time: Annotated[
         float | None,
-        duration_option("Measure for at most this long (default: 60s).", "--time"),
+        duration_option("Measure for at most this long (default: 60s)."),
     ] = None,
     dry_run: DryRunOption = False,
     output: FormatOption = "text",

@@ -60,8 +60,7 @@ def why(
     budget: Annotated[
         float | None,
         duration_option(
-            "Spend at most this long after the first compile (default: 60s).",
-            "--budget",
+            "Spend at most this long after the first compile (default: 60s)."
         ),
     ] = None,
     output: FormatOption = "text",

@@ -26,20 +26,23 @@ from triage.investigate.result import (
     FailureCluster,
     text_id,
 )
+from triage.investigate.steps import do_step
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import FAILING, PASSING, Probe, Status
+from triage.model.outcome import FAILING, PASSING, NoAnswer, Probe, Status
 from triage.model.probe_result import ProbeResult
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
-from triage.nightly.times import compile_times, run_times
+from triage.nightly.times import compile_times, reduce_slower, run_times
 from triage.recipes.expectations import expectation_for
+from triage.reduce.reproducer import Reproducer
 from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
 
 # a compile is measured again when it takes this many times the baseline's CPU time
 _SUSPICIOUS = 1.5
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
+_REDUCTION = 600.0  # seconds for each program; the next night goes on where it stopped
 
 
 @dataclass
@@ -242,6 +245,39 @@ class NightRun:
 
         self.phase = "bisects"
         self.update_slower(bisected)
+
+    def reduce_slower(
+        self,
+        out: Path,
+        budget: float,
+        write_reproducer: Callable[[Reproducer, Path], Path],
+    ) -> None:
+        """Reduce the program of the first time of each case that became slower: its
+        reproducer has the name of the case.
+
+        out: folder of the reports; budget: seconds to measure each candidate for.
+        """
+        seen: set[str] = set()
+
+        def reduced(case: Case, row: TimeChange) -> TimeChange:
+            def reduce_and_write() -> str | NoAnswer:
+                found = reduce_slower(self.engine, case, row, self.refs, budget)
+                if isinstance(found, NoAnswer):
+                    return found
+                folder = write_reproducer(found, out / "reproducers")
+                return f"reproducers/{folder.name}"
+
+            if case.name in seen:
+                return row
+            seen.add(case.name)
+            spent = f"{_REDUCTION:.0f} s are over; the next night continues"
+            path, step = do_step(
+                self.engine, "reduce", _REDUCTION, reduce_and_write, spent
+            )
+            return replace(row, reproducer=path, not_reduced=step.reason or None)
+
+        self.phase = "reductions"
+        self.update_slower(reduced)
 
     def update_slower(self, update: Callable[[Case, TimeChange], TimeChange]) -> None:
         """Replace each time that became slower by what `update` returns for it."""

@@ -5,11 +5,8 @@ programs that became slower.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triage.bisect.metric import MetricChoice
 from triage.bisect.metric_ratio import comparing
@@ -19,7 +16,6 @@ from triage.execution.in_turn import LOOKS, Contender, Pace, measure_in_turn, ra
 from triage.execution.match import same_signature
 from triage.execution.metric import Metric
 from triage.execution.timing import time_compile
-from triage.investigate.steps import do_step
 from triage.model.case import Case
 from triage.model.outcome import NoAnswer
 from triage.nightly.result import TimeChange
@@ -28,12 +24,8 @@ from triage.reduce.reproducer import Reproducer, reproducer_of
 from triage.reduce.workflow import reduce_case
 from triage.toolchains.registry import ToolchainRef
 
-if TYPE_CHECKING:
-    from triage.nightly.run import NightRun
-
 _SLOWER = 0.25  # a compile is slower when its whole interval is beyond this change
 _BUDGET = 600.0  # seconds for the compiles of one case
-_REDUCTION_SECONDS = 600.0  # for each program; the next night goes on where it stopped
 
 
 def compile_times(
@@ -129,45 +121,22 @@ def _program_metrics(rows: Sequence[Series]) -> dict[str, float]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-@dataclass
-class SlowerReductions:
-    """The reductions of a night's slower programs."""
+def reduce_slower(
+    engine: Engine,
+    case: Case,
+    row: TimeChange,
+    refs: tuple[ToolchainRef, ToolchainRef],
+    budget: float,
+) -> Reproducer | NoAnswer:
+    """Reduce the program of a time while it stays slower than on the baseline.
 
-    run: NightRun
-    out: Path
-    """Folder of the reports."""
-    budget: float
-    """Seconds to measure each candidate for."""
-    write_reproducer: Callable[[Reproducer, Path], Path]
-    """Writes a folder below another one."""
-    _seen: set[str] = field(default_factory=set)
-
-    def reduce(self, case: Case, row: TimeChange) -> TimeChange:
-        """Reduce the program of a time while it stays slower than on the baseline.
-
-        Only the first time of a case: its reproducer has the name of the case.
-        """
-        if case.name in self._seen:
-            return row
-        self._seen.add(case.name)
-        do = partial(self._write_reduced, case, row)
-        spent = f"{_REDUCTION_SECONDS:.0f} s are over; the next night continues"
-        path, step = do_step(self.run.engine, "reduce", _REDUCTION_SECONDS, do, spent)
-        return replace(row, reproducer=path, not_reduced=step.reason or None)
-
-    def _write_reduced(self, case: Case, row: TimeChange) -> str | NoAnswer:
-        """Return the folder of the reproducer, relative to the reports."""
-        run, metric = self.run, Metric.RUN_SECONDS
-        if row.measured == "compile":
-            metric = Metric.CPU_SECONDS
-        choice = MetricChoice(metric, self.budget, row.function or "")
-        request = ReductionRequest(
-            case, run.toolchain, run.baseline, same_signature, resume=True
-        )
-        with comparing(run.engine, case, run.refs, choice) as judging:
-            found = reduce_case(judging, request)
-        if found.unanswered is not None:
-            return found.unanswered
-        reproducer = reproducer_of(run.engine, found, run.toolchain)
-        folder = self.write_reproducer(reproducer, self.out / "reproducers")
-        return f"reproducers/{folder.name}"
+    refs: baseline and new toolchain; budget: seconds to measure each candidate for.
+    """
+    is_compile = row.measured == "compile"
+    metric = Metric.CPU_SECONDS if is_compile else Metric.RUN_SECONDS
+    choice = MetricChoice(metric, budget, row.function or "")
+    baseline, toolchain = refs
+    request = ReductionRequest(case, toolchain, baseline, same_signature, resume=True)
+    with comparing(engine, case, refs, choice) as judging:
+        found = reduce_case(judging, request)
+    return found.unanswered or reproducer_of(engine, found, toolchain)

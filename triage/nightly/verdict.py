@@ -1,19 +1,22 @@
-"""What a night says of each backend: what broke, what is known, and what to do about
-each failure.
+"""What a night says of each backend: what broke, what is known, what to do about each
+failure, and who does it.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
 from triage.bisect.result import Answer
+from triage.compilers.family_ref import FamilyRef
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
+from triage.toolchains.sources.base import fits_any
+from triage.toolchains.sources.project import FILE, OwnerRule, load_project
 
 _PROGRAMS = (".yaml", ".yml", ".mlir", ".mlirbc", ".onnx", ".py")
 
@@ -207,3 +210,62 @@ def _other_to_dos(
         elif case.change is CaseChangeKind.KNOWN and case.issue not in {None, *waiting}:
             waiting.add(case.issue)
             yield ToDo(Action.WAIT, case.cluster, issue=case.issue)
+
+
+def owner_rules(family: str, project: Path | None) -> Sequence[OwnerRule]:
+    """Return the rules for a compiler family. BadFiles if the file has mistakes.
+
+    project: named by the user (default: `triage.yaml` in the current folder, if any).
+    """
+    path = project or Path(FILE)
+    if project is None and not path.is_file():
+        return ()
+    found = load_project(path)
+    is_for_family = found.compiler in (family, FamilyRef.of(family).kind)
+    return found.owners if is_for_family else ()
+
+
+def with_owners(
+    cases: Sequence[CaseResult],
+    clusters: Sequence[FailureCluster],
+    rules: Sequence[OwnerRule],
+) -> list[FailureCluster]:
+    """Return the failures with their owners."""
+    suites = {case.case: case.suite for case in cases}
+    owned = []
+    for cluster in clusters:
+        own = {suites[name] for name in cluster.cases if name in suites}
+        owned.append(replace(cluster, owner=owner_of(cluster, own, rules)))
+    return owned
+
+
+def owner_of(
+    cluster: FailureCluster, suites: Collection[str], rules: Sequence[OwnerRule]
+) -> str | None:
+    """Return the owner of a failure. What is known most exactly decides: the files of
+    the culprit, then the pass and its files, the backend, the suites.
+    """
+    for key, names in _known_of(cluster, suites):
+        for rule in reversed(rules):
+            patterns = getattr(rule, key)
+            if any(fits_any(name, patterns) for name in names):
+                return rule.owner
+    return None
+
+
+def _known_of(
+    cluster: FailureCluster, suites: Collection[str]
+) -> Iterator[tuple[str, Collection[str]]]:
+    """Yield what is known of a failure with the key of its patterns, the most exact
+    first.
+    """
+    culprit, found = cluster.culprit, cluster.attribution
+    if culprit and culprit.status is Answer.CULPRIT:
+        yield "files", [path for each in culprit.suspects for path in each.files]
+    if found:
+        yield "passes", [suspect.name for suspect in found.suspects]
+        yield "files", found.files
+    if cluster.failure and cluster.failure.failing_pass:
+        yield "passes", [cluster.failure.failing_pass]
+    yield "backends", [cluster.backend]
+    yield "suites", suites
