@@ -73,7 +73,7 @@ class DumpText:
             )
 
 
-def diff(good: Sequence[str], bad: Sequence[str], context: int = 3) -> Iterator[str]:
+def diff(good: Sequence[str], bad: Sequence[str]) -> Iterator[str]:
     """Yield the lines of a unified diff. Lines that differ only in the names of values
     and symbols count as equal.
     """
@@ -81,7 +81,7 @@ def diff(good: Sequence[str], bad: Sequence[str], context: int = 3) -> Iterator[
         None, [*map(_comparable, good)], [*map(_comparable, bad)], autojunk=False
     )
     end = 0
-    for group in matcher.get_grouped_opcodes(context):
+    for group in matcher.get_grouped_opcodes():
         if group[0][1] > end:
             yield f"@@ line {group[0][1] + 1} @@"
         for tag, i, i_end, j, j_end in group:

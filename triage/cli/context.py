@@ -93,7 +93,7 @@ def show_command_lines(engine: Engine, planned: Sequence[ProbeJob]) -> Exit:
 
 
 def show_forecast(
-    output: str, engine: Engine, planned: Sequence[ProbeJob], remark: str | None = None
+    output: str, engine: Engine, planned: Sequence[ProbeJob], remark: str | None
 ) -> Exit:
     """Print what is known of the jobs and how many compiles the others need. Compiles
     nothing.

@@ -272,14 +272,7 @@ class ProgramOptions:
         """Write a recipe for a program, a text or a command line."""
         from triage.cli.program import recipe_for
 
-        return recipe_for(
-            self.app,
-            str(word),
-            self.backend,
-            self.chip,
-            self.save,
-            run_code=self.run_code,
-        )
+        return recipe_for(str(word), self)
 
 
 @dataclass(kw_only=True)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -27,6 +28,9 @@ from triage.recipes.family import RecipeStart, new_recipe, with_questions
 from triage.recipes.loader import check_recipe
 from triage.recipes.values import name_from
 from triage.toolchains.home import KeptKind, default_home, disk_errors, save_file
+
+if TYPE_CHECKING:
+    from triage.cli.options import ProgramOptions
 
 TEXTS = (".md", ".txt", ".log", ".html")
 
@@ -169,33 +173,26 @@ def split_kernel(word: str) -> tuple[str, str | None]:
     return (found[1], found[2]) if found else (word, None)
 
 
-def recipe_for(
-    app: AppContext,
-    word: str,
-    backend: str | None = None,
-    chip: str | None = None,
-    save: Path | None = None,
-    *,
-    run_code: bool = False,
-) -> StartedRecipe:
-    """Write a recipe for what stands in the place of one, into `save` or the home.
+def recipe_for(word: str, options: ProgramOptions) -> StartedRecipe:
+    """Write a recipe for what stands in the place of one, where --save says or into the
+    home.
 
     word: a program, FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a
     command line in one word.
-    run_code: whether Python of a text may run, which otherwise is asked on a terminal.
     """
+    app, save = options.app, options.save
     file, kernel = split_kernel(word)
     command: list[str] = []
     if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
         command = shlex.split(word)
-    path = save or _kept_path(file, kernel, backend, command)
-    wanted = NewRecipe(path, None, backend, chip, kernel)
+    path = save or _kept_path(file, kernel, options.backend, command)
+    wanted = NewRecipe(path, None, options.backend, options.chip, kernel)
     is_text = file == "-" or Path(file).suffix in TEXTS
     if command:
         started = StartedRecipe(wanted, wanted.from_command(command))
     elif is_text:
         started = from_text(app, wanted, Path(file))
-        allow_code(started, Path(file), run_code=run_code)
+        allow_code(started, Path(file), run_code=options.run_code)
     else:
         started = StartedRecipe(wanted, wanted.from_file(Path(file)))
     started = started.with_chip()

@@ -56,6 +56,7 @@ from triage.report.elements import outcome_text, plural
 from triage.report.formats import write_answer, write_report
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors, save_file
+from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
 _FAILS = "affinity-symbol-undeclared.yaml"
@@ -373,18 +374,8 @@ def update(
         probes = list(
             engine.probe_all([ProbeJob(case, ref) for case in selection.cases])
         )
-        # A known failure that was not seen may come back: it is compiled and run once
-        # more.
-        passes = [
-            ProbeJob(probe.case, ref, fresh=True)
-            for probe in probes
-            if status_of(probe) is Status.XPASS
-        ]
-        again = engine.probe_all(passes, "unexpected passes")
+        unsure = _cases_that_fail_again(engine, probes, ref)
         revision = engine.registry.revision(ref)
-        unsure = {
-            probe.case.name for probe in again if not isinstance(probe.outcome, Passed)
-        }
         since = {
             probe.case.name: _first_known(engine, probe)
             for probe in probes
@@ -406,18 +397,34 @@ def update(
     files = []
     for source, seen in observed.items():
         if suite_config:
-            file = suite_reader().updated_config(paths, source, seen, prune=prune)
-            files.append(file)
+            files.append(
+                suite_reader().updated_config(paths, source, seen, prune=prune)
+            )
         elif seen:
             others = sum(case.source == source for case in selection.cases) - len(seen)
             files.append(updated_expectations(source, seen, others))
     for file in files:
         if file.new != file.old and not dry_run:
             save_file(file.path, file.new, f"write {file.path}")
-    left += [one for file in files for one in file.left]
+        left += file.left
     found = ExpectationUpdate(revision, files, left, written=not dry_run)
     write_report(output, found, update_document)
     return Exit.OK
+
+
+def _cases_that_fail_again(
+    engine: Engine, probes: Sequence[Probe], ref: ToolchainRef
+) -> set[str]:
+    """Compile and run the cases with a known failure that was not seen once more, and
+    return those that do not pass again.
+    """
+    jobs = [
+        ProbeJob(probe.case, ref, fresh=True)
+        for probe in probes
+        if status_of(probe) is Status.XPASS
+    ]
+    again = engine.probe_all(jobs, "unexpected passes")
+    return {probe.case.name for probe in again if not isinstance(probe.outcome, Passed)}
 
 
 def _first_known(engine: Engine, probe: Probe) -> str | None:

@@ -120,16 +120,15 @@ def install_toolchains(
                     answers[waiting[done]] = done.result()
                 except EnvironmentFailure as error:
                     answers[waiting[done]] = error
-    prefix = {
-        ref: "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:" for ref in refs
-    }
-    named = {prefix[ref] + ref.revision.name: answers[ref] for ref in refs}
-    ready = {
-        name: answer for name, answer in named.items() if isinstance(answer, Toolchain)
-    }
-    failures = {
-        name: str(answer) for name, answer in named.items() if name not in ready
-    }
+    ready: dict[str, Toolchain] = {}
+    failures: dict[str, str] = {}
+    for ref in refs:
+        prefix = "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:"
+        name, answer = prefix + ref.revision.name, answers[ref]
+        if isinstance(answer, Toolchain):
+            ready[name] = answer
+        else:
+            failures[name] = str(answer)
     sizes = {name: bytes_below(one.root) for name, one in ready.items()}
     rows = [
         (name, f"{sizes[name] / _MIB:.0f} MiB", str(one.root))
@@ -146,9 +145,7 @@ def install_toolchains(
     )
     for message in failures.values():
         print_stderr(f"triage: {message}")
-    if failures:
-        return Exit.ENVIRONMENT
-    return Exit.OK
+    return Exit.ENVIRONMENT if failures else Exit.OK
 
 
 @app.command()
@@ -237,13 +234,10 @@ def prune_toolchains(
         if entry.kind == TOOLCHAINS
     }
     lines: list[Block] = []
+    verb = "would remove" if dry_run else "removed"
     for name, toolchain in removed.items():
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
-        lines.append(
-            Paragraph(
-                f"{'would remove' if dry_run else 'removed'} {name}, last used {used}"
-            )
-        )
+        lines.append(Paragraph(f"{verb} {name}, last used {used}"))
     sizes = {kind: pruned.sizes(kind) for kind in (TOOLCHAINS, *map(str, KeptKind))}
     rows = [
         (kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB")
@@ -267,13 +261,8 @@ def doctor(output: FormatOption = "text") -> Exit:
     rows = []
     for check in checks:
         advice = f"  ({check.advice})" if check.advice else ""
-        rows.append(
-            (
-                Span(check.grade.value, _STYLES[check.grade]),
-                check.check,
-                check.found + advice,
-            )
-        )
+        grade = Span(check.grade.value, _STYLES[check.grade])
+        rows.append((grade, check.check, check.found + advice))
     verdict = Paragraph(Span("not ready", "bad") if broken else "ready")
     write_answer(
         output,
@@ -281,9 +270,7 @@ def doctor(output: FormatOption = "text") -> Exit:
         [Table(["", "", ""], rows), verdict],
         "This machine",
     )
-    if broken:
-        return Exit.ENVIRONMENT
-    return Exit.OK
+    return Exit.ENVIRONMENT if broken else Exit.OK
 
 
 def _gib(sizes: Iterable[int]) -> str:

@@ -62,7 +62,7 @@ _NAMES_SHOWN = 12
 _CHANGES_SHOWN = 20
 
 
-def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
+def bisect_document(result: Bisection, compiler: str | None) -> Document:
     """Show a bisect's answer with what it rests on. compiler: the family, for links to
     its commits.
     """
@@ -297,7 +297,7 @@ _SENTENCES = {
 
 
 def two_repositories_document(
-    result: TwoRepositories, compiler: str | None = None
+    result: TwoRepositories, compiler: str | None
 ) -> Document:
     """Show the answer of a bisect over the compiler's and the model's repository.
     compiler: the family.

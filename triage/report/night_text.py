@@ -145,7 +145,7 @@ def _origin_parts(bisection: Bisection) -> tuple[str, str]:
 
 
 def origin_facts(
-    bisections: Iterable[Bisection | None], compiler: str | None = None
+    bisections: Iterable[Bisection | None], compiler: str | None
 ) -> Iterator[Fact]:
     """Yield what introduced and what fixed a failure. compiler: the family, to link the
     commits of the range.
