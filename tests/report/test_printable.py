@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from rich.text import Text
 
 from triage.report.document import Span, Table
-from triage.report.junit import SuiteCase, junit_text
+from triage.report.formats import SuiteCase, junit_text
 from triage.report.markdown import code, document_markdown, escaped, fenced
 from triage.report.printable import PrintedStream, printable, visible
 from triage.report.terminal import console_for, write_blocks

@@ -65,7 +65,7 @@ def open_engine_for(
 def _cluster(
     executor: str, jobs: int | None
 ) -> Callable[[ToolchainRegistry], DaskCluster] | None:
-    """Return what opens the cluster that an executor names; None for this machine.
+    """Return a function that opens the cluster of an executor; None for this machine.
 
     Raises BadInput for another text, and without the packages of a cluster.
     """

@@ -70,8 +70,8 @@ def store_night(night: Night, folder: Path | None) -> None:
 
 
 def flaky_in_nights() -> Callable[[str], bool]:
-    """Return what says whether stored nights show that a case is flaky. They are read
-    when it is first asked.
+    """Return a test of whether stored nights show that a case is flaky. They are read
+    when the test is first used.
     """
     history = cache(lambda: open_nights().history())
     return lambda case: history().alternates(case)

@@ -443,7 +443,9 @@ class FailureMatch(StrEnum):
 
 
 def match_by(kind: FailureMatch) -> Callable[[Failure], Match]:
-    """Return what makes the test of whether another failure is the same."""
+    """Return the function that makes, of a failure, the test whether another one is the
+    same.
+    """
     from triage.execution import match
 
     known: dict[FailureMatch, Callable[[Failure], Match]] = {

@@ -37,7 +37,7 @@ TEXTS = (".md", ".txt", ".log", ".html")
 
 @dataclass(frozen=True)
 class StartedRecipe:
-    """A recipe that is made, before it is written."""
+    """A recipe in the making, not yet written."""
 
     wanted: NewRecipe
     start: RecipeStart

@@ -163,9 +163,9 @@ class IssueChange:
     original: int | None = field(default=None, metadata=UNPRINTED)
     """The issue that this one is a duplicate of."""
     marker: Marker | None = field(default=None, metadata=UNPRINTED)
-    """The issue's from now on; None to leave it."""
+    """The marker to write; None to leave it."""
     event: str = field(default="", metadata=UNPRINTED)
-    """Identifies the comment, which is written once; empty for none."""
+    """Identifies the comment, so that it is written once; empty for no comment."""
 
     @in_json
     def signature(self) -> str:

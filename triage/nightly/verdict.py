@@ -25,14 +25,14 @@ class Action(StrEnum):
     """What somebody has to do. The values are part of the JSON of a night."""
 
     FILE = "file"
-    """An issue: the failure was investigated, and its draft is written."""
+    """File an issue: the failure was investigated, and its draft is written."""
     WAIT = "wait"
-    """For an issue that a recipe names for a known failure."""
+    """Wait for the issue that a recipe names for a known failure."""
     INVESTIGATE = "investigate"
     CLOSE = "close"
-    """The case passes although its recipe expects a failure."""
+    """Close the known failure: the case passes."""
     LOOK = "look"
-    """Why a case is flaky."""
+    """Find out why a case is flaky."""
 
 
 @dataclass(frozen=True, slots=True)

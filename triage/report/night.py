@@ -36,9 +36,8 @@ from triage.report.elements import (
     names_text,
     plural,
 )
-from triage.report.formats import rendered, write_report
+from triage.report.formats import SuiteCase, junit_text, rendered, write_report
 from triage.report.issue import issue_markdown
-from triage.report.junit import SuiteCase, junit_text
 from triage.report.night_text import (
     backend_sentence,
     draft_path,

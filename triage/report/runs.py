@@ -31,7 +31,7 @@ from triage.report.elements import (
     outcome_spans,
     plural,
 )
-from triage.report.junit import SuiteCase, junit_text
+from triage.report.formats import SuiteCase, junit_text
 
 if TYPE_CHECKING:  # `triage run` measures nothing
     from triage.execution.benchmark import Benchmark, Series
