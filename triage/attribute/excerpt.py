@@ -41,12 +41,13 @@ class DumpText:
     def feed(self, data: bytes) -> None:
         """Take the next piece of the output."""
         for line in self._lines.feed(data):
-            self._line(line.decode("utf-8", "replace"))
+            self._read_line(line.decode("utf-8", "replace"))
 
-    def _line(self, line: str) -> None:
+    def _read_line(self, line: str) -> None:
         header = dumped_pass(line)
         if header is not None:
-            self._dumps_seen += header[0].key == self.after.key
+            if header[0].key == self.after.key:
+                self._dumps_seen += 1
             self._is_in_dump = self._dumps_seen == self._turn and not self.text
         elif self._is_in_dump and not self._is_complete:
             self._take(line)

@@ -134,11 +134,11 @@ def load(name: str) -> Any:
         parent.command(name)(target)
         loaded = typer.main.get_command(parent)
     for _, leaf in _runnable(name, loaded):
-        _describe_parameters(leaf)
+        _arrange_parameters(leaf)
     return loaded
 
 
-def _describe_parameters(command: Any) -> None:
+def _arrange_parameters(command: Any) -> None:
     """Show arguments first, and many options in panels by purpose."""
     options = [param for param in command.params if param.param_type_name == "option"]
     others = [param for param in command.params if param.param_type_name != "option"]
@@ -160,7 +160,7 @@ def _help_option(make: Callable[[Any], Any], context: Any) -> Any:
 
 
 @contextmanager
-def _printable_errors() -> Iterator[None]:
+def _complete_usage_errors() -> Iterator[None]:
     """Complete usage errors: make what they quote safe to print, name all missing
     parameters and what replaces removed ones.
     """
@@ -200,7 +200,7 @@ class LazyGroup(TyperGroup):
             for name, (_, summary) in COMMANDS.items()
         }
         super().__init__(**{**settings, "commands": stubs})
-        _describe_parameters(self)
+        _arrange_parameters(self)
 
     def make_context(
         self, info_name: str | None, args: list[str], *values: Any, **settings: Any
@@ -212,13 +212,13 @@ class LazyGroup(TyperGroup):
         # global options may follow the command
         first = {_GLOBAL[word] for word in own if word in _GLOBAL}
         words = [word for word in own if word not in _GLOBAL]
-        with _printable_errors():
+        with _complete_usage_errors():
             return super().make_context(
                 info_name, [*first, *words, *rest], *values, **settings
             )
 
     def invoke(self, ctx: Any) -> Any:
-        with _printable_errors():
+        with _complete_usage_errors():
             return super().invoke(ctx)
 
     def resolve_command(

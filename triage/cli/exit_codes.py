@@ -131,7 +131,7 @@ def _exit_code(call: Callable[[], Exit], *, may_resume: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (KeyboardInterrupt, Interrupted):
-        again = command_again(*["--resume"] * may_resume)
+        again = command_again("--resume") if may_resume else command_again()
         print_stderr(f"stopped; finished work is cached. To continue:\n  {again}")
         return Exit.INTERRUPTED
     except BadFiles as error:

@@ -121,7 +121,7 @@ class Session:
             if not chosen:
                 break
             proposed = chosen[len(chosen) // 2]
-            self._show(proposed)
+            self._show_suspects(proposed)
             out.print("> ", end="")
             # `input` would drop a Ctrl-C that arrives while it flushes the output
             line = typed.readline()
@@ -138,37 +138,26 @@ class Session:
         out.print("probing the pair again", style="dim")
         return run_search(search)
 
-    def _show(self, proposed: int) -> None:
+    def _show_suspects(self, proposed: int) -> None:
+        """Show the likeliest suspects and the revision to test next."""
         search, belief = self.search, self.search.known
         ranked = belief.suspects()
         each = duration_text(search.seconds[proposed])
-        steps = plural(belief.steps, "step")
-        self.out.print(
-            Text(
-                f"\n{plural(len(ranked), 'suspect')}, about {steps}, {each} each",
-                style="bold",
-            )
-        )
+        count = plural(len(ranked), "suspect")
+        title = f"\n{count}, about {plural(belief.steps, 'step')}, {each} each"
+        self.out.print(Text(title, style="bold"))
         table = Table.grid(padding=(0, 1))
         for index, chance in ranked[:_SHOWN]:
             change, full = search.range.change(index), round(chance * _BAR)
-            bar = Text("█" * full, style="cyan").append(
-                "░" * (_BAR - full), style="dim"
-            )
-            table.add_row(
-                bar,
-                f"{chance:.1%}",
-                Text(change.name, style="bold"),
-                change.date or "",
-                change.subject or "",
-            )
+            bar = Text("█" * full, style="cyan")
+            bar.append("░" * (_BAR - full), style="dim")
+            name = Text(change.name, style="bold")
+            date, subject = change.date or "", change.subject or ""
+            table.add_row(bar, f"{chance:.1%}", name, date, subject)
         self.out.print(table)
         revision = search.range.candidates[proposed].revision
-        self.out.print(
-            Text.assemble(
-                "next: ", (revision.name, "bold"), f" {revision.subject or ''}"
-            )
-        )
+        line = Text.assemble("next: ", (revision.name, "bold"))
+        self.out.print(line.append(f" {revision.subject or ''}"))
 
     def _obey(self, proposed: int, words: list[str]) -> None:
         match words:

@@ -200,7 +200,7 @@ class Explainer:
         if known.passes:
             known = self._with_older_failure(known, stored or [ref])
         elif known.cause is Cause.INPUT and len(stored) > 1:
-            known = self._with_last_that_reads(known, stored)
+            known = self._with_newest_reader(known, stored)
         if known.releases and not known.failure:
             yield replace(known, left=self.left, next=self._commands_for_left())
             return
@@ -254,7 +254,7 @@ class Explainer:
             known = replace(known, releases=self._known_releases(refs))
         return known
 
-    def _with_last_that_reads(
+    def _with_newest_reader(
         self, known: Explanation, refs: Sequence[ToolchainRef]
     ) -> Explanation:
         """Add the newest release that reads the program, for a case that the last one

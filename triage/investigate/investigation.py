@@ -26,7 +26,7 @@ from triage.investigate.steps import (
     STEPS,
     ClusterInWork,
     InvestigationSetting,
-    commit_of,
+    culprit_commit,
     do_step,
 )
 from triage.model.case import Case
@@ -223,7 +223,7 @@ class Investigation:
     def _group_by_culprit(self) -> None:
         """Note for each cluster which others have the same commit as culprit."""
         commits = [
-            (cluster.record.id, commit_of(cluster.record.culprit))
+            (cluster.record.id, culprit_commit(cluster.record.culprit))
             for cluster in self.clusters
         ]
         for cluster, (own_id, own) in zip(self.clusters, commits, strict=True):

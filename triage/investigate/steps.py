@@ -172,7 +172,9 @@ class ClusterInWork:
         return self.pair or NoAnswer(Cause.NEEDLESS, "its culprit is not known")
 
     def why_needless(self) -> NoAnswer | None:
-        """Return that an earlier cluster has the same culprit, if one has it."""
+        """Return why the cluster needs no search of its own: an earlier cluster has the
+        same culprit. None if it needs one.
+        """
         for other in self.others[: self.others.index(self)]:
             if other.record.id in self.record.same_culprit:
                 why = f"{other.case.name} has the same culprit"
@@ -365,7 +367,8 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
     return None
 
 
-#: The cheap ones first; each may use what those before it found.
+#: The cheap ones first; each may use what those before it found. A step adds its answer
+#: to the cluster, and returns why it has none.
 STEPS: Mapping[
     str, Callable[[InvestigationSetting, ClusterInWork], NoAnswer | None]
 ] = {
@@ -378,7 +381,7 @@ STEPS: Mapping[
 }
 
 
-def commit_of(culprit: Bisection | None) -> str | None:
+def culprit_commit(culprit: Bisection | None) -> str | None:
     """Return the commit that is the culprit. Two failures that came with one release
     need not have the same culprit.
     """

@@ -37,7 +37,7 @@ _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 
 
 def report_blocks(report: FailureReport) -> list[Block]:
-    """Return what is known of a failure. What is not known says why."""
+    """Return what is known of a failure, and why the rest is not."""
     cluster = report.cluster
     facts = [*_dates(report), *_found(report)]
     facts.append(("owner", cluster.owner or _NO_OWNER))
@@ -160,8 +160,9 @@ def revision_name(revision: Revision | None) -> str:
     if revision is None:
         return "unknown"
     commit = (revision.commit or "")[:10]
-    is_named = revision.name.endswith(commit)
-    return revision.name if is_named else f"{revision.name} ({commit})"
+    if not commit or revision.name.endswith(commit):
+        return revision.name
+    return f"{revision.name} ({commit})"
 
 
 def range_spans(compiler: str, old: Revision | None, new: Revision) -> Phrase:

@@ -254,15 +254,15 @@ def remedy_document(result: Remedies) -> Document:
     labels = [label for label, _ in COST_METRICS.values()]
     rows = [_remedy_row(remedy, COST_METRICS) for remedy in result.remedies]
     if rows:
-        count = plural(len(rows), "remedy", "remedies")
+        summary = plural(len(rows), "remedy", "remedies")
     elif result.upgrade:
-        count = "only an upgrade helps"
+        summary = "only an upgrade helps"
     else:
-        count = "no remedy"
+        summary = "no remedy"
     if result.upgrade:
         upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
         rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
-    verdict = Span(count, "good" if rows else "warning")
+    verdict = Span(summary, "good" if rows else "warning")
     blocks: list[Block] = [
         Paragraph([name, f" on {result.toolchain.name}: ", verdict]),
         Facts([("failure", failure_text(result.failure, 400))]),
