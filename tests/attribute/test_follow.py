@@ -8,7 +8,7 @@ import pytest
 
 from tests.mlir.printed_ir import WORDS, Op
 from tests.mlir.test_ir_reader import dump
-from triage.attribute.align import Divergence, Trace, TracePair, follow
+from triage.attribute.align import Divergence, Trace, TracePair, find_divergence
 from triage.mlir.ir_reader import DumpReader
 
 
@@ -34,7 +34,7 @@ def traced(*dumps: tuple[str, Op]) -> Trace:
 
 
 def judge(good: Trace, bad: Trace, named: str = "") -> Divergence:
-    return follow(TracePair(good, bad, WORDS.passes, named))
+    return find_divergence(TracePair(good, bad, WORDS.passes, named))
 
 
 MAIN = func("main", "t.call")

@@ -166,7 +166,7 @@ class AlignedPass:
         return self.good or self.states_before[0], self.bad or self.states_before[1]
 
     @property
-    def turn(self) -> int:
+    def dump_index(self) -> int:
         """The dump at which the bad run made the difference, or that it had reached
         when the good one did.
         """
@@ -331,17 +331,17 @@ def align(
             left = new_left
 
 
-def follow(traces: TracePair) -> Divergence:
+def find_divergence(traces: TracePair) -> Divergence:
     """Find where two runs diverge in the failing function; if that is unknown, the
     earliest divergence of all.
 
     A difference in operations or choices that persists weighs more than one in types.
     """
-    found = _follow(traces, _same_operations)
-    return found if found.persistent else _follow(traces, _same_ir)
+    found = _find_divergence(traces, _same_operations)
+    return found if found.persistent else _find_divergence(traces, _same_ir)
 
 
-def _follow(traces: TracePair, same: SameTest) -> Divergence:
+def _find_divergence(traces: TracePair, same: SameTest) -> Divergence:
     failing = _failing_functions(traces)
     if failing:
         found = [_in_function(traces, name, same) for name in failing]
@@ -352,7 +352,8 @@ def _follow(traces: TracePair, same: SameTest) -> Divergence:
     device = sorted(traces.bad.device)
     found = [program, *(_in_function(traces, name, same) for name in device)]
     return min(
-        found, key=lambda each: each.persistent.turn if each.persistent else math.inf
+        found,
+        key=lambda each: each.persistent.dump_index if each.persistent else math.inf,
     )
 
 

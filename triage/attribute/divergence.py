@@ -16,7 +16,7 @@ from triage.attribute.align import (
     FunctionState,
     Trace,
     TracePair,
-    follow,
+    find_divergence,
 )
 from triage.attribute.excerpt import DumpText, source_files
 from triage.attribute.result import (
@@ -266,7 +266,7 @@ class _Comparison:
             self.request.kernel,
             words is self.printer.words,
         )
-        return traces, follow(traces)
+        return traces, find_divergence(traces)
 
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
         """Run the same work for both compilers, in parallel if there are two

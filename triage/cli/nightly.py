@@ -47,8 +47,6 @@ from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
 from triage.toolchains.sources.project import OwnerRule
 
-_THRESHOLD = 0.05  # the smallest change of a run time that counts
-
 
 @command
 def nightly(
@@ -177,7 +175,7 @@ def nightly(
             if bench or wanted.is_any:
                 reports.write()
             if bench:
-                run.bench(_THRESHOLD, bench)
+                run.bench(bench)
             if bisect or investigate:
                 run.scope = finder.describe(cases[0])
             if bisect:
@@ -275,7 +273,7 @@ def _investigate(
     work = Investigation(setting, command_line, wanted.budget, steps)
     night = run.night()
     results = {case.case: case for case in night.cases}
-    work.open(night.clusters, results, fresh=fresh)
+    work.add_clusters(night.clusters, results, fresh=fresh)
     reports.add = partial(with_investigation, found=work)
     for _ in work.run():
         reports.write()

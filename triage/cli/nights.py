@@ -117,7 +117,7 @@ def show_night(
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Print the report of a stored night."""
-    write_night(output, open_nights().named(night)[1])
+    write_night(output, open_nights().night_named(night)[1])
     return Exit.OK
 
 
@@ -135,7 +135,7 @@ def prune_nights(
         raise BadInput("name nights, or pass --keep N")
     store = open_nights()
     stored = [(number, columns.night) for number, columns in store.columns()]
-    doomed = {store.named(name)[0] for name in nights or ()}
+    doomed = {store.night_named(name)[0] for name in nights or ()}
     if keep is not None:
         doomed |= {number for number, _ in stored[:-keep]}
     removed = [

@@ -57,7 +57,7 @@ class Investigation:
     clusters: list[ClusterInWork] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 
-    def open(
+    def add_clusters(
         self,
         clusters: Iterable[FailureCluster],
         results: Mapping[str, CaseResult],
@@ -68,7 +68,9 @@ class Investigation:
         out. fresh: ignore what they found.
         """
         for cluster in clusters:
-            self._add(cluster, [results[name] for name in cluster.cases], fresh=fresh)
+            self._add_cluster(
+                cluster, [results[name] for name in cluster.cases], fresh=fresh
+            )
 
     def run(self) -> Iterator[None]:
         """Do each step of each cluster, those of new failures first, cheap steps before
@@ -97,20 +99,22 @@ class Investigation:
 
     def records(self) -> list[FailureCluster]:
         """Return the clusters with what is known; a step that was not begun is left."""
+        records = []
         for work in self.clusters:
-            noted = {step.step for step in work.record.steps}
+            record, noted = work.record, {step.step for step in work.record.steps}
             for step in self.steps:
                 if step not in noted:
-                    result = StepResult(step, "left", reason="not begun")
-                    self._record_step(work, result)
-        return [work.record for work in self.clusters]
+                    left = StepResult(step, "left", reason="not begun")
+                    record = _with_step(record, left)
+            records.append(record)
+        return records
 
     @property
     def summary(self) -> InvestigationSummary:
         seconds = round(time.monotonic() - self._started, 1)
         return InvestigationSummary(seconds, self.budget, self.again)
 
-    def _add(
+    def _add_cluster(
         self,
         cluster: FailureCluster,
         members: Sequence[CaseResult],
@@ -180,7 +184,7 @@ class Investigation:
         cluster.record = replace(whole, cases=[case.case for case in members])
         number = 1 + sum(other.record.key == whole.key for other in self.clusters)
         part = whole.key.cluster([case.case for case in parted], parted[0].failure)
-        self._add(replace(part, id=f"{part.id}.{number}"), parted, fresh=fresh)
+        self._add_cluster(replace(part, id=f"{part.id}.{number}"), parted, fresh=fresh)
 
     def _do(self, cluster: ClusterInWork, step: str) -> None:
         engine, rest, spent = self.setting.engine, inf, "the budget is spent"
@@ -196,7 +200,7 @@ class Investigation:
         engine.progress.note(f"{step}: {cluster.case.name}")
         do = partial(STEPS[step], self.setting, cluster)
         _, done = do_step(engine, step, seconds, do, spent)
-        self._record_step(cluster, done)
+        cluster.record = _with_step(cluster.record, done)
         if step in ("bisect", "narrow") and done.status == "done":
             self._group_by_culprit()
 
@@ -207,18 +211,6 @@ class Investigation:
         cluster, step = waiting
         seconds = cluster.representative.seconds
         return not cluster.is_new, self.steps.index(step), seconds
-
-    def _record_step(self, cluster: ClusterInWork, done: StepResult) -> None:
-        """Put a step's result into the record of its cluster, in the order of steps."""
-        outdated = {done.step}
-        if done.step == "narrow" and done.status == "done":
-            # both ran on the toolchains around the wider range
-            outdated |= {"confirm", "attribute"}
-        steps = [other for other in cluster.record.steps if other.step not in outdated]
-        steps.append(done)
-        order = list(STEPS)
-        steps.sort(key=lambda result: order.index(result.step))
-        cluster.record = replace(cluster.record, steps=steps)
 
     def _group_by_culprit(self) -> None:
         """Note for each cluster which others have the same commit as culprit."""
@@ -233,6 +225,18 @@ class Investigation:
                 if own and commit == own and other_id != own_id
             ]
             cluster.record = replace(cluster.record, same_culprit=same)
+
+
+def _with_step(record: FailureCluster, done: StepResult) -> FailureCluster:
+    """Return a record with a step's result, in the order of steps."""
+    outdated = {done.step}
+    if done.step == "narrow" and done.status == "done":
+        # both ran on the toolchains around the wider range
+        outdated |= {"confirm", "attribute"}
+    steps = [other for other in record.steps if other.step not in outdated]
+    order = list(STEPS)
+    steps = sorted([*steps, done], key=lambda result: order.index(result.step))
+    return replace(record, steps=steps)
 
 
 def _is_done(cluster: ClusterInWork, step: str) -> bool:

@@ -15,7 +15,7 @@ from triage.investigate.result import ClusterKey, FailureCluster, text_id
 from triage.model.outcome import FAILING, PASSING, Failure, Status
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory, StateRun, Track, status_in
-from triage.nightly.verdict import ToDo, command_for, failure_to_do
+from triage.nightly.verdict import ToDo, failure_to_do, investigating_command
 
 _FROM_BEST_TO_WORST = (Status.UNTESTABLE, *PASSING, Status.XFAIL, Status.FAILED)
 _STATES = ("open", "known", "gone")
@@ -249,7 +249,7 @@ def _investigating_command(
         ]
         cases.sort(key=lambda case: case.case != representative)
         for case in cases:
-            command = command_for(case)
+            command = investigating_command(case)
             if command:
                 return command
     return None

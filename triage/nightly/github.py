@@ -27,7 +27,7 @@ from triage.nightly.issues import (
     Marker,
     TrackedIssue,
     event_in,
-    hidden,
+    html_comment,
     marker_in,
 )
 
@@ -159,7 +159,7 @@ class GitHubIssues:
         with self._errors(f"change #{number}"):
             issue = self._issues[number]
             if text is not None and change.event not in change.tracked.events:
-                body = f"{hidden({'event': change.event})}\n{text}"
+                body = f"{html_comment({'event': change.event})}\n{text}"
                 self._write_once(
                     lambda: issue.create_comment(body),
                     lambda: change.event in self._events(issue),
@@ -172,7 +172,7 @@ class GitHubIssues:
             if change.action is ActionKind.REOPEN:
                 values = {"state": "open"}
             if change.marker:
-                values["body"] = change.tracked.with_marker(change.marker)[:_BODY]
+                values["body"] = change.tracked.body_with(change.marker)[:_BODY]
             if values:
                 issue.edit(**values)
         return number

@@ -46,7 +46,7 @@ class Marker:
             "date": revision.date,
             "cases": self.cases,
         }
-        return hidden(values)
+        return html_comment(values)
 
     def is_reached_by(self, revision: Revision) -> bool:
         """Return whether a compiler is at least as new as the one of the marker."""
@@ -73,11 +73,11 @@ class TrackedIssue:
     events: frozenset[str] = frozenset()
     """What this program has commented on."""
 
-    def with_marker(self, marker: Marker) -> str:
+    def body_with(self, marker: Marker) -> str:
         return _MARKER.sub(lambda _: marker.text(), self.body, count=1)
 
 
-def hidden(values: Mapping[str, object]) -> str:
+def html_comment(values: Mapping[str, object]) -> str:
     """Return values as an HTML comment that no text in them can end."""
     text = json.dumps(values).replace("<", "\\u003c").replace(">", "\\u003e")
     return f"<!-- triage {text} -->"

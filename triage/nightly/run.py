@@ -205,18 +205,16 @@ class NightRun:
                 save_file(out / path, content, "write a log")
                 self._results[name] = replace(result, log=path)
 
-    def bench(self, threshold: float, budget: float) -> None:
+    def bench(self, budget: float) -> None:
         """Measure the run times of the cases that are run or name functions to measure.
 
-        threshold: the smallest change that counts; budget: seconds for each case.
+        budget: seconds for each case.
         """
         self.phase = "run times"
         for result in list(self._results.values()):
             case = self.cases_by_name[result.case]
             if result.passes_on_both and (case.benchmarks or case.run):
-                rows, old, new = run_times(
-                    self.engine, case, *self.refs, threshold=threshold, budget=budget
-                )
+                rows, old, new = run_times(self.engine, case, *self.refs, budget=budget)
                 baseline = replace(
                     result.baseline, metrics={**result.baseline.metrics, **old}
                 )

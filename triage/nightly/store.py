@@ -130,7 +130,7 @@ class NightStore:
                 found.append((number, replace(columns, keys=shared)))
         return sorted(found, key=lambda entry: (entry[1].night.started, entry[0]))
 
-    def named(self, name: str) -> tuple[int, Night]:
+    def night_named(self, name: str) -> tuple[int, Night]:
         """Return the night with a number or a date, or `latest` or `previous`. Raises
         BadInput if there is none.
         """

@@ -25,6 +25,7 @@ from triage.reduce.workflow import reduce_case
 from triage.toolchains.registry import ToolchainRef
 
 _SLOWER = 0.25  # a compile is slower when its whole interval is beyond this change
+_RUN_SLOWER = 0.05  # the smallest change of a run time that counts
 _BUDGET = 600.0  # seconds for the compiles of one case
 
 
@@ -68,7 +69,6 @@ def run_times(
     baseline: ToolchainRef,
     toolchain: ToolchainRef,
     *,
-    threshold: float,
     budget: float,
 ) -> tuple[list[TimeChange], dict[str, float], dict[str, float]]:
     """Measure the functions of a case on both toolchains in turn; a change is measured
@@ -79,7 +79,7 @@ def run_times(
             toolchain.
     """
     pair = Configuration(case, baseline), Configuration(case, toolchain)
-    result = Benchmark(pair, pair[0], threshold).measure(engine, budget)
+    result = Benchmark(pair, pair[0], _RUN_SLOWER).measure(engine, budget)
     rows = []
     for function in result.functions or ("",):
         old, new = (

@@ -134,7 +134,7 @@ def to_dos_of(
         command = None
         for name in filter(None, (cluster.representative, *cluster.cases)):
             if name in by_name:
-                command = command_for(by_name[name])
+                command = investigating_command(by_name[name])
                 break
         issue = issues.get(cluster.id)
         found.append(failure_to_do(cluster, issue=issue, command=command))
@@ -162,7 +162,7 @@ def failure_to_do(
     return ToDo(Action.INVESTIGATE, cluster.id, command=command, reason=reason)
 
 
-def command_for(case: CaseResult) -> str | None:
+def investigating_command(case: CaseResult) -> str | None:
     """Return the command line that investigates a failing case, unless many cases come
     from the file.
     """
@@ -171,10 +171,10 @@ def command_for(case: CaseResult) -> str | None:
     if Path(source).suffix not in _PROGRAMS:
         return None
     words = ["triage", "nightly", source, "-t", new, "-b", old]
-    return command_of([*words, "--investigate", "--out", "out"], source, new, old)
+    return command_line([*words, "--investigate", "--out", "out"], source, new, old)
 
 
-def command_of(words: Sequence[str], *values: str) -> str | None:
+def command_line(words: Sequence[str], *values: str) -> str | None:
     """Return a command line for people to copy. None if one of its values, which
     another job may have written, would be read as an option.
     """
@@ -192,7 +192,7 @@ def unexpected_pass_to_do(case: str, version: str) -> ToDo:
 
 def flaky_to_do(case: str) -> ToDo:
     """Return what to do about a flaky case."""
-    command = command_of(["triage", "show", case], case)
+    command = command_line(["triage", "show", case], case)
     return ToDo(Action.LOOK, case=case, command=command)
 
 

@@ -17,7 +17,7 @@ from triage.model.json_form import as_json
 from triage.model.revision import Revision
 from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import Night
-from triage.nightly.verdict import command_of
+from triage.nightly.verdict import command_line
 from triage.reduce.replay import ReplayState, replay_states
 from triage.reduce.reproducer import Reproducer, draft_of
 from triage.reduce.result import IssueDraft
@@ -306,7 +306,7 @@ def _commands(pair: ComparedPair) -> Iterator[str]:
     for case in pair.cases[:1]:
         source, new = case.source or case.recipe, pair.new.name
         words = ["triage", "run", source, "--case", case.case, "-t", new]
-        line = command_of(words, source, case.case, new)
+        line = command_line(words, source, case.case, new)
         if line:
             yield line
 
