@@ -208,12 +208,7 @@ class TracePair:
     decides: bool = True
     """Whether choices are the compiler's decisions, and not all attributes."""
 
-    def aligned(
-        self,
-        good: States,
-        bad: States,
-        same: SameTest,
-    ) -> list[AlignedPass]:
+    def aligned(self, good: States, bad: States, same: SameTest) -> list[AlignedPass]:
         """Align two sequences of states up to the failing pass, or to the end of the
         shorter run.
         """
@@ -238,10 +233,7 @@ class TracePair:
         )
 
     def find_lasting(
-        self,
-        good: States,
-        bad: States,
-        same: SameTest,
+        self, good: States, bad: States, same: SameTest
     ) -> AlignedPass | None:
         """Find the first pass after which two sequences of states never become equal
         again.
@@ -255,10 +247,7 @@ class TracePair:
         return found
 
     def find_decisive(
-        self,
-        good: States,
-        bad: States,
-        same: SameTest,
+        self, good: States, bad: States, same: SameTest
     ) -> AlignedPass | None:
         """Find where two sequences of states diverge. If a pass of one run only changes
         types that never become equal again, it is the answer.
@@ -286,10 +275,7 @@ class TracePair:
 
 
 def align(
-    good: States,
-    bad: States,
-    renamed: Mapping[str, str],
-    same: SameTest,
+    good: States, bad: States, renamed: Mapping[str, str], same: SameTest
 ) -> Iterator[AlignedPass]:
     """Yield the passes of both runs in order, matched by name.
 
@@ -416,11 +402,7 @@ def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
 
 
 def _before_function(
-    traces: TracePair,
-    good: States,
-    bad: States,
-    same: SameTest,
-    found: AlignedPass,
+    traces: TracePair, good: States, bad: States, same: SameTest, found: AlignedPass
 ) -> AlignedPass | None:
     """Find the divergence in the program before a function, if the function differed
     from the start up to the pass that was found in it.

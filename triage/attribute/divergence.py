@@ -73,19 +73,15 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
         BadInput: The family's passes cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
-    case, ends = request.case, (request.good, request.bad)
+    case, refs = request.case, (request.good, request.bad)
     printer = _printer_of(engine, case)
-    jobs = [ProbeJob(case, ref) for ref in ends]
-    probes = {
-        probe.revision.name: probe for probe in engine.probe_all(jobs, "attribute")
-    }
-    pair = (probes[ends[0].revision.name], probes[ends[1].revision.name])
+    good, bad = _probe_both(engine, case, refs)
     started = time.monotonic()
-    names = (case.name, pair[0].revision, pair[1].revision)
-    problem = _why_not_comparable(*pair)
+    names = (case.name, good.revision, bad.revision)
+    problem = _why_not_comparable(good, bad)
     if problem is not None:
         return Attribution(*names, ComparisonResult.INCONCLUSIVE, problem)
-    toolchains = (engine.registry.obtain(ends[0]), engine.registry.obtain(ends[1]))
+    toolchains = (engine.registry.obtain(refs[0]), engine.registry.obtain(refs[1]))
     for toolchain in toolchains:
         if not printer.is_printed_by(toolchain):
             name = toolchain.revision.name
@@ -94,10 +90,9 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
             return Attribution(*names, ComparisonResult.INCONCLUSIVE, problem)
     timeout = min(case.limits.timeout, request.patience)
     timed = replace(case, limits=replace(case.limits, timeout=timeout))
+    request = replace(request, case=timed)
     task = engine.progress.task(f"attribute  {case.name}")
-    comparison = _Comparison(
-        engine, task, replace(request, case=timed), printer, pair, toolchains
-    )
+    comparison = _Comparison(engine, task, request, printer, (good, bad), toolchains)
     try:
         found = comparison.run()
     except BaseException as error:
@@ -107,6 +102,17 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
     finally:
         task.finish()
     return replace(found, seconds=round(time.monotonic() - started, 2))
+
+
+def _probe_both(
+    engine: Engine, case: Case, refs: tuple[ToolchainRef, ToolchainRef]
+) -> tuple[Probe, Probe]:
+    jobs = [ProbeJob(case, ref) for ref in refs]
+    probes = {
+        probe.revision.name: probe for probe in engine.probe_all(jobs, "attribute")
+    }
+    good, bad = (probes[ref.revision.name] for ref in refs)
+    return good, bad
 
 
 def _printer_of(engine: Engine, case: Case) -> PassTrace:

@@ -174,9 +174,7 @@ def bisect(
     confidence: Annotated[
         float,
         option(
-            "Stop when the culprit is known with this probability.",
-            least=0.5,
-            most=1.0,
+            "Stop when the culprit is known with this probability.", least=0.5, most=1.0
         ),
     ] = CONFIDENCE,
     trust: TrustOption = False,

@@ -64,11 +64,7 @@ def nightly(
         ),
     ] = None,
     bisect: Annotated[
-        bool,
-        flag(
-            "Bisect each regression, slower compile and slower run.",
-            "--bisect",
-        ),
+        bool, flag("Bisect each regression, slower compile and slower run.", "--bisect")
     ] = False,
     repo: RepoOption = None,
     project: ProjectOption = None,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache
@@ -260,17 +260,11 @@ def sync(
         r"[A-Za-z0-9_-][\w.-]*/(?!\.{1,2}$)[\w.-]+", repository, re.ASCII
     ):
         raise BadInput(f"--repo {repository!r}: write OWNER/NAME")
-    token = os.environ.get("GITHUB_TOKEN", "").strip()
-    if not re.fullmatch("[!-~]*", token):
-        raise BadInput(
-            "GITHUB_TOKEN has characters that no token has; set it to the token alone"
-        )
-    if apply and not token:
-        raise BadInput("--apply needs a token that may write issues in GITHUB_TOKEN")
+    token = _token(is_needed=apply)
     night = read_night(report)
     failures = failures_of(night)
     api = os.environ.get("GITHUB_API_URL") or PUBLIC_API
-    hub = GitHubIssues(repository, label, token or None, api)
+    hub = GitHubIssues(repository, label, token, api)
     tracked = hub.read(
         lambda issue: issue.is_open or stands_for(issue.marker, failures) is not None
     )
@@ -286,25 +280,37 @@ def sync(
     done: list[IssueChange] = []
     try:
         for change in planned.changes:
-            number = hub.apply(
-                replace(change, title=visible(change.title)[:_TITLE]),
-                issue_body(change, night),
-            )
+            change = replace(change, title=visible(change.title)[:_TITLE])
+            number = hub.apply(change, issue_body(change, night))
             done.append(replace(change, issue=number))
     finally:
-        begin = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
+        address = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
         if api == PUBLIC_API:
-            begin = f"{repository}#"
-        try:
-            open_nights().add_issues(
-                {change.key.id: f"{begin}{change.issue}" for change in done}
-            )
-        except (TriageError, OSError) as error:
-            print_stderr(f"the issues are not stored for `triage site`: {error}")
+            address = f"{repository}#"
+        _store_issues({change.key.id: f"{address}{change.issue}" for change in done})
         left = (*planned.changes[len(done) :], *planned.left)
-        write_report(
-            output,
-            replace(planned, changes=tuple(done), left=left, applied=True),
-            issues_document,
-        )
+        made = replace(planned, changes=tuple(done), left=left, applied=True)
+        write_report(output, made, issues_document)
     return Exit.OK
+
+
+def _token(*, is_needed: bool) -> str | None:
+    """Return the token in GITHUB_TOKEN. Raises BadInput for a damaged one, and for none
+    if one is needed.
+    """
+    token = os.environ.get("GITHUB_TOKEN", "").strip()
+    if not re.fullmatch("[!-~]*", token):
+        raise BadInput(
+            "GITHUB_TOKEN has characters that no token has; set it to the token alone"
+        )
+    if is_needed and not token:
+        raise BadInput("--apply needs a token that may write issues in GITHUB_TOKEN")
+    return token or None
+
+
+def _store_issues(issues: Mapping[str, str]) -> None:
+    """Store issues by the id of their cluster. A failure is only reported."""
+    try:
+        open_nights().add_issues(issues)
+    except (TriageError, OSError) as error:
+        print_stderr(f"the issues are not stored for `triage site`: {error}")

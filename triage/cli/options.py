@@ -181,8 +181,7 @@ DryRunOption = Annotated[
 ForecastOption = Annotated[
     bool,
     flag(
-        "Print what is known and what would be compiled; compile nothing.",
-        "--dry-run",
+        "Print what is known and what would be compiled; compile nothing.", "--dry-run"
     ),
 ]
 RepoOption = Annotated[

@@ -45,6 +45,7 @@ from triage.toolchains.registry import ToolchainRef
 
 if TYPE_CHECKING:
     from triage.bisect.history import History
+    from triage.execution.benchmark import Configuration
 
 _SHARE = 0.5  # of all compiles, the most that a history spends
 
@@ -142,8 +143,7 @@ def bench(
         ),
     ] = 0.05,
     time: Annotated[
-        float | None,
-        duration_option("Measure for at most this long (default: 60s)."),
+        float | None, duration_option("Measure for at most this long (default: 60s).")
     ] = None,
     dry_run: DryRunOption = False,
     output: FormatOption = "text",
@@ -181,18 +181,7 @@ def bench(
             return show_command_lines(
                 engine, [ProbeJob(row.case, row.ref) for row in rows]
             )
-        fitting = [
-            row
-            for row in rows
-            if baseline in (None, row.name, row.case.name, row.ref.revision.name)
-        ]
-        if baseline is not None and len(fitting) != 1:
-            names = ", ".join(repr(row.name) for row in fitting or rows)
-            raise BadInput(
-                f"--baseline {baseline!r} names {len(fitting) or 'no'} rows; choose "
-                f"from {names}"
-            )
-        result = Benchmark(rows, fitting[0], threshold)
+        result = Benchmark(rows, _baseline_row(rows, baseline), threshold)
         try:
             result.measure(
                 engine, time or SECONDS, "" if dispatch == "all" else dispatch
@@ -205,12 +194,28 @@ def bench(
     paces = {series.verdict for series in result.series}
     if Pace.SLOWER in paces:
         return Exit.FOUND
-    unclear = Pace.NOISY in paces or any(
-        series.reason is not None for series in result.series
-    )
-    if unclear:
+    has_problem = any(series.reason is not None for series in result.series)
+    if Pace.NOISY in paces or has_problem:
         return Exit.INCONCLUSIVE
     return Exit.OK
+
+
+def _baseline_row(rows: Sequence[Configuration], baseline: str | None) -> Configuration:
+    """Return the only row that --baseline names (default: the first)."""
+    if baseline is None:
+        return rows[0]
+    fitting = [
+        row
+        for row in rows
+        if baseline in (row.name, row.case.name, row.ref.revision.name)
+    ]
+    if len(fitting) != 1:
+        names = ", ".join(repr(row.name) for row in fitting or rows)
+        raise BadInput(
+            f"--baseline {baseline!r} names {len(fitting) or 'no'} rows; choose from "
+            f"{names}"
+        )
+    return fitting[0]
 
 
 @command

@@ -188,10 +188,7 @@ class OriginFinder:
         return all(ref.is_stable for ref in pair)
 
     def _search_versions(
-        self,
-        case: Case,
-        versions: VersionRange,
-        changed: Failure | None,
+        self, case: Case, versions: VersionRange, changed: Failure | None
     ) -> CaseOrigin:
         if versions.problem is not None:
             return CaseOrigin(Bisection.inconclusive(case, versions.problem))

@@ -354,9 +354,7 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
     ]
     assert result.readable  # it was reduced
     shown = reproducer_of(
-        setting.engine,
-        replace(result, probes=(result.readable,)),
-        setting.toolchain,
+        setting.engine, replace(result, probes=(result.readable,)), setting.toolchain
     )
     draft = replace(draft_of(shown), unneeded=unneeded)
     path = f"reproducers/{folder.name}"

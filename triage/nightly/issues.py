@@ -325,13 +325,7 @@ def _change(
     kind: ActionKind, cause: ActionCause, issue: TrackedIssue, cases: tuple[str, ...]
 ) -> IssueChange:
     return IssueChange(
-        kind,
-        cause,
-        issue.marker.key,
-        cases,
-        issue.number,
-        issue.title,
-        tracked=issue,
+        kind, cause, issue.marker.key, cases, issue.number, issue.title, tracked=issue
     )
 
 

@@ -80,11 +80,7 @@ def _bisection(bisection: Json) -> Json:
 
 
 def _named(case: str, toolchain: Json) -> Json:
-    return {
-        "case": case,
-        "recipe": case.partition("[")[0],
-        "toolchain": toolchain,
-    }
+    return {"case": case, "recipe": case.partition("[")[0], "toolchain": toolchain}
 
 
 def _cluster(cluster: Json, cases: dict[str, Json]) -> Json:

@@ -97,9 +97,7 @@ def verdicts_of(
 
 
 def with_failures(
-    verdict: BackendVerdict,
-    clusters: Sequence[FailureCluster],
-    to_dos: Sequence[ToDo],
+    verdict: BackendVerdict, clusters: Sequence[FailureCluster], to_dos: Sequence[ToDo]
 ) -> BackendVerdict:
     """Add what is known of new failures, and what to do, to the counts of cases."""
     with_culprit = {
