@@ -254,12 +254,7 @@ def bisect(
                 found = bisect_between(request, before, after)
     if ends.recorded:
         found = ends.recorded.compare(found)
-    elif (
-        repo is None
-        and (ends.good or ends.bad or ends.find is BisectKind.FIX)
-        and _lacks_ends(found)
-        and not _always_fails(engine, chosen, found, before)
-    ):
+    elif repo is None and _would_find_ends(engine, chosen, ends, found):
         found = replace(found, command=_command_without_ends(named, chosen))
     write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
     return _exit_of([found])
@@ -284,13 +279,21 @@ def _bisect_both(
     return _exit_of(both.bisections)
 
 
-def _lacks_ends(found: Bisection) -> bool:
-    """Return whether the named revisions are not the ends of a change."""
-    return (
-        found.status is Answer.INCONCLUSIVE
-        and found.cause is Cause.NOT_FOUND
-        and found.failure is None
-    )
+def _would_find_ends(
+    engine: Engine, case: Case, ends: BisectEnds, found: Bisection
+) -> bool:
+    """Return whether a bisect that finds its ends itself may succeed where this one
+    failed: the named revisions are not the ends of a change, and there may be others.
+    """
+    is_named = ends.good or ends.bad or ends.find is BisectKind.FIX
+    if not is_named or found.status is not Answer.INCONCLUSIVE:
+        return False
+    if found.cause is not Cause.NOT_FOUND or found.failure is not None:
+        return False
+    oldest = engine.registry.releases(case.compiler)[0].revision.name
+    is_from_oldest = ends.pair[0] in (None, oldest)
+    always_fails = "it fails at both ends" in (found.reason or "")
+    return not (always_fails and is_from_oldest)
 
 
 def _command_without_ends(named: OneCaseOrScript, case: Case) -> str:
@@ -303,16 +306,6 @@ def _command_without_ends(named: OneCaseOrScript, case: Case) -> str:
     if case.matrix:
         words += ["--case", case.name]
     return shlex.join(words)
-
-
-def _always_fails(
-    engine: Engine, case: Case, found: Bisection, before: str | None
-) -> bool:
-    """Return whether there is no older release that might compile a case that fails at
-    both ends.
-    """
-    oldest = engine.registry.releases(case.compiler)[0].revision.name
-    return "it fails at both ends" in (found.reason or "") and before in (None, oldest)
 
 
 def _tested_family(project: Path | None, *revs: str | None) -> str:
