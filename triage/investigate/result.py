@@ -48,8 +48,8 @@ class CaseChangeKind(StrEnum):
 
 @dataclass(frozen=True, order=True, slots=True)
 class ClusterKey:
-    """What decides which failures are one. A failure of one backend is not known
-    because another backend has its signature.
+    """Identifies a failure in all nights. A failure of one backend is not known because
+    another backend has its signature.
     """
 
     compiler: str
@@ -104,15 +104,11 @@ class CaseResult(ProbeResult):
     @in_json
     def cluster(self) -> str | None:
         """The id of the failure, the same in every night."""
-        if self.failure:
-            return self.key_of(self.failure).id
-        return None
+        return self.key_of(self.failure).id if self.failure else None
 
     @property
     def backend(self) -> str:
-        if self.target:
-            return self.target.backend
-        return ""
+        return self.target.backend if self.target else ""
 
     def key_of(self, failure: Failure) -> ClusterKey:
         """Return the key of a failure that the case has on one of the toolchains."""
@@ -124,7 +120,7 @@ class CaseResult(ProbeResult):
         return self.failure or self.baseline.failure
 
     @property
-    def counts(self) -> bool:
+    def is_new_failure(self) -> bool:
         """Whether it is a new failure that fails the night."""
         return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 
@@ -133,9 +129,7 @@ class CaseResult(ProbeResult):
         """The new failure of a case that failed in another way on the baseline; None
         for other cases.
         """
-        if self.change is CaseChangeKind.CHANGED:
-            return self.failure
-        return None
+        return self.failure if self.change is CaseChangeKind.CHANGED else None
 
     @property
     def passes_on_both(self) -> bool:
@@ -177,7 +171,7 @@ class FailureCluster:
     confirmed: list[str] = field(default_factory=list)
     """Further cases that pass before the culprit and fail at it."""
     different: list[str] = field(default_factory=list)
-    """Further cases that do not."""
+    """Further cases that have the failure since another change."""
     same_culprit: list[str] = field(default_factory=list)
     """Ids of other clusters whose culprit is the same commit."""
     attribution: Attribution | None = None
