@@ -307,7 +307,7 @@ def _names(devices: Collection[str]) -> str:
 
 def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
     """Return the length of the longest chain of in-place operations, and the position
-    of the last of them.
+    of the last of them, if that is known.
     """
     words, longest, end = program.words, 0, None
     growing = {*LOOPS, *words.passes_on, *words.stores, *words.updates}
