@@ -108,7 +108,7 @@ def reproducer(
             bad=tried[bad].revision,
             good=Revision(good) if good else None,
             program=PROGRAM,
-            operations=SizeChange(740, 3),
+            sizes=SizeChange(740, 3),
             lines=SizeChange(900, 5),
             bytes=SizeChange(40_000, len(PROGRAM)),
             oracle_calls=44,

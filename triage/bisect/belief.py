@@ -16,9 +16,11 @@ were seen to be wrong, and the search turns back by itself.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,6 +70,18 @@ class SuspectBlock:
     first: int
     last: int
     probability: float
+
+
+class Tally(NamedTuple):
+    """How many probes of a candidate showed each side, or could not be tested."""
+
+    old: int = 0
+    new: int = 0
+    skipped: int = 0
+
+    @property
+    def probes(self) -> int:
+        return sum(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,24 +137,23 @@ class Belief:
             foreign = self.foreign
         else:
             foreign = self.foreign | {
-                index for index, _ in evidence if index not in self.shown
+                index for index, _ in evidence if index not in self.tallies
             }
         return replace(self, evidence=self.evidence + evidence, foreign=foreign)
 
     @cached_property
-    def shown(self) -> dict[int, tuple[int, int, int]]:
-        """How often each probed candidate was on the old side, on the new side, and
-        could not be tested.
-        """
-        shown: dict[int, tuple[int, int, int]] = {}
+    def tallies(self) -> dict[int, Tally]:
+        """What the probes of each probed candidate showed, oldest candidate first."""
+        sides: dict[int, Counter[Side | None]] = {}
         for index, side in sorted(self.evidence, key=lambda each: each[0]):
-            old, new, skipped = shown.get(index, (0, 0, 0))
-            shown[index] = (
-                old + (side is Side.OLD),
-                new + (side is Side.NEW),
-                skipped + (side is None),
-            )
-        return shown
+            sides.setdefault(index, Counter())[side] += 1
+        return {
+            index: Tally(each[Side.OLD], each[Side.NEW], each[None])
+            for index, each in sides.items()
+        }
+
+    def tally(self, index: int) -> Tally:
+        return self.tallies.get(index, Tally())
 
     @cached_property
     def doubtful(self) -> bool:
@@ -149,7 +162,7 @@ class Belief:
         Until then every probe is trusted; of several changes from old to new the one
         nearest to the new end is searched, because it led to the new state.
         """
-        return any(old and new for old, new, _ in self.shown.values())
+        return any(one.old and one.new for one in self.tallies.values())
 
     @property
     def is_inverted(self) -> bool:
@@ -157,11 +170,11 @@ class Belief:
         wrong probe, or a second change.
         """
         oldest_new = min(
-            (index for index, (_, new, _) in self.shown.items() if new),
+            (index for index, one in self.tallies.items() if one.new),
             default=self.size,
         )
         return any(
-            old and index > oldest_new for index, (old, _, _) in self.shown.items()
+            one.old and index > oldest_new for index, one in self.tallies.items()
         )
 
     @cached_property
@@ -169,18 +182,17 @@ class Belief:
         """(old, new) results of the inner candidates that have any; the ends are
         known.
         """
-        inner = {
-            index: each[:2]
-            for index, each in self.shown.items()
-            if 0 < index < self.size - 1
+        return {
+            index: (one.old, one.new)
+            for index, one in self.tallies.items()
+            if 0 < index < self.size - 1 and (one.old or one.new)
         }
-        return {index: results for index, results in inner.items() if any(results)}
 
     @cached_property
     def skipped(self) -> list[int]:
         """Candidates that were probed and never had a result."""
         return [
-            index for index, (old, new, _) in self.shown.items() if not (old or new)
+            index for index, one in self.tallies.items() if not (one.old or one.new)
         ]
 
     @cached_property
@@ -321,10 +333,13 @@ class Belief:
         failure comes and goes after the change, many passes are needed before a
         candidate counts as old.
         """
-        old, new, skipped = self.shown.get(index, (0, 0, 0))
-        right = old if side is Side.OLD else new
-        wrong = old + new + skipped - right
-        right -= index in self.foreign
+        old, new, skipped = self.tally(index)
+        if side is Side.OLD:
+            right, wrong = (old, new + skipped)
+        else:
+            right, wrong = (new, old + skipped)
+        if index in self.foreign:
+            right -= 1
         if not (self.doubtful or self.is_inverted):
             return 1 + confirmations_needed(confidence) + wrong - right
         wrong_if_old, wrong_if_new = self._error_rates()
@@ -364,8 +379,11 @@ class Belief:
         """Estimate how often a probe of a candidate on this side shows the other side,
         from above: one standard error more than seen, and at least `_FLAKY`.
         """
-        old, new, _ = self.shown.get(index, (0, 0, 0))
-        wrong = new if side is Side.OLD else old
+        old, new, _ = self.tally(index)
+        if side is Side.OLD:
+            wrong = new
+        else:
+            wrong = old
         rate = (wrong + 1) / (old + new + 2)
         if wrong:
             return max(_FLAKY, rate + math.sqrt(rate * (1 - rate) / (old + new + 3)))
@@ -442,9 +460,9 @@ class FailureAge:
 
     def failures_at(self, index: int) -> tuple[int, int]:
         """Return how many probes of a candidate showed the failure, of how many."""
-        old, new, skipped = self.belief.shown.get(index, (0, 0, 0))
-        failures = new if self.failing is Side.NEW else old
-        return failures, old + new + skipped
+        tally = self.belief.tally(index)
+        failures = tally.new if self.failing is Side.NEW else tally.old
+        return failures, tally.probes
 
     def _count_early_failures(self) -> int:
         """Return how many probes on the good side showed the failure."""
@@ -491,7 +509,7 @@ class FailureAge:
         belief = self.belief
         if (
             not belief.doubtful
-            or sum(belief.shown.get(self.bad_end, ())) < _END_PROBES
+            or belief.tally(self.bad_end).probes < _END_PROBES
             or self.probes_missing_at_good_end() > 0
         ):
             return None
@@ -562,10 +580,10 @@ def next_round(
     """
     age = FailureAge(belief, failing)
     bad_end = age.bad_end
-    at_bad_end = sum(belief.shown.get(bad_end, ()))
+    at_bad_end = belief.tally(bad_end).probes
     # how often are probes wrong?
     if belief.doubtful:
-        pair = [sum(belief.shown.get(index, ())) for index, _ in belief.pair]
+        pair = [belief.tally(index).probes for index, _ in belief.pair]
         more = max(_END_PROBES, *pair) - at_bad_end
         if more > 0:
             return {bad_end: more}
@@ -585,13 +603,13 @@ def next_round(
         return dict.fromkeys(missing, 1) or age.probes_to_settle(jobs)
     repeats = belief.repeats(confidence)
     # not testable any more
-    if any(belief.shown.get(index, (0, 0, 0))[2] > repeats for index in missing):
+    if any(belief.tally(index).skipped > repeats for index in missing):
         return {}
     witness = min(age.witnesses(), key=again.__getitem__)
     if again[bad_end] - again[witness] < _WORTH_ASKING:
         witness = bad_end
     # failures elsewhere do not count: where it passed by chance, the pair lies there
-    seen = sum(belief.shown.get(witness, ()))
+    seen = sum(belief.tally(witness))
     more = max(missing.get(witness, 0), 2 * repeats + 1 - seen)
     if more > 0:
         missing[witness] = more

@@ -62,7 +62,7 @@ class Candidate:
 
     @property
     def source(self) -> str | None:
-        """Where its compiler came from."""
+        """Where its compiler came from; None before a commit's is obtained."""
         if self.ref.is_release:
             return "releases"
         if self.ref.is_nightly:

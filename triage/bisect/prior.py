@@ -380,7 +380,7 @@ class ProjectTable:
 
 def table_of(project: Project) -> str | None:
     """Return the name of the table for a project: its own, or that of its compiler
-    family.
+    family; None if neither has one.
     """
     return next(
         (name for name in (project.name, project.compiler) if name in _tables()), None

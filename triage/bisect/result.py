@@ -218,8 +218,8 @@ class Bisection(MayLackAnswer):
         return replace(self, **{**own, "status": change.status, **more})
 
     def transition(self, failure: Failure | None = None) -> Transition | None:
-        """Return the change between `before` and `after`, if they are known. failure:
-        instead of the own one.
+        """Return the change between `before` and `after`; None if they are not known.
+        failure: instead of the own one.
         """
         about = failure or self.failure
         if self.before is None or self.after is None or about is None:
@@ -235,8 +235,8 @@ class Combination(ProbeResult):
 
 
 def hint_if_unexpected(case: Case, failure: Failure) -> str | None:
-    """Return a hint if the recipe expects other failures than this one, and it is not
-    about a metric.
+    """Return a hint that the recipe expects other failures than this one; None if it
+    expects this one or none, or if a metric is searched.
     """
     if (
         not case.expect

@@ -98,6 +98,7 @@ def look_closely(
 def _match_messages(
     line: NumberedLine, rules: RuleSet, *, is_quote: bool
 ) -> Finding | None:
+    """Return the finding of the first message in a line that a rule knows, or None."""
     text = line.text[:_READ]
     messages = _messages(text)
     if is_quote:
@@ -189,8 +190,8 @@ def _capitalise_as_in(headline: str, text: str) -> str:
 
 
 def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:
-    """Match a message with the rules. A rule with loose wording matches only a message
-    that names an operation or, in a quote, a value or a type.
+    """Match a message with the rules; None if none knows it. A rule with loose wording
+    matches only a message that names an operation or, in a quote, a value or a type.
     """
     if _EXCEPTION.match(message):
         finding = match_exception(rules, message, ())

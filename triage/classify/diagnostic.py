@@ -103,7 +103,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
         severity = match["severity"]  # type: ignore[assignment]
     prefix = text[: match.start()].rstrip(" :")
     message, of_mlir = _split_location(match["message"])
-    location = of_mlir or _location(prefix)
+    location = of_mlir or _parse_location(prefix)
     if severity == "error" and log_format("no_errors", "{}", re.I).match(message):
         return None
     located = (
@@ -195,7 +195,8 @@ def _split_location(message: str) -> tuple[str, str | None]:
     return message, None
 
 
-def _location(prefix: str) -> str | None:
+def _parse_location(prefix: str) -> str | None:
+    """Return the location in front of a severity as `file:line:col`, or None."""
     match = _MLIR_LOCATION.match(prefix)
     if match:
         return f"{match['file']}:{match['line']}:{match['column']}"

@@ -191,14 +191,14 @@ class SelectedLines:
         self._rules = rules
         self._bytes_left = closely
         self.is_read_closely = closely > 0
-        self.numbered = self._numbered(pieces)
+        self.numbered = self._select(pieces)
         self.above: deque[bytes] = deque(maxlen=_LINES_ABOVE)
         """The lines before the one that was yielded last."""
         self.last: deque[tuple[int, bytes]] = deque(maxlen=_LAST_LINES)
         """The last lines of a log that is read closely, after its first part."""
         self.follow = 0
 
-    def _numbered(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    def _select(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         cutter = LineCutter(HEAD)
         lines = chain.from_iterable(map(cutter.feed, pieces))
         numbered: Iterator[tuple[int, bytes]] = enumerate(

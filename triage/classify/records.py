@@ -259,7 +259,9 @@ class _Scripts:
     """The last line of the one that is open."""
 
     def skips(self, line: NumberedLine) -> bool:
-        """Return whether a line belongs to a script, or opens a group of lines."""
+        """Note where scripts begin and end; return whether a line belongs to one, or
+        opens a group of lines.
+        """
         is_group = line.line.annotation == "group"
         if is_group or line.text.startswith("##[endgroup]"):
             self.until = 0

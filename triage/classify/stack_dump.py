@@ -152,7 +152,7 @@ class Stack:
 
     @property
     def failing_pass(self) -> str | None:
-        """The innermost pass on the stack."""
+        """The innermost pass on the stack, or None."""
         for symbol in self.symbols:
             match = _PASS.search(symbol)
             if match and not _is_common(symbol):
@@ -215,7 +215,7 @@ def _short(symbol: str) -> str:
 def parse_frame(text: str) -> re.Match[str] | None:
     """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0`, `4  libX.so 0x00007f..
     mlir::Foo::bar(...) + 63`, `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`, or
-    `@ 0x7f.. mlir::Foo::bar()`.
+    `@ 0x7f.. mlir::Foo::bar()`. None for another line.
     """
     for form in (_NUMBERED, _COLUMNS, _MANGLED, _AT_ADDRESS, _OF_DEBUGGER):
         match = form.match(text)

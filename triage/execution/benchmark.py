@@ -102,7 +102,7 @@ class Benchmark:
 
     @in_json_as("baseline")
     def baseline_row(self) -> Series | None:
-        """The first times of the baseline."""
+        """The first times of the baseline, None before it is compiled."""
         return next(iter(self.rows(self.baseline)), None)
 
     @in_json
@@ -131,14 +131,16 @@ class Benchmark:
         ]
 
     def peak_mb(self, configuration: Configuration) -> float | None:
-        """Return the most memory that a run of a configuration used."""
+        """Return the most memory that a run of a configuration used, in MiB; None
+        before a run.
+        """
         return max(
             (row.peak_mb for row in self.rows(configuration) if row.peak_mb),
             default=None,
         )
 
     def of(self, configuration: Configuration, function: str) -> Series | None:
-        """Return the series in one cell of the table."""
+        """Return the series in one cell of the table; None if the cell is empty."""
         return next(
             (row for row in self.rows(configuration) if row.function == function), None
         )
@@ -148,7 +150,9 @@ class Benchmark:
         return [row for row in self.series if row.configuration == configuration]
 
     def program(self, configuration: Configuration) -> Program | None:
-        """Return the compiled program of a configuration, whose file is gone."""
+        """Return the compiled program of a configuration, whose file is gone; None if
+        it did not compile.
+        """
         return next(
             (row.program for row in self.rows(configuration) if row.program), None
         )

@@ -109,7 +109,7 @@ class ResultCache:
             self._after = 0
 
     def find(self, key: str) -> Record | None:
-        """Return the newest intact record of a key; see `find_all`."""
+        """Return the newest intact record of a key, or None; see `find_all`."""
         return self.find_all(key)[0]
 
     def find_all(self, *keys: str) -> list[Record | None]:
@@ -131,7 +131,9 @@ class ResultCache:
         return found
 
     def _find_shared(self, key: str) -> Record | None:
-        """Look up a key in the shared store, and add its record here."""
+        """Look up a key in the shared store; add its record here and return it, or
+        None.
+        """
         if self._is_fresh or self._shared is None:
             return None
         record = self._shared.find(key)
@@ -198,21 +200,15 @@ class ResultCache:
 
     def last_peak_mb(self, case_name: str) -> float | None:
         """Return the memory that a case used when it last ran, on any toolchain, in
-        MiB.
+        MiB; None if it never ran.
         """
-        rows = self._rows(
-            (
-                "SELECT peak_rss_mb FROM probes WHERE case_name = ? ORDER BY id DESC "
-                "LIMIT 1"
-            ),
-            utf8(case_name),
+        query = (
+            "SELECT peak_rss_mb FROM probes WHERE case_name = ? "
+            "ORDER BY id DESC LIMIT 1"
         )
-        if rows:
-            peak = rows[0][0]
-        else:
-            peak = None
-        if isinstance(peak, float) and peak >= 0:
-            return peak
+        for (peak,) in self._rows(query, utf8(case_name)):
+            if isinstance(peak, float) and peak >= 0:
+                return peak
         return None
 
     def count(self) -> int:
@@ -292,14 +288,14 @@ class ResultCache:
             )
         if version != SCHEMA_VERSION:
             # SQLite does not wait for others that change the journal mode
-            with self._alone():
+            with self._file_lock():
                 db.execute("PRAGMA journal_mode=WAL")
                 db.executescript(f"{_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION};")
         db.execute("PRAGMA synchronous=NORMAL")
         return db
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _file_lock(self) -> Iterator[None]:
         """Let one process at a time create or set aside the file."""
         with self._path.with_name(f"{self._path.name}.lock").open("wb") as lock:
             with suppress(OSError):  # a file system without locks
@@ -312,7 +308,7 @@ class ResultCache:
         self._db = None
 
     def _set_aside(self) -> None:
-        with self._alone():
+        with self._file_lock():
             if _identity(self._path) == self._opened:
                 target = self._path.with_name(
                     f"{self._path.name}{_DAMAGED}{datetime.now():%Y-%m-%dT%H%M%S.%f}"
@@ -346,7 +342,7 @@ def set_aside_files(path: Path) -> list[Path]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another that took its name."""
+    """Return what tells a file from another that took its name; None without a file."""
     with suppress(OSError):
         stat = path.stat()
         return stat.st_dev, stat.st_ino

@@ -81,6 +81,7 @@ class Scratch:
                 os.close(lock)
 
     def _locked_folder(self) -> tuple[Path, int]:
+        """Make a folder and lock it; return it with the file descriptor of the lock."""
         while True:
             folder = Path(mkdtemp(dir=self._root))
             # another process removed it before it was locked
@@ -150,7 +151,9 @@ def digest_of(file: Path, *, is_kept: bool) -> str:
 
 
 def _digest_if_intact(target: Path) -> str | None:
-    """Return the digest of a kept file or folder, if it is there and intact."""
+    """Return the digest of a kept file or folder; None unless it is there and
+    intact.
+    """
     with suppress(OSError):
         digest = _digest(target)
         if target.with_suffix(_CHECKSUM).read_bytes() == f"{digest}\n".encode():

@@ -77,7 +77,7 @@ class Ratio:
 
 
 def ratio_in(metrics: Mapping[str, float]) -> Ratio | None:
-    """Return the ratio among metrics, if all of it is there."""
+    """Return the ratio among metrics; None unless all of it is there."""
     numbers = [metrics[name] for name in RATIO_METRICS if name in metrics]
     if len(numbers) < len(RATIO_METRICS):
         return None

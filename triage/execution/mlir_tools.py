@@ -108,6 +108,7 @@ class Reader:
         self._python.close()
 
     def _printed_text(self, arguments: list[str]) -> str | None:
+        """Return what `opt` writes; None if it fails."""
         with temporary_folder() as folder:
             target = folder / "printed"
             execution = self._run([*arguments, "-o", str(target)], folder)

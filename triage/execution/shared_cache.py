@@ -115,6 +115,7 @@ class SharedCache:
             )
 
     def _read(self, key: str) -> Record | None:
+        """Return the record of a key; None without one. ValueError if it is damaged."""
         content = bytearray()
         if self._scheme in _READ_ONLY:
             streaming = {"block_size": 0, "size": 1}
@@ -146,8 +147,8 @@ class SharedCache:
         return f"{self._root}/{key[:2]}/{key}"
 
     def _ask_store(self, action: Callable[[], T]) -> T | None:
-        """Return the answer of the store, if there is one in time; a problem is a
-        warning. A thread that hangs is left behind.
+        """Return the answer of the store; None if there is none in time, or with a
+        warning after a problem. A thread that hangs is left behind.
 
         Raises Interrupted when `stop` is set.
         """

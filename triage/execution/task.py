@@ -130,12 +130,12 @@ class Task:
 
     @property
     def run_key(self) -> str | None:
-        """The content key of the run that follows."""
+        """The content key of the run that follows, None without one."""
         return self.keys[1]
 
     @property
     def keys(self) -> tuple[str, str | None]:
-        """The content keys of the compile and of the run that follows."""
+        """The content keys of the compile and of the run that follows, if one does."""
         key = self.key
         if not isinstance(self.run, RunTask):
             return key, None
@@ -365,8 +365,8 @@ class Maker:
         self.capacity = Capacity(slots)
 
     def cached_probe(self, task: Task | Probe) -> Probe | None:
-        """Return the probe of a task if the cache has all its records; one that could
-        not be planned is returned as it is.
+        """Return the probe of a task if the cache has all its records, else None; one
+        that could not be planned is returned as it is.
         """
         if isinstance(task, Probe):
             return task

@@ -84,7 +84,9 @@ class FirstWrong:
         observable: Sequence[Operation],
         folder: Path,
     ) -> Operation | None:
-        """Let both toolchains return all intermediate values, and compare them."""
+        """Let both toolchains return all intermediate values, and compare them. Return
+        the operation of the first wrong one, or None.
+        """
         makers = {value: each for each in observable for value in each.results}
         for number, value in enumerate(makers):
             value.origin = ("value", number)

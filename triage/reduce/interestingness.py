@@ -105,9 +105,9 @@ class Oracle:
         return self.good is None
 
     def fails_without_workers(self, candidate: ReducedCase) -> bool:  # noqa: ARG002 - it was asked
-        """Return whether the smallest program also fails without the fast but less
-        certain test, such as a persistent worker. If it does not, that test is not used
-        again.
+        """Check the smallest program without the fast but less certain test, such as a
+        persistent worker, and return whether it fails there, too. If it does not, that
+        test is not used again.
         """
         return True
 

@@ -53,7 +53,7 @@ class ReproducerRecord(BaseModel):
     @property
     def judge(self) -> MetricThreshold | None:
         """The threshold for a metric: between its numbers on the bad and the good
-        revision.
+        revision; None for another failure, or without both numbers.
         """
         kind, _, name = self.signature.partition(":")
         if kind != "metric":

@@ -171,8 +171,8 @@ def _standalone(
 def _good_among(
     reduction: Reduction, probes: Sequence[Probe], failing: Probe
 ) -> Revision | None:
-    """Return the good version as it is among the probes; a local build may have the
-    name of the failing one.
+    """Return the good version as it is among the probes, None if none was named; a
+    local build may have the name of the failing one.
     """
     if reduction.good is None:
         return None

@@ -249,7 +249,9 @@ class RunOracle(Oracle):
         return self.values.with_values(candidate)
 
     def complete(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with its values and the results that it must compute."""
+        """Return the candidate with its values and the results that it must compute;
+        None if no reference computes them.
+        """
         bound = self.with_values(candidate)
         expected = self._reference_results(bound, self.references[0]) if bound else None
         if bound is None or expected is None:
@@ -291,8 +293,8 @@ class RunOracle(Oracle):
             return self._differs(bound, expected, cancelled)
 
     def fails_without_workers(self, candidate: ReducedCase) -> bool:
-        """Return whether the smallest program fails in new processes too. If it does
-        not, persistent workers are not asked again.
+        """Check the smallest program in new processes and return whether it fails
+        there, too. If it does not, persistent workers are not asked again.
         """
         bound = self.with_values(candidate) if self._asks_workers else None
         if bound is None or self._fails_in_new_processes(bound, threading.Event()):
@@ -325,7 +327,7 @@ class RunOracle(Oracle):
                     return False
             run = replace(run_of(candidate), expected=expected, reference=None)
             planned = self.engine.planner.plan(replace(case, run=run), self.bad)
-            answer = _require_answer(self._answer(planned, folder / "bad"))
+            answer = _require_answer(self._ask_workers(planned, folder / "bad"))
             outcome = _require_answer(answer.probe()).outcome
             if not isinstance(outcome, Failed):
                 return False
@@ -376,14 +378,15 @@ class RunOracle(Oracle):
         if reference.onnxruntime:
             return None
         task = self.engine.planner.reference_task(case, self.bad, reference)
-        return self._answer(task, folder, (0, *UNWRITTEN))
+        return self._ask_workers(task, folder, (0, *UNWRITTEN))
 
-    def _answer(
+    def _ask_workers(
         self,
         task: Task | Probe | NoAnswer,
         folder: Path,
         patterns: Sequence[int] = (0,),
     ) -> WorkerAnswer | None:
+        """Ask a persistent worker, and count that; None if it does not answer."""
         if not isinstance(task, Task):
             return None
         started = time.monotonic()

@@ -192,10 +192,11 @@ class Iree(Compiler):
         if match is None or "--iree-hal-target-backends" not in help_text:
             raise EnvironmentFailure(f"{program} does not answer like an IREE compiler")
         version, commit = match.groups()
+        day = _NIGHTLY.search(version)
         return Description(
             version=pep440(version),
             commit=commit,
-            date="-".join(day.groups()) if (day := _NIGHTLY.search(version)) else None,
+            date="-".join(day.groups()) if day else None,
             capabilities=Capabilities(
                 backends=frozenset(re.findall(r"^  (\S+)$", backends, re.MULTILINE)),
                 phases=choices.pop("compile-to", ()),
@@ -206,29 +207,31 @@ class Iree(Compiler):
         )
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        known, name = toolchain.capabilities, toolchain.revision.name
-        if case.target.backend not in known.backends:
-            has = ", ".join(sorted(known.backends))
+        capabilities, name = toolchain.capabilities, toolchain.revision.name
+        if case.target.backend not in capabilities.backends:
+            has = ", ".join(sorted(capabilities.backends))
             return NoAnswer(
                 Cause.TARGET,
                 f"{name} has no backend {case.target.backend} (it has {has})",
             )
-        if case.phase is not None and case.phase not in known.phases:
+        if case.phase is not None and case.phase not in capabilities.phases:
             return NoAnswer(Cause.FLAG, f"{name} has no phase {case.phase}")
         flags = [
             flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
         ]
-        target = target_flags(case.target, known.flags, flags)
+        target = target_flags(case.target, capabilities.flags, flags)
         if isinstance(target, NoAnswer):
             return target
         if case.phase:
             phase = [f"--compile-to={case.phase}"]
         else:
             phase = []
-        printing: tuple[str, ...] = (_QUIET,)
-        if flag_name(_QUIET) in map(flag_name, flags):
-            printing = ()
-        return Invocation((*target, *phase, *flags), printing, PRINT_ADDRESSES)
+        is_in_recipe = flag_name(_QUIET) in map(flag_name, flags)
+        return Invocation(
+            options=(*target, *phase, *flags),
+            printing=() if is_in_recipe else (_QUIET,),
+            env=PRINT_ADDRESSES,
+        )
 
 
 def _output_of(program: Path, *options: str) -> str:

@@ -36,12 +36,12 @@ class IreeIr(IrPrinter):
     """How the compiler prints its IR."""
 
     def naming_pass(self, invocation: Invocation) -> Invocation:
-        return _printing(
+        return _with_printing(
             invocation, ("--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED)
         )
 
     def on_one_thread(self, invocation: Invocation) -> Invocation:
-        return _printing(invocation, (_ONE_THREAD,))
+        return _with_printing(invocation, (_ONE_THREAD,))
 
     @property
     def words(self) -> Vocabulary:
@@ -86,11 +86,9 @@ class IreeResources(Resources):
         )
 
     def phase(self, toolchain: Toolchain, last: str | None) -> str | None:
-        known = toolchain.capabilities.phases
-        if last in known:
-            reached = known[: known.index(last) + 1]
-        else:
-            reached = known
+        reached = toolchain.capabilities.phases
+        if last in reached:
+            reached = reached[: reached.index(last) + 1]
         return next(
             (phase for phase in ("executable-targets", "stream") if phase in reached),
             None,
@@ -103,7 +101,7 @@ class IreeResources(Resources):
             )
 
 
-def _printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
+def _with_printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
     """Return the same compile with the options that the recipe does not set."""
     names = {flag_name(option) for option in invocation.options}
     return replace(
@@ -170,8 +168,8 @@ def resource_metrics(
 
 
 def _type_bytes(text: str) -> int | None:
-    """Return the bytes that nested arrays and vectors of one element type take, if they
-    are known.
+    """Return the bytes that nested arrays and vectors of one element type take; None if
+    they are not known.
     """
     sizes = [int(bits or eighths) for bits, eighths in _SCALAR.findall(text)]
     if len(sizes) == 1:

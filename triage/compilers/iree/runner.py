@@ -64,7 +64,7 @@ class IreeRunner(Runner):
         )
 
     def device(self, case: Case, run: RunSpec) -> str | None:
-        name = _device(case, run).partition(":")[0]
+        name = _device_name(case, run).partition(":")[0]
         if name.startswith("local"):
             return None
         return name
@@ -74,7 +74,7 @@ class IreeRunner(Runner):
         if any(flag.startswith("--device=") for flag in run.flags):
             options = []
         else:
-            options = [f"--device={_device(case, run)}"]
+            options = [f"--device={_device_name(case, run)}"]
         if run.function:
             options += [f"--function={run.function}"]
         options += run.flags
@@ -147,5 +147,5 @@ class IreeKernels(Kernels):
         ]
 
 
-def _device(case: Case, run: RunSpec) -> str:
+def _device_name(case: Case, run: RunSpec) -> str:
     return run.device or _DEVICES.get(case.target.backend, "local-sync")

@@ -234,10 +234,13 @@ def _with_attributes(
     operations = list(module.root.walk())
     for index, name in attributes:
         for holder in (operations[index].attributes, operations[index].properties):
-            if name in holder and (text := new_text(holder[name])) is not None:
-                holder[name] = text
+            if name not in holder:
+                continue
+            text = new_text(holder[name])
+            if text is None:
+                del holder[name]
             else:
-                holder.pop(name, None)
+                holder[name] = text
     if not any(
         "dense_resource<" in text
         for operation in operations

@@ -79,7 +79,7 @@ class MlirProgram(Reducible):
 
     @cached_property
     def _canonical(self) -> bytes | None:
-        """The module as the toolchain prints it."""
+        """The module as the toolchain prints it; None if a toolchain rejects it."""
         valid = self.checker.reader.generic_if_valid(self.text)
         if valid and all(
             other.generic_if_valid(self.text) for other in self.checker.others
@@ -102,7 +102,7 @@ class MlirProgram(Reducible):
         return Entry(None if is_alone else function.symbol, arguments)
 
     def function(self, name: str | None) -> Operation | None:
-        """Return the function of this name, else the only public one."""
+        """Return the function of this name, else the only public one, or None."""
         functions = self.module.functions()
         public = [
             function
@@ -119,6 +119,7 @@ class MlirProgram(Reducible):
         whether it reduces or gathers.
 
         An operation that reads a gather counts as one, because compilers fuse the two.
+        None if no operation stands on the line or above it.
         """
         before = sum(1 for text in self.text.splitlines()[:line] if _HEAD.match(text))
         operations = list(self.module.root.walk())  # in the order of their lines
@@ -239,7 +240,9 @@ def without_results(module: Module, replacements: Mapping[Value, Value]) -> Modu
 
 
 def body_of(function: Operation) -> Block | None:
-    """Return the block of a function with exactly one block that has a terminator."""
+    """Return the only block of a function; None unless it has one, with a
+    terminator.
+    """
     blocks = function.regions[0].blocks
     if len(blocks) == 1 and blocks[0].operations:
         return blocks[0]

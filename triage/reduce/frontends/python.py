@@ -279,8 +279,8 @@ def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
 def _parameter_pass(
     values_of: Callable[[ast.FunctionDef, KernelSpec], Mapping[str, ast.expr | None]],
 ) -> Pass:
-    """Make a pass that drops as many parameters as possible. A parameter's value, if it
-    has one, replaces its reads.
+    """Make a pass that drops as many as possible of the parameters that `values_of`
+    names. A parameter's value, if that is not None, replaces its reads.
     """
 
     @wraps(values_of)
@@ -336,11 +336,10 @@ def drop_parameters(
     for name in parameter_names(function):
         if name not in read:
             values[name] = None
-        elif (
-            name in kernel.signature
-            and (first := firsts.setdefault(kernel.signature[name], name)) != name
-        ):
-            values[name] = ast.Name(first, ast.Load())
+        elif name in kernel.signature:
+            first = firsts.setdefault(kernel.signature[name], name)
+            if first != name:
+                values[name] = ast.Name(first, ast.Load())
     return values
 
 
