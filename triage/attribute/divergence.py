@@ -87,7 +87,7 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
         return Attribution(*names, ComparisonResult.INCONCLUSIVE, problem)
     toolchains = (engine.registry.obtain(ends[0]), engine.registry.obtain(ends[1]))
     for toolchain in toolchains:
-        if not printer.is_printed_by(toolchain):
+        if not printer.is_supported_by(toolchain):
             why = (
                 f"{toolchain.revision.name} has no options that print the IR after "
                 "each pass"
@@ -160,7 +160,7 @@ class _Comparison:
         return self.request.case
 
     def run(self) -> Attribution:
-        traces, found = self._followed(self.printer.words)
+        traces, found = self._followed(self.printer.vocabulary)
         compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
         if not isinstance(self.printer, IrPrinter):
             return self._by_names(traces)
@@ -170,7 +170,7 @@ class _Comparison:
                 "sizes were compared as well"
             )
             traces, found = self._followed(
-                replace(self.printer.words, detailed=True, bookkeeping=None)
+                replace(self.printer.vocabulary, detailed=True, bookkeeping=None)
             )
         persistent, other = (
             self._diverging(aligned) if aligned else None
@@ -281,7 +281,7 @@ class _Comparison:
             (early[0], early[1]),
             text,
             self.request.kernel,
-            words is self.printer.words,
+            words is self.printer.vocabulary,
         )
         return traces, follow(traces)
 
@@ -321,7 +321,7 @@ class _Comparison:
         reader = DumpReader(
             words, trace.take, names_only=not isinstance(self.printer, IrPrinter)
         )
-        execution = self._compile(toolchain, self.printer.after_passes, reader.feed)
+        execution = self._compile(toolchain, self.printer.printing_passes, reader.feed)
         if execution.ending in (
             Ending.TIMED_OUT,
             Ending.OVER_MEMORY,
@@ -375,7 +375,9 @@ class _Comparison:
             argument = text.after.argument
             self._compile(
                 toolchain,
-                lambda plain: self.printer.after_passes(plain, argument, generic=False),
+                lambda plain: self.printer.printing_passes(
+                    plain, argument, generic=False
+                ),
                 text.feed,
             )
             return tuple(text.text)
@@ -390,7 +392,7 @@ class _Comparison:
             name,
             self.request.repository,
             self.toolchains[1].revision.commit,
-            self.printer.words.sources,
+            self.printer.vocabulary.sources,
         )
 
 

@@ -1,4 +1,4 @@
-"""The name of a compiler family in parts."""
+"""Read the name of a compiler family, such as `iree` or `command:cython`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FamilyRef:
-    """A line of the registry, and which of its compilers is meant if there are several.
+    """The name of a family. The name `command` alone stands for no compiler: its
+    packages or its recipe say which one.
 
-    >>> FamilyRef.of("command:cython numpy<2")
+    >>> FamilyRef.parse("command:cython numpy<2")
     FamilyRef(kind='command', packages=('cython', 'numpy<2'), recipe=None)
     >>> str(FamilyRef("command", recipe="opt"))
     'command@opt'
@@ -19,13 +20,14 @@ class FamilyRef:
     kind: str
     """The name in the registry."""
     packages: tuple[str, ...] = ()
-    """What the package index has of it; the releases of the first are the timeline."""
+    """Requirements for the package index. The releases of the first are the timeline.
+    """
     recipe: str | None = None
-    """The only recipe that it belongs to."""
+    """The only recipe that uses a compiler without packages."""
 
     @classmethod
-    def of(cls, text: str) -> FamilyRef:
-        """Read a name."""
+    def parse(cls, text: str) -> FamilyRef:
+        """Split a name into its parts."""
         kind, colon, packages = text.partition(":")
         if colon:
             return cls(kind, tuple(packages.split()))
@@ -48,8 +50,11 @@ class FamilyRef:
 def split_revision(
     text: str, families: Container[str], default: str
 ) -> tuple[str, str]:
-    """Return the family of a REV such as `FAMILY:3.2.0` or `command:cython:3.0.2`, and
-    the REV in that family.
+    """Split a revision such as `triton:3.2.0` or `command:cython:3.0.2` into the family
+    and the rest. A revision without a family belongs to `default`.
+
+    >>> split_revision("command:cython:3.0.2", {"iree", "command:cython"}, "iree")
+    ('command:cython', '3.0.2')
     """
     family, colon, _ = text.rpartition(":")
     while colon:

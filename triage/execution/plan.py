@@ -285,7 +285,7 @@ def _test_by_script(
             "PATH": os.pathsep.join(dict.fromkeys(path)),
             "TRIAGE_TOOLCHAIN": str(toolchain.root),
         },
-        places={"script": str(script)},
+        placeholders={"script": str(script)},
     )
     try:
         variant = f"script {file_sha256(script)}"

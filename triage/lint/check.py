@@ -33,7 +33,6 @@ from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import UNPRINTED, as_json, in_json
 from triage.model.outcome import NoAnswer, Passed
 from triage.model.revision import Toolchain
-from triage.recipes.expectations import flag_applies
 from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:
@@ -261,9 +260,7 @@ def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
 
 def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
     if not case.target.backend:
-        return tuple(
-            flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
-        )
+        return tuple(applied_flags(case, toolchain.version))
     invocation = engine.compilers[case.compiler].invocation(case, toolchain)
     if isinstance(invocation, NoAnswer):
         raise BadInput(f"{case.name}: {invocation.reason}")

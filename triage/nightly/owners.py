@@ -23,7 +23,7 @@ def owner_rules(family: str, project: Path | None) -> Sequence[OwnerRule]:
     if project is None and not path.is_file():
         return ()
     found = load_project(path)
-    if found.compiler in (family, FamilyRef.of(family).kind):
+    if found.compiler in (family, FamilyRef.parse(family).kind):
         return found.owners
     return ()
 

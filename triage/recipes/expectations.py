@@ -78,6 +78,11 @@ def flag_applies(flag: Flag, version: str | None) -> bool:
     return _holds(flag.since, flag.until, version, if_unknown=flag.until is None)
 
 
+def applied_flags(case: Case, version: str | None) -> list[str]:
+    """Return the flags of a case that are given to a version, see `flag_applies`."""
+    return [flag.text for flag in case.flags if flag_applies(flag, version)]
+
+
 def matches(item: Expectation, failure: Failure) -> bool:
     """Return whether an expectation names the failure: its stage, and its class or
     family, where these are given.

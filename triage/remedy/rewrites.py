@@ -130,7 +130,7 @@ def rewritten_inputs(
             generic = None
         for rewrite in chosen if generic else ():
             result = rewritten(
-                reader, generic or "", rewrite, hints.names if hints else None
+                reader, generic or "", rewrite, hints.rewrite_names if hints else None
             )
             if result:
                 text, change = result

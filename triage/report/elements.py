@@ -309,7 +309,7 @@ def issue_form(compiler: str | None) -> IssueForm:
 def compiler_title(compiler: str | None) -> str:
     """Return how people write the name of a compiler family."""
     family = _family(compiler)
-    return (family.title if family else "") or FamilyRef.of(compiler or "").title
+    return (family.title if family else "") or FamilyRef.parse(compiler or "").title
 
 
 def compare_url(compiler: str | None, before: Revision, after: Revision) -> str | None:

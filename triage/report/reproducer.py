@@ -221,7 +221,7 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     )
     if call.install:
         lines += [f"#   pip install {call.install}"]
-    if call.then:
+    if call.run_words:
         meaning = (
             "0 the program computes the expected results, 127 a tool is missing, any "
             "other: it does not."
@@ -242,16 +242,16 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
         for name, value in case.env
         if value is not None
     ]
-    lines += call.before
-    run = f"{'exec ' if call.replaces else ''}{call.run}"
+    lines += call.setup
+    run = f"{'exec ' if call.may_exec else ''}{call.script}"
     if failure.failure_class in rules_of(case).by_name:
         endings = rules_of(case).by_name[failure.failure_class].endings
     else:
         endings = ()
     if Ending.TIMED_OUT in endings:
         run = (
-            f"{'exec ' if call.replaces else ''}timeout {round(case.limits.timeout)} "
-            f"{call.run}"
+            f"{'exec ' if call.may_exec else ''}timeout {round(case.limits.timeout)} "
+            f"{call.script}"
         )
         lines.append("# The compiler does not end by itself.")
     elif Ending.OVER_MEMORY in endings:

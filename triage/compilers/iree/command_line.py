@@ -24,7 +24,7 @@ from triage.compilers.iree.devices import (
 )
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, chip_in, read_mlir
-from triage.compilers.recipe_input import PastedText, RecipeFromInput, ShellCommand
+from triage.compilers.recipe_input import PastedText, RecipeStarter, ShellCommand
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -73,7 +73,7 @@ _DEVICES_IN_TEXTS = {
 }
 
 
-class IreeRecipes(RecipeFromInput):
+class IreeRecipes(RecipeStarter):
     """Recipes for IREE from programs, command lines and issues."""
 
     def call_in(self, words: Sequence[str]) -> ShellCommand | None:
@@ -116,7 +116,7 @@ class IreeRecipes(RecipeFromInput):
         return replace(start, left_out=tuple(left_out), env=dict(call.env))
 
     @property
-    def flags_of_texts(self) -> frozenset[str]:
+    def flags_allowed_in_texts(self) -> frozenset[str]:
         return names_in(files(__package__) / "pasted_flags.yaml")
 
     def from_source(

@@ -142,7 +142,7 @@ class Triton(Compiler):
     )
 
     @cached_property
-    def recipe_from_input(self) -> TritonRecipes:
+    def recipe_starter(self) -> TritonRecipes:
         from triage.compilers.triton.kernel_recipe import TritonRecipes
 
         return TritonRecipes()

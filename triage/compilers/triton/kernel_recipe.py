@@ -14,7 +14,7 @@ from typing import Any
 
 from triage.compilers.base import Constant
 from triage.compilers.pasted_text import chip_in, read_kernels
-from triage.compilers.recipe_input import PastedText, RecipeFromInput
+from triage.compilers.recipe_input import PastedText, RecipeStarter
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import (
     KernelGuess,
@@ -60,7 +60,7 @@ class KernelStart(RecipeStart):
     guess: KernelGuess
 
 
-class TritonRecipes(RecipeFromInput):
+class TritonRecipes(RecipeStarter):
     """Recipes for kernels. One that imports from its own package is copied next to the
     recipe, with all that it uses.
     """

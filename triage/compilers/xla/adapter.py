@@ -18,14 +18,14 @@ from triage.compilers.base import (
     Packaging,
     pep440,
 )
-from triage.compilers.invocation import Invocation, MlirTools, answer_of
+from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
 from triage.compilers.parts import Measures, WorkerRunner
 from triage.compilers.xla.standalone import XlaScript
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
-from triage.recipes.expectations import flag_applies
+from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Xla(Compiler):
         return XlaRemedies()
 
     @cached_property
-    def recipe_from_input(self) -> XlaRecipes:
+    def recipe_starter(self) -> XlaRecipes:
         from triage.compilers.xla.recipe_format import XlaRecipes
 
         return XlaRecipes()
@@ -143,7 +143,7 @@ class Xla(Compiler):
         )
 
     def describe(self, program: Path) -> Description:
-        answer = answer_of([str(program), *_ISOLATED, "describe"])
+        answer = ask_compiler([str(program), *_ISOLATED, "describe"])
         try:
             known = json.loads(answer.stdout.text)
             options = dict(known["options"])
@@ -169,9 +169,7 @@ class Xla(Compiler):
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         name = toolchain.revision.name
-        flags = [
-            flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
-        ]
+        flags = applied_flags(case, toolchain.version)
         if case.target.backend != "cpu":
             return NoAnswer(
                 Cause.TARGET,

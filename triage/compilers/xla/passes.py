@@ -31,12 +31,12 @@ _WORDS = Vocabulary(
 class XlaIr(IrPrinter):
     """How the compiler prints its HLO."""
 
-    words = _WORDS
+    vocabulary = _WORDS
 
-    def naming_pass(self, invocation: Invocation) -> Invocation:
+    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
         return replace(invocation, printing=(*invocation.printing, "--name-pass"))
 
-    def after_passes(
+    def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
         printing = (
@@ -49,4 +49,4 @@ class XlaIr(IrPrinter):
 class XlaRemedies(RemedyHints):
     """Options of XLA, and the names of StableHLO."""
 
-    names = RewriteNames("stablehlo.optimization_barrier", frozenset())
+    rewrite_names = RewriteNames("stablehlo.optimization_barrier", frozenset())

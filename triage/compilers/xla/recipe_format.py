@@ -11,7 +11,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from triage.compilers.pasted_text import read_jax
-from triage.compilers.recipe_input import PastedText, RecipeFromInput
+from triage.compilers.recipe_input import PastedText, RecipeStarter
 from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
 from triage.model.errors import BadInput
@@ -120,7 +120,7 @@ class XlaFormat(RunnableFormat):
         return replace(case, input=source)
 
 
-class XlaRecipes(RecipeFromInput):
+class XlaRecipes(RecipeStarter):
     """Recipes for HLO, for functions of JAX, and for other programs whose backend is
     named `xla`.
     """

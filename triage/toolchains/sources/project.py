@@ -203,7 +203,7 @@ def find_project(family: str, *folders: Path) -> Project:
         BadInput: there is none.
         BadFiles: the file has mistakes.
     """
-    ref = FamilyRef.of(family)
+    ref = FamilyRef.parse(family)
     if ref.recipe:  # a compiler in a folder has no name of its own
         family = ref.kind
     for path in (*(folder / FILE for folder in folders), *shipped_projects().values()):
