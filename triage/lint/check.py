@@ -33,6 +33,7 @@ from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import UNPRINTED, as_json, in_json
 from triage.model.outcome import NoAnswer, Passed
 from triage.model.revision import Toolchain
+from triage.recipes.expectations import applied_flags
 from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:
