@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import triage
-from triage.compilers.family_ref import FamilyRef, split_revision
 from triage.compilers.registry import DEFAULT_FAMILY, Families
+from triage.model.revision import FamilyRef, split_revision
 
 PACKAGE = Path(triage.__file__).parent
 

@@ -38,7 +38,6 @@ from triage.cli.options import (
     match_by,
     option,
 )
-from triage.compilers.family_ref import FamilyRef
 from triage.compilers.registry import Families
 from triage.execution.engine import Engine
 from triage.execution.results import Forecast, forecast
@@ -47,6 +46,7 @@ from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause
+from triage.model.revision import FamilyRef
 from triage.report.bisection import bisect_document, two_repositories_document
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from triage.compilers.family_ref import FamilyRef
 from triage.compilers.invocation import Invocation, MlirTools
 from triage.compilers.linter import Linter
 from triage.compilers.parts import (
@@ -28,7 +27,7 @@ from triage.compilers.recipe_input import RecipeStarter
 from triage.compilers.repro_script import ReproScript
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import NoAnswer
-from triage.model.revision import Capabilities, Toolchain
+from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.recipes.family import RecipeFamily
 from triage.recipes.values import parse_version
 

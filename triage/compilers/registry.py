@@ -8,11 +8,11 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from triage.compilers.base import Compiler
-from triage.compilers.family_ref import FamilyRef
 from triage.compilers.parts import Suites
 from triage.compilers.recipe_input import RecipeStarter
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.loader import load_recipes
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from triage.bisect.result import Answer
-from triage.compilers.family_ref import FamilyRef
 from triage.investigate.result import FailureCluster
+from triage.model.revision import FamilyRef
 from triage.nightly.result import Night
 from triage.toolchains.sources.base import fits_any
 from triage.toolchains.sources.project import FILE, OwnerRule, load_project

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.family_ref import FamilyRef
 from triage.model.outcome import Failure
 from triage.model.probe_result import ProbeResult
-from triage.model.revision import Revision
+from triage.model.revision import FamilyRef, Revision
 from triage.report.document import (
     Block,
     Code,

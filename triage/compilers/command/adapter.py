@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler, Description, Environment, Packaging, pep440
-from triage.compilers.family_ref import FamilyRef
 from triage.compilers.invocation import Invocation, ask_compiler, fill_placeholders
 from triage.compilers.repro_script import (
     RULES_FILE,
@@ -24,7 +23,7 @@ from triage.compilers.repro_script import (
 )
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import Cause, NoAnswer
-from triage.model.revision import Capabilities, Toolchain
+from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 

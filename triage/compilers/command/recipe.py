@@ -17,12 +17,12 @@ from pydantic import AfterValidator, Field, model_validator
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec, is_mlir
-from triage.compilers.family_ref import FamilyRef
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, read_llvm
 from triage.compilers.recipe_input import PastedText, RecipeStarter, ShellCommand
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeStart
 from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar, Text
 from triage.recipes.recipe import File, RecipeFormat, TargetFormat, locate
