@@ -68,6 +68,20 @@ class PastedText:
     commands: tuple[ShellCommand, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RecipeRequest:
+    """What a user says about a new recipe."""
+
+    path: Path
+    """The file to write it to."""
+    source: Path | None
+    """A program that replaces the one in a text or a command line."""
+    backend: str | None
+    chip: str | None
+    kernel: str | None
+    """The function to compile, if the program has several."""
+
+
 class RecipeStarter:
     """Makes recipes from programs, command lines and texts."""
 
@@ -100,36 +114,15 @@ class RecipeStarter:
         """
         return frozenset()
 
-    def from_source(
-        self,
-        recipe: Path,
-        source: Path,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
-        """Return a recipe for an input file, if this family compiles such files.
+    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
+        """Return a recipe for an input file, if this family compiles such files. A
+        kernel may be copied next to the recipe.
 
-        Args:
-            recipe: The file of the recipe. A kernel may be copied next to it.
-            source: The input file.
-            backend: The backend that the user names.
-            chip: The chip that the user names.
-            kernel: The function to compile, if the file has several.
-
-        Raises:
-            BadInput: The file has several kernels, or not this one.
+        Raises BadInput if the file has several kernels, or not the one that is wanted.
         """
         return None
 
-    def from_pasted(
-        self,
-        recipe: Path,
-        program: str,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
+    def from_pasted(self, request: RecipeRequest, program: str) -> RecipeStart | None:
         """Return a recipe for a program of a text, as `from_source` does for a file. No
         file that the program imports is read.
         """

@@ -17,6 +17,7 @@ from triage.compilers.base import Compiler
 from triage.compilers.pasted_flags import harmless_flags, keep_harmless
 from triage.compilers.recipe_input import (
     PastedText,
+    RecipeRequest,
     ShellCommand,
     TextExcerpt,
     with_response_files,
@@ -62,17 +63,8 @@ class NoProgramError(BadInput):
 
 
 @dataclass(frozen=True, slots=True)
-class NewRecipe:
-    """What a user says about a new recipe."""
-
-    path: Path
-    """The file to write it to."""
-    source: Path | None
-    """A program that replaces the one in a text or a command line."""
-    backend: str | None
-    chip: str | None
-    kernel: str | None
-    """The function to compile, if the program has several."""
+class NewRecipe(RecipeRequest):
+    """A request for a recipe, with the ways to start one."""
 
     def from_command(self, words: Sequence[str]) -> RecipeStart:
         """Start from the user's own command line of a compiler."""
@@ -101,9 +93,7 @@ class NewRecipe:
         """Start from an input file, with the first family that compiles such files."""
         _check_file(source)
         for starter in recipe_starters().values():
-            start = starter.from_source(
-                self.path, source, self.backend, self.chip, self.kernel
-            )
+            start = starter.from_source(self, source)
             if start is not None:
                 return start
         raise BadInput(f"{source} has no kernel; name one as FILE.py:KERNEL")
@@ -195,9 +185,8 @@ class NewRecipe:
             return RecipeStart(
                 family, input_file, target, copied=program.text, assumed=assumed
             )
-        start = starter.from_pasted(
-            self.path, program.text, target.backend, target.chip, self.kernel
-        )
+        request = replace(self, backend=target.backend, chip=target.chip)
+        start = starter.from_pasted(request, program.text)
         if start is None:
             raise NoProgramError(
                 f"the program in line {program.line} has no kernel; name one with "

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from triage.compilers.base import Constant
 from triage.compilers.pasted_text import chip_in, read_kernels
-from triage.compilers.recipe_input import PastedText, RecipeStarter
+from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import (
     KernelGuess,
@@ -66,37 +66,24 @@ class TritonRecipes(RecipeStarter):
     next to the recipe, with all that it uses.
     """
 
-    def from_source(
-        self,
-        recipe: Path,
-        source: Path,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
+    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
         if source.suffix != ".py":
             return None
         text = source.read_text("utf-8", "replace")
-        start = _start(source, text, backend, chip, kernel)
+        start = _start(request, source, text)
         if start is None or is_standalone(source, text):
             return start
         copy = copy_kernel(source, text, start.guess.name)
-        return _start_of_copy(start, recipe, copy, text)
+        return _start_of_copy(start, request.path, copy, text)
 
-    def from_pasted(
-        self,
-        recipe: Path,
-        program: str,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
+    def from_pasted(self, request: RecipeRequest, program: str) -> RecipeStart | None:
+        recipe = request.path
         if "tt.func" in program:
             is_lowered = "#ttg." in program or "#triton_gpu." in program
             place = recipe.with_suffix(".ttgir" if is_lowered else ".ttir")
-            target = Target(backend or "cuda", chip or _DEFAULT_CHIP)
+            target = Target(request.backend or "cuda", request.chip or _DEFAULT_CHIP)
             return RecipeStart("triton", place, target, copied=program)
-        start = _start(recipe.with_suffix(".py"), program, backend, chip, kernel)
+        start = _start(request, recipe.with_suffix(".py"), program)
         if start is None:
             return None
         if is_standalone(None, program):
@@ -167,22 +154,20 @@ def _best_attempt(
     return best
 
 
-def _start(
-    source: Path, text: str, backend: str | None, chip: str | None, kernel: str | None
-) -> KernelStart | None:
+def _start(request: RecipeRequest, source: Path, text: str) -> KernelStart | None:
     """Return a recipe for the kernel in a text, if it has one. `source` is its file."""
     try:
-        guess = guess_kernel(text, kernel)
+        guess = guess_kernel(text, request.kernel)
     except RecursionError as error:
         raise BadInput(
             f"an expression in {source.name} is nested too deeply"
         ) from error
     if guess is None:
         return None
-    default_chip = "gfx942" if backend == "hip" else _DEFAULT_CHIP
-    target = Target(backend or "cuda", chip or default_chip)
-    assumed = [] if backend else ["cuda"]
-    if chip is None:
+    default_chip = "gfx942" if request.backend == "hip" else _DEFAULT_CHIP
+    target = Target(request.backend or "cuda", request.chip or default_chip)
+    assumed = [] if request.backend else ["cuda"]
+    if request.chip is None:
         assumed.append(default_chip)
     start = KernelStart(
         family="triton",

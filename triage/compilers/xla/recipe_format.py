@@ -13,7 +13,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from triage.compilers.pasted_text import read_jax
-from triage.compilers.recipe_input import PastedText, RecipeStarter
+from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
 from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
 from triage.model.errors import BadInput
@@ -127,21 +127,14 @@ class XlaRecipes(RecipeStarter):
     names the backend `xla`.
     """
 
-    def from_source(
-        self,
-        recipe: Path,
-        source: Path,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
+    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
         if source.suffix == ".hlo":
             return RecipeStart("xla", source, _CPU)
-        if source.suffix == ".py" and backend in (None, *_BACKEND_NAMES):
+        if source.suffix == ".py" and request.backend in (None, *_BACKEND_NAMES):
             text = source.read_text("utf-8", "replace")
             if imports_jax(text):
-                return _from_jax(source, text, kernel)
-        if backend == "xla":
+                return _from_jax(source, text, request.kernel)
+        if request.backend == "xla":
             return RecipeStart("xla", source, _CPU)
         return None
 
@@ -151,21 +144,16 @@ class XlaRecipes(RecipeStarter):
     def target_in(self, text: str) -> Target:
         return _CPU
 
-    def from_pasted(
-        self,
-        recipe: Path,
-        program: str,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
+    def from_pasted(self, request: RecipeRequest, program: str) -> RecipeStart | None:
         if program.lstrip().startswith("HloModule"):
-            return RecipeStart("xla", recipe.with_suffix(".hlo"), _CPU, copied=program)
+            path = request.path.with_suffix(".hlo")
+            return RecipeStart("xla", path, _CPU, copied=program)
+        function = request.kernel
         functions = jitted_functions(program)
-        if kernel is None and len(functions) > 1:
+        if function is None and len(functions) > 1:
             called = (name for name, each in functions.items() if each.is_called)
-            kernel = next(called, None)
-        start = _from_jax(recipe.with_suffix(".py"), program, kernel)
+            function = next(called, None)
+        start = _from_jax(request.path.with_suffix(".py"), program, function)
         return replace(start, copied=program)
 
 
