@@ -71,7 +71,7 @@ def add_xla_flags(flags: list[str]) -> None:
     os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
 
 
-def compiled(program: bytes, client: Any = None) -> Any:
+def cpu_executable(program: bytes, client: Any = None) -> Any:
     """Compile a program for this machine's processor. Raises jaxlib's errors."""
     xla: Any = import_module("jaxlib.xla_client")
     if b"custom_call" in program or b"custom-call" in program:
@@ -99,7 +99,7 @@ def _from_hlo(xla: Any, text: str) -> Any:
 def compile_program(source: Path, output: Path, flags: list[str]) -> int:
     """Compile a program, write OUTPUT, and print metrics of the executable."""
     program = source.read_bytes()
-    executable = compiled(program)
+    executable = cpu_executable(program)
     output.write_bytes(json.dumps(flags).encode() + b"\n" + program)
     text = "\n".join(module.to_string() for module in executable.hlo_modules())
     memory = executable.get_compiled_memory_stats()
@@ -235,7 +235,7 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     header, _, program = module.read_bytes().partition(b"\n")
     add_xla_flags(json.loads(header))
     client, put = cpu_client()
-    executable = compiled(program, client)
+    executable = cpu_executable(program, client)
     types = parameter_types(executable)
     if len(types) != len(options.input):
         sys.stderr.write(
@@ -315,7 +315,7 @@ def answer_to(
     try:
         if program not in known:
             known.clear()
-            known[program] = compiled(program, client)
+            known[program] = cpu_executable(program, client)
         stage, printed = "run", []
         call = bound_call(known[program], request["inputs"], put)
         for number, pattern in enumerate(request["patterns"]):
@@ -323,7 +323,7 @@ def answer_to(
             lines = []
             for index, result in enumerate(call()):
                 lines.append(f"result[{index}]: {result_text(result)}")
-                name = f"{index}{result_ending(result)}"
+                name = f"{index}{file_ending(result)}"
                 write_result(Path(request["folder"], str(number), name), result)
             printed.append("\n".join(lines))
     except Exception:
@@ -385,7 +385,7 @@ def result_text(result: Any) -> str:
     return f"{type_name(result)}={' '.join(map(str, result.ravel()[:8]))}{rest}"
 
 
-def result_ending(result: Any) -> str:
+def file_ending(result: Any) -> str:
     """Return the end of the name of a result's file: `.npy`, or `.2x3xbf16.bin` for a
     type that numpy's files cannot hold.
     """
@@ -504,7 +504,7 @@ def describe() -> int:
     """Print the version, the options and the passes of this jaxlib as JSON."""
 
     def compile_small() -> int:
-        compiled(_SMALL_PROGRAM)
+        cpu_executable(_SMALL_PROGRAM)
         return 0
 
     def print_options() -> int:
