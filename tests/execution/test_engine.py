@@ -50,7 +50,7 @@ NAMES_ITS_PASS = """case "$*" in *--report*)
 
 
 class ScriptPasses(PassTrace):
-    def after_passes(
+    def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
         return replace(invocation, printing=("--report",))

@@ -84,7 +84,7 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
         return Attribution(*names, ComparisonResult.INCONCLUSIVE, problem)
     toolchains = (engine.registry.obtain(refs[0]), engine.registry.obtain(refs[1]))
     for toolchain in toolchains:
-        if not printer.is_printed_by(toolchain):
+        if not printer.is_supported_by(toolchain):
             name = toolchain.revision.name
             why = f"{name} has no options that print the IR after each pass"
             problem = NoAnswer(Cause.NOT_FOUND, why)
@@ -162,7 +162,7 @@ class _Comparison:
         return self.request.case
 
     def run(self) -> Attribution:
-        traces, found = self._find_divergence(self.printer.words)
+        traces, found = self._find_divergence(self.printer.vocabulary)
         if not isinstance(self.printer, IrPrinter):
             return self._by_names(traces)
         compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
@@ -171,7 +171,7 @@ class _Comparison:
                 "no difference of operations or types persists, so attributes and "
                 "sizes were compared as well"
             )
-            detailed = replace(self.printer.words, detailed=True, bookkeeping=None)
+            detailed = replace(self.printer.vocabulary, detailed=True, bookkeeping=None)
             traces, found = self._find_divergence(detailed)
         failing = _failing_pass(traces.bad, self.failure)
         persistent = other = None
@@ -271,7 +271,7 @@ class _Comparison:
             words.passes,
             text,
             self.request.kernel,
-            words is self.printer.words,
+            words is self.printer.vocabulary,
         )
         return traces, find_divergence(traces)
 
@@ -308,7 +308,7 @@ class _Comparison:
         """Return what a compile's passes changed. Compile only if it is not known."""
         task = self.engine.planner.plan(self.case, toolchain)
         assert isinstance(task, Task)  # both compilers can be tested
-        printing = self.printer.after_passes(task.invocation)
+        printing = self.printer.printing_passes(task.invocation)
         key = key_of_ir(task, printing, words)
         kept = KeptIr(self.engine.registry.home)
         printed = kept.find(key)
@@ -325,7 +325,7 @@ class _Comparison:
         collector = IrCollector()
         names_only = not isinstance(self.printer, IrPrinter)
         reader = DumpReader(words, collector.add, names_only=names_only)
-        execution = self._compile(toolchain, self.printer.after_passes, reader.feed)
+        execution = self._compile(toolchain, self.printer.printing_passes, reader.feed)
         if execution.ending in (
             Ending.TIMED_OUT,
             Ending.OVER_MEMORY,
@@ -373,7 +373,9 @@ class _Comparison:
             argument = text.after.argument
             self._compile(
                 toolchain,
-                lambda plain: self.printer.after_passes(plain, argument, generic=False),
+                lambda plain: self.printer.printing_passes(
+                    plain, argument, generic=False
+                ),
                 text.feed,
             )
             return tuple(text.text)
@@ -388,7 +390,7 @@ class _Comparison:
             name,
             self.request.repository,
             self.toolchains[1].revision.commit,
-            self.printer.words.sources,
+            self.printer.vocabulary.sources,
         )
 
 

@@ -18,7 +18,7 @@ from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain, table_of
 from triage.bisect.result import Suspect
 from triage.git_history.branches import Branch, place_of, read_branches, same_change
-from triage.git_history.refs import Links, links_of, pull_request, read_moves
+from triage.git_history.repository import Links, links_of, pull_request, read_moves
 from triage.git_history.timeline import Timeline
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable

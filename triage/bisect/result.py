@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from triage.git_history.branches import Branch
-from triage.git_history.refs import PinMove
+from triage.git_history.repository import PinMove
 from triage.model.case import Case
 from triage.model.outcome import UNANSWERED, Failure, MayLackAnswer, NoAnswer, Verdict
 from triage.model.probe_result import ProbeResult

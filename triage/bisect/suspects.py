@@ -21,7 +21,7 @@ from triage.git_history.branches import (
     read_branches,
     same_change,
 )
-from triage.git_history.refs import links_of, pull_request, title
+from triage.git_history.repository import links_of, pull_request, title
 from triage.git_history.timeline import Timeline
 from triage.model.outcome import Failure
 from triage.model.revision import Commit

@@ -27,8 +27,7 @@ from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, Combination, Side
 from triage.bisect.search import BisectSearch, run_search
 from triage.execution.judge import result_of
-from triage.git_history.refs import links_of
-from triage.git_history.repository import Repository
+from triage.git_history.repository import Repository, links_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.json_form import in_json

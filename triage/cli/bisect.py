@@ -46,7 +46,6 @@ from triage.cli.options import (
 )
 from triage.cli.program import TEXTS
 from triage.cli.screen import AppContext
-from triage.compilers.family_ref import FamilyRef
 from triage.compilers.registry import Families, recipe_families
 from triage.execution.engine import Engine
 from triage.execution.results import Forecast, forecast
@@ -55,6 +54,7 @@ from triage.git_history.repository import Repository
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Failed, Failure
+from triage.model.revision import FamilyRef
 from triage.report.bisection import (
     bisect_document,
     suspects_document,

@@ -16,12 +16,11 @@ from triage.cli.context import open_engine_for
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, argument, flag, option
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.family_ref import split_revision
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import as_json
-from triage.model.revision import Toolchain
+from triage.model.revision import Toolchain, split_revision
 from triage.recipes.values import parse_size
 from triage.report.document import Block, Facts, Paragraph, Span, Style, Table
 from triage.report.elements import plural

@@ -236,7 +236,7 @@ class Engine:
         if resources is None:
             return {}
         task = self.planner.plan(case, toolchain)
-        phase = resources.phase(toolchain, case.phase)
+        phase = resources.best_phase(toolchain, case.phase)
         if isinstance(task, Probe) or phase is None:
             return {}
         task = replace(task, variant=_RESOURCES)
@@ -245,7 +245,7 @@ class Engine:
             return cached.metrics
         numbers: dict[str, float] = {}
         execution = self.maker.compile(
-            replace(task, invocation=resources.up_to(task.invocation, phase)),
+            replace(task, invocation=resources.stopped_after(task.invocation, phase)),
             on_output=lambda printed: numbers.update(
                 resources.metrics(printed, case.target.backend)
             ),

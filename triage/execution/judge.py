@@ -171,7 +171,7 @@ def judge_run(
         return unusable
     if execution.ok:
         return Passed()
-    unusable = runner.unusable(execution.stderr.text)
+    unusable = runner.startup_failure(execution.stderr.text)
     if unusable is not None:
         return unusable
     mismatch = reported_facts(execution).mismatch

@@ -291,7 +291,7 @@ def _script_task(
             "PATH": os.pathsep.join(dict.fromkeys(path)),
             "TRIAGE_TOOLCHAIN": str(toolchain.root),
         },
-        places={"script": str(script)},
+        placeholders={"script": str(script)},
     )
     try:
         variant = f"script {file_sha256(script)}"

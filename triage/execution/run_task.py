@@ -138,7 +138,7 @@ class RunTask:
             self.libraries,
         )
         if self.spec.measured and self.measures:
-            argv += self.measures.printing
+            argv += self.measures.report_options
         return run(
             argv,
             self.spec.limits,

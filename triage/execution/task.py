@@ -170,7 +170,7 @@ class Task:
         """Return the same task, printing which pass failed."""
         passes = self.compiler.passes
         if passes and self.case.script is None:
-            return replace(self, invocation=passes.naming_pass(self.invocation))
+            return replace(self, invocation=passes.naming_failed_pass(self.invocation))
         return self
 
     def on_one_thread(self) -> Task:
@@ -519,7 +519,7 @@ class Maker:
             kernels = task.compiler.kernels if task.counts_dispatches else None
             argv = task.argv(output)
             if kernels:
-                argv += kernels.counting(counted)
+                argv += kernels.count_options(counted)
             execution = run(
                 argv,
                 task.case.limits,
@@ -534,7 +534,7 @@ class Maker:
             else:
                 size = None
             if kernels and counted.is_file():
-                count = kernels.dispatches(counted.read_text("utf-8", "replace"))
+                count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
             else:
                 count = None
             if on_output and size is not None:

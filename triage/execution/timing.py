@@ -83,7 +83,7 @@ class Program:
             ending = f"signal {execution.signal}"
         else:
             ending = f"exit code {execution.exit_code}"
-        unusable = self.runner.unusable(errors)
+        unusable = self.runner.startup_failure(errors)
         if unusable:
             return unusable
         if errors:
@@ -125,7 +125,7 @@ def dispatch_programs(
         )
         if isinstance(program, Program):
             program = replace(program, bytes=whole.bytes, dispatches=whole.dispatches)
-        for name, option in kernels.extracted(source.read_text("utf-8", "replace")):
+        for name, option in kernels.kernels_in(source.read_text("utf-8", "replace")):
             measured.append(
                 (
                     RunSpec(
@@ -164,7 +164,7 @@ def compile_measured(
         return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, device.distribution))
     counted = replace(plain, thresholds=((DISPATCHES, math.inf),))
     if sources and family.kernels:
-        extracting = family.kernels.extracting(sources)
+        extracting = family.kernels.extract_options(sources)
     else:
         extracting = []
     # the second for a compiler that cannot count

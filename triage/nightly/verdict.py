@@ -12,9 +12,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from triage.bisect.result import Answer
-from triage.compilers.family_ref import FamilyRef
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
+from triage.model.revision import FamilyRef
 from triage.toolchains.sources.base import fits_any
 from triage.toolchains.sources.project import FILE, OwnerRule, load_project
 
@@ -219,7 +219,7 @@ def owner_rules(family: str, project: Path | None) -> Sequence[OwnerRule]:
     if project is None and not path.is_file():
         return ()
     found = load_project(path)
-    is_for_family = found.compiler in (family, FamilyRef.of(family).kind)
+    is_for_family = found.compiler in (family, FamilyRef.parse(family).kind)
     return found.owners if is_for_family else ()
 
 

@@ -217,7 +217,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
     if more > 0:
         lines.append(f"... {more} more lines")
     error = next((line for line in printed if headline in line), headline)
-    command = call.line
+    command = call.text
     if call.install:
         command = f"pip install {call.install}\n{command}"
     wrong = reproducer.reduction.first_wrong

@@ -10,10 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.family_ref import FamilyRef
 from triage.model.outcome import Failure
 from triage.model.probe_result import ProbeResult
-from triage.model.revision import Revision
+from triage.model.revision import FamilyRef, Revision
 from triage.report.document import (
     Block,
     Code,
@@ -294,7 +293,7 @@ def issue_form(compiler: str | None) -> IssueForm:
 def compiler_title(compiler: str | None) -> str:
     """Return how people write the name of a compiler family."""
     family = _family(compiler)
-    return (family.title if family else "") or FamilyRef.of(compiler or "").title
+    return (family.title if family else "") or FamilyRef.parse(compiler or "").title
 
 
 def compare_url(compiler: str | None, before: Revision, after: Revision) -> str | None:

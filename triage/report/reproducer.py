@@ -211,10 +211,10 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     for name, value in case.env:
         if value is not None:
             lines.append(shlex.join(["export", f"{name}={value}"]))
-    lines += call.before
+    lines += call.setup
     rule = rules_of(case).by_name.get(failure.failure_class)
     endings = rule.endings if rule else ()
-    run = call.run
+    run = call.script
     if Ending.TIMED_OUT in endings:
         run = f"timeout {round(case.limits.timeout)} {run}"
         lines.append("# The compiler does not end by itself.")
@@ -224,7 +224,7 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     elif Ending.OVER_OUTPUT in endings:
         lines.append("# The compiler writes without end.")
         lines.append(f"ulimit -f {case.limits.output >> 9}")
-    if call.replaces:
+    if call.may_exec:
         run = f"exec {run}"
     return "\n".join([*lines, run]) + "\n"
 
@@ -242,7 +242,7 @@ def _versions_text(reproducer: Reproducer) -> str:
 
 
 def _exit_meaning(call: StandaloneCall) -> str:
-    if call.then:
+    if call.run_words:
         return (
             "0 the program computes the expected results, 127 a tool is missing, any "
             "other: it does not."

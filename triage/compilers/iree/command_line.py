@@ -24,7 +24,12 @@ from triage.compilers.iree.devices import (
 )
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, chip_in, read_mlir
-from triage.compilers.recipe_input import PastedText, RecipeFromInput, ShellCommand
+from triage.compilers.recipe_input import (
+    PastedText,
+    RecipeRequest,
+    RecipeStarter,
+    ShellCommand,
+)
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -73,7 +78,7 @@ _DEVICES_IN_TEXTS = {
 }
 
 
-class IreeRecipes(RecipeFromInput):
+class IreeRecipes(RecipeStarter):
     """Recipes for IREE from programs, command lines and issues."""
 
     def call_in(self, words: Sequence[str]) -> ShellCommand | None:
@@ -116,21 +121,15 @@ class IreeRecipes(RecipeFromInput):
         return replace(start, left_out=tuple(left_out), env=dict(call.env))
 
     @property
-    def flags_of_texts(self) -> frozenset[str]:
+    def flags_allowed_in_texts(self) -> frozenset[str]:
         return names_in(files(__package__) / "pasted_flags.yaml")
 
-    def from_source(
-        self,
-        recipe: Path,
-        source: Path,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
-        if kernel:
+    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
+        if request.kernel:
             return None
-        target = self.target_named(backend or _DEFAULT_BACKEND, chip)
-        assumed = [] if backend else [_DEFAULT_BACKEND]
+        backend = request.backend or _DEFAULT_BACKEND
+        target = self.target_named(backend, request.chip)
+        assumed = [] if request.backend else [_DEFAULT_BACKEND]
         return RecipeStart(IREE.name, source, target, assumed=assumed)
 
     def read_text(self, text: str) -> PastedText:

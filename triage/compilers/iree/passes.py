@@ -35,7 +35,7 @@ _ONE_THREAD = "--mlir-disable-threading"
 class IreeIr(IrPrinter):
     """How the compiler prints its IR."""
 
-    def naming_pass(self, invocation: Invocation) -> Invocation:
+    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
         return _with_printing(
             invocation, ("--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED)
         )
@@ -44,16 +44,16 @@ class IreeIr(IrPrinter):
         return _with_printing(invocation, (_ONE_THREAD,))
 
     @property
-    def words(self) -> Vocabulary:
+    def vocabulary(self) -> Vocabulary:
         return _vocabulary()
 
-    def is_printed_by(self, toolchain: Toolchain) -> bool:
+    def is_supported_by(self, toolchain: Toolchain) -> bool:
         return {
             "mlir-print-ir-after-all",
             "mlir-print-ir-after-change",
         } <= toolchain.capabilities.flags
 
-    def after_passes(
+    def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
         if only:
@@ -75,7 +75,7 @@ class IreeIr(IrPrinter):
 class IreeResources(Resources):
     """Kernels and their shared memory."""
 
-    def up_to(self, invocation: Invocation, phase: str) -> Invocation:
+    def stopped_after(self, invocation: Invocation, phase: str) -> Invocation:
         others = [
             text for text in invocation.options if not text.startswith("--compile-to")
         ]
@@ -85,7 +85,7 @@ class IreeResources(Resources):
             printing=(*invocation.printing, *_PLAIN, _GENERIC),
         )
 
-    def phase(self, toolchain: Toolchain, last: str | None) -> str | None:
+    def best_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
         reached = toolchain.capabilities.phases
         if last in reached:
             reached = reached[: reached.index(last) + 1]

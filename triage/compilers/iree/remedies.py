@@ -35,7 +35,7 @@ class IreeRemedies(RemedyHints):
 
     def __init__(self) -> None:
         words = lint_words()
-        self.names = RewriteNames(words.barrier, words.transfers)
+        self.rewrite_names = RewriteNames(words.barrier, words.transfers)
 
     def devices_named(self, program: Path) -> frozenset[str]:
         if not program.stat().st_size:

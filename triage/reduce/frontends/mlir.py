@@ -20,9 +20,9 @@ from triage.mlir import Module, UnparsableError, parse_module, print_module
 from triage.mlir.rewrite import (
     DYNAMIC,
     dimensions,
-    fix_arguments,
     float_types,
     reshaped,
+    set_static_arguments,
     widen_floats,
 )
 from triage.mlir.tree import array_elements
@@ -152,7 +152,7 @@ def make_static(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
         return sum((dimensions(value.type) or []).count(DYNAMIC) for value in results)
 
     module, _ = copy_module(module_of(candidate))
-    if not fix_arguments(module, _STATIC, {}):
+    if not set_static_arguments(module, _STATIC, {}):
         return candidate
     static = _fold_module(candidate, module)
     if static is None or unknown(static) >= unknown(candidate):
