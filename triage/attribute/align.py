@@ -178,7 +178,7 @@ class AlignedPass:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where two runs diverge, in one device function or in the program."""
+    """The passes at which two runs diverge, in a device function or in the program."""
 
     good: str | None = None
     """The function that was followed, by its name on the good compiler; None for the

@@ -50,7 +50,7 @@ _UNBOUNDED = (1 << 63) - 1  # the size of a buffer with an unbounded dimension
 
 @dataclass(frozen=True)
 class AttributionRequest:
-    """What to compare on which compilers, and how closely."""
+    """A case to compare on two compilers, and how closely."""
 
     case: Case
     good: ToolchainRef

@@ -118,7 +118,9 @@ class Attribution(MayLackAnswer):
     one_sided: tuple[PassName, ...] = field(default=(), metadata=UNPRINTED)
     """The passes that changed IR on one compiler only."""
     shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
-    """Of the function, before its buffers become pointers; None if unknown."""
+    """Shared memory of the function, before its buffers become pointers; None if
+    unknown.
+    """
     files: tuple[str, ...] = field(default=(), metadata=key("suspect_files"))
     """Source files that a commit search should suspect."""
     notes: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
-"""What commands share: an engine for cases, and the selection of cases, compiler
-families and revisions.
+"""Open an engine for the cases of a command, and select cases, compiler families and
+revisions.
 """
 
 from __future__ import annotations

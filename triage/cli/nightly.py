@@ -190,7 +190,7 @@ def nightly(
 
 @dataclass(frozen=True)
 class _WantedSteps:
-    """What is done with each new failure."""
+    """The steps that the user wants for each new failure."""
 
     bisect: bool
     narrow: bool
@@ -235,7 +235,7 @@ class _WantedSteps:
 
     @property
     def remark(self) -> str | None:
-        """What a forecast cannot count."""
+        """A remark on the steps that a forecast cannot count."""
         steps = "those of --bisect, --reduce and --investigate"
         return f"then {steps} for each new failure" if self.is_any else None
 

@@ -229,7 +229,7 @@ JUnitFormatOption = Annotated[str, format_option("junit")]
 
 @dataclass(kw_only=True)
 class ProgramOptions:
-    """What to compile a program for that stands in the place of a recipe."""
+    """The target of a program that stands in the place of a recipe."""
 
     app: AppContext
     backend: Annotated[
@@ -433,7 +433,7 @@ class Compiling:
 
 
 class FailureMatch(StrEnum):
-    """What counts as the same failure."""
+    """A rule that says which failures are the same."""
 
     SIGNATURE = "signature"
     CLASS = "class"

@@ -47,7 +47,7 @@ class StartedRecipe:
 
     @property
     def path(self) -> Path:
-        """Of the recipe."""
+        """The path of the recipe."""
         return self.wanted.path
 
     @property

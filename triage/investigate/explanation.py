@@ -62,7 +62,7 @@ class KnownReleases:
 
 @dataclass(frozen=True)
 class Explanation(MayLackAnswer):
-    """What is known of a case and its failure."""
+    """Everything known of a case and its failure."""
 
     case: str
     compiler: str | None = field(default=None, metadata=UNPRINTED)
@@ -72,11 +72,11 @@ class Explanation(MayLackAnswer):
     passes: bool = False
     """Whether the case passes on that toolchain."""
     target: str | None = None
-    """What it is compiled for."""
+    """The backend and the chip."""
     assumed: tuple[str, ...] = ()
     """The part of the target and the values that nobody named."""
     releases: tuple[KnownReleases, ...] = ()
-    """What is known of the installed releases of a case that passes on the newest."""
+    """How the case ends on the installed releases, if it passes on the newest."""
     failure: Failure | None = None
     flaky: bool = False
     fails_on: Revision | None = None
@@ -85,7 +85,7 @@ class Explanation(MayLackAnswer):
     attribution: Attribution | None = None
     remedies: Remedies | None = None
     advice: tuple[str, ...] = ()
-    """What usually helps, if no remedy was found."""
+    """Advice for the failure class, if no remedy was found."""
     left: tuple[StepResult, ...] = ()
     """Steps without a result, each with the reason."""
     next: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Explanation(MayLackAnswer):
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether no release can parse the program, so that the mistake is in there."""
+        """Whether no release can parse the program, so that the program is wrong."""
         return (
             self.cause is Cause.INPUT
             and self.bisection is not None
@@ -160,7 +160,7 @@ class Explainer:
     siblings: Sequence[Case]
     """The cases of its recipe."""
     words: Sequence[str]
-    """What names the case on a command line."""
+    """The words that name the case on a command line."""
     rev: str | None
     """The toolchain (default: one of `reported`, else the newest installed release)."""
     budget: float
@@ -168,7 +168,7 @@ class Explainer:
     started: float
     """The time from which on the budget counts, as `time.monotonic` has it."""
     assumed: tuple[str, ...] = ()
-    """What nobody named, see `Explanation`."""
+    """See `Explanation.assumed`."""
     reported: Sequence[str] = ()
     """Revisions that a text names, which are tried first."""
     left: tuple[StepResult, ...] = ()

@@ -53,7 +53,7 @@ class Investigation:
     budget: float | None = None
     """Seconds; None for no limit. When they are over, the step that runs is stopped."""
     steps: Sequence[str] = tuple(STEPS)
-    """Those to do, in this order."""
+    """The steps to do, in this order."""
     clusters: list[ClusterInWork] = field(default_factory=list)
     _started: float = field(default_factory=time.monotonic)
 

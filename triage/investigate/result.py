@@ -31,7 +31,7 @@ IssuePath = Annotated[str, StringConstraints(pattern=f"^issues/{_NAME}\\.md$")]
 
 
 class CaseChangeKind(StrEnum):
-    """What happened to a case between baseline and toolchain. The values are part of
+    """The change of a case between baseline and toolchain. The values are part of
     the JSON of a night.
     """
 
@@ -54,7 +54,7 @@ class ClusterKey:
 
     compiler: str
     backend: str
-    """Of the target."""
+    """The backend of the target."""
     signature: str
 
     @property
@@ -94,7 +94,7 @@ class CaseResult(ProbeResult):
     issue: str | None = None
     """The issue that the recipe names for the expected failure."""
     bisections: list[Bisection] = field(default_factory=list)
-    """What introduced the failure and, in newer releases, fixed it."""
+    """The bisects of the failure and of its fix in newer releases."""
 
     @in_json
     def baseline_status(self) -> Status:
@@ -147,7 +147,7 @@ class StepResult:
     """`done`, `failed`, `left` (such as for lack of time) or `skipped`."""
     seconds: float = 0.0
     reason: str | None = None
-    """Why it has no result."""
+    """Why the step has no result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +159,7 @@ class FailureCluster:
     id: str = ""
     compiler: str = ""
     backend: str = ""
-    """Of the target of its cases."""
+    """The backend of the target of its cases."""
     failure: Failure | None = None
     representative: str | None = None
     """The case that was investigated."""
@@ -201,13 +201,13 @@ class FailureCluster:
 
     @property
     def is_investigated(self) -> bool:
-        """Whether more than its origin was searched for."""
+        """Whether it was reduced, or that was tried: more than its origin is known."""
         return any(step.step == "reduce" for step in self.steps)
 
 
 @dataclass(frozen=True)
 class InvestigationSummary:
-    """What an investigation took. The steps that are left are in the clusters."""
+    """The cost of an investigation. The steps that are left are in the clusters."""
 
     seconds: float
     budget_seconds: float | None = None

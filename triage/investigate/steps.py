@@ -128,7 +128,7 @@ def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies | NoAns
 
 @dataclass(frozen=True)
 class InvestigationSetting:
-    """What all steps share."""
+    """The values that all steps share."""
 
     engine: Engine
     cases: Mapping[str, Case]
@@ -154,7 +154,7 @@ class ClusterInWork:
     """The result that stands for the cluster, of `case`."""
     case: Case
     path: Path
-    """Of the file that keeps the record."""
+    """The file that keeps the record."""
     is_new: bool = True
     pair: ToolchainPair | None = None
     """The toolchains before and at the culprit, once they are known."""

@@ -153,7 +153,7 @@ class KnownFailure:
     night: int = 0
     """The night that the cluster is from."""
     issue: str | None = None
-    """That a recipe names, or that was opened for it."""
+    """The issue that a recipe names, or that was opened for the failure."""
 
 
 @dataclass(frozen=True, slots=True)

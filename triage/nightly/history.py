@@ -45,14 +45,14 @@ _ENTRY = np.dtype(
 
 
 class CaseKey(NamedTuple):
-    """Where the results of a case belong."""
+    """Identifies the results that may be compared with those of a case."""
 
     compiler: str
     suite: str
     target: str
     """Backend and chip."""
     kind: str
-    """Of the toolchain, see `toolchain_kind`."""
+    """Kind of the toolchain, see `toolchain_kind`."""
     case: str
     source: str
     """The file of the recipe."""
@@ -93,7 +93,7 @@ class NightColumns:
 
     @property
     def verdicts(self) -> list[BackendVerdict]:
-        """What the night says of each backend."""
+        """The verdict of the night on each backend."""
         counts = _backends_in(self.keys)
         found = {verdict.backend: verdict for verdict in self.night.verdict}
         for backend in counts:
@@ -233,7 +233,7 @@ class StateRun:
     status: Status
     flaky: bool
     signature: int
-    """Its number in `NightsHistory.signatures`; 0 for none."""
+    """Index in `NightsHistory.signatures`; 0 for none."""
     count: int
     """How many of the nights have a result of the case."""
 
@@ -260,7 +260,7 @@ class NightsHistory:
     failures: tuple[Failure | None, ...]
     """The failures of all nights; the first is None, for cases without one."""
     metrics: Mapping[str, Matrix]
-    """By name; NaN where not measured."""
+    """A matrix for each metric; NaN where it was not measured."""
 
     @cached_property
     def signatures(self) -> tuple[str, ...]:
@@ -278,8 +278,8 @@ class NightsHistory:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What pages call each row: the name of the case, with its track where several
-        have the case.
+        """The name of each row on pages: the case, and its track if several tracks have
+        the case.
         """
         tracks = Counter(row.case for row in self.rows)
         return tuple(

@@ -28,7 +28,7 @@ _MARKER = re.compile(r"<!-- triage (\{.*?\}) -->")
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What an issue remembers of its failure."""
+    """The memory of an issue, hidden in its text."""
 
     key: ClusterKey
     """Older versions wrote the signature only."""
@@ -71,7 +71,7 @@ class TrackedIssue:
     state_reason: str | None = None
     closed_at: str | None = None
     events: frozenset[str] = frozenset()
-    """What this program has commented on."""
+    """The events that this program has commented on."""
 
     def body_with(self, marker: Marker) -> str:
         return _MARKER.sub(lambda _: marker.text(), self.body, count=1)
@@ -120,7 +120,7 @@ def _hidden_in(body: str) -> Mapping[str, Any]:
 
 
 class ActionKind(StrEnum):
-    """What is done to an issue, in the order in which it is done."""
+    """A kind of change. Changes are made in this order."""
 
     CLOSE = "close"
     REOPEN = "reopen"
@@ -129,7 +129,7 @@ class ActionKind(StrEnum):
 
 
 class ActionCause(StrEnum):
-    """Why an issue is changed."""
+    """The reason of a change."""
 
     NEW = "new"  # no issue has the signature
     AGAIN = "again"  # it was closed, and the failure is back
@@ -154,7 +154,7 @@ class IssueChange:
     cause: ActionCause
     key: ClusterKey = field(metadata=UNPRINTED)
     cases: tuple[str, ...] = ()
-    """Those that it is about."""
+    """The cases that the change is about."""
     issue: int | None = None
     """Null where it is to be opened."""
     title: str = ""
@@ -173,7 +173,7 @@ class IssueChange:
 
     @in_json
     def reason(self) -> str:
-        """Why it is changed, in a few words."""
+        """The reason of the change in a few words."""
         if self.cause is ActionCause.DUPLICATE:
             return f"duplicate of #{self.original}"
         noun = "case" if len(self.cases) == 1 else "cases"
@@ -182,7 +182,7 @@ class IssueChange:
 
 @dataclass(frozen=True)
 class IssueChanges:
-    """What was changed in the issues of a repository, or would be changed."""
+    """The changes of a repository's issues, made or only planned."""
 
     repository: str
     changes: tuple[IssueChange, ...]

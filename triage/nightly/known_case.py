@@ -1,5 +1,5 @@
-"""What is known of a case: its nights, its state on every toolchain that it ran on, its
-last output, its command line.
+"""Everything known of a case: its nights, its state on every toolchain that it ran on,
+its last output, its command line.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LINES, _BEFORE = 400, 20
 
 @dataclass(frozen=True)
 class LogExcerpt:
-    """What a compiler printed."""
+    """A part of the output of a compiler."""
 
     toolchain: str
     command: str
@@ -70,7 +70,7 @@ class CaseState:
     since: str
     """The day of the first night with this result."""
     toolchain: Revision
-    """Of that night."""
+    """The toolchain of that night."""
     missed: str | None
     """The day of the last night of the track, if it has no result of the case."""
     flaky_changes: int
@@ -94,7 +94,7 @@ class KnownCase:
     expects is known from nights only.
     """
     failures: Sequence[FailureReport]
-    """What nights know of its failures."""
+    """The reports on its failures."""
     tracked: Mapping[str, str]
     """The issues of these failures, by id."""
     log: LogExcerpt | None

@@ -51,11 +51,11 @@ class TimeChange(StoresInline):
     reason: str | None = None
     """Why there is no verdict."""
     bisection: Bisection | None = None
-    """Where it became slower, with --bisect."""
+    """The bisect of the slowdown, with --bisect."""
     reproducer: ReproducerPath | None = None
     """Folder of a smaller program that is still slower, with --reduce."""
     not_reduced: str | None = None
-    """Why --reduce has none."""
+    """Why --reduce has no smaller program."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +76,14 @@ class Night:
     total: int = 0
     """Number of cases of all shards."""
     scope: str | None = None
-    """What bisects can search between both toolchains."""
+    """The compilers that bisects can search between both toolchains."""
     cases: list[CaseResult] = field(default_factory=list)
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None
     times: list[TimeChange] = field(default_factory=list)
-    """Of compiles that took much longer, and with --bench of runs."""
+    """Times of compiles that took much longer, and with --bench of runs."""
     stopped: str | None = None
-    """Why it ended early; null when it is complete."""
+    """Why the night ended early; null when it is complete."""
     not_compared: list[str] = field(default_factory=list)
     """Cases without a result on both toolchains."""
     strict: bool = False
@@ -186,12 +186,12 @@ class Night:
 
     @in_json
     def verdict(self) -> list[BackendVerdict]:
-        """What broke on each backend and what to do, the most broken first."""
+        """The verdict on each backend, the most broken first."""
         return verdicts_of(self.cases, self.clusters)
 
     @in_json
     def to_do(self) -> list[ToDo]:
-        """What to do about each new failure, known issue, unexpected pass and flaky
+        """One thing to do for each new failure, known issue, unexpected pass and flaky
         case.
         """
         return to_dos_of(self.cases, self.clusters)

@@ -62,9 +62,9 @@ class NightRun:
     total: int = 0
     """Number of cases of all shards."""
     phase: str = "comparison"
-    """What is being done."""
+    """The current phase, which a partial report names."""
     scope: str | None = None
-    """What bisects can search between both toolchains, for the reports."""
+    """The compilers that bisects can search between both toolchains, for reports."""
     # by case and revision
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)
     _results: dict[str, CaseResult] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""What a night says of each backend: what broke, what is known, what to do about each
-failure, and who does it.
+"""The verdict of a night on each backend, what to do about each failure, and who does
+it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PROGRAMS = (".yaml", ".yml", ".mlir", ".mlirbc", ".onnx", ".py")
 
 
 class Action(StrEnum):
-    """What somebody has to do. The values are part of the JSON of a night."""
+    """An action for a person. The values are part of the JSON of a night."""
 
     FILE = "file"
     """File an issue: the failure was investigated, and its draft is written."""
@@ -44,19 +44,19 @@ class ToDo:
     """The id of the failure."""
     case: str | None = None
     issue: str | None = None
-    """What to wait for."""
+    """The issue to wait for."""
     since: str | None = None
     """The day since which it fails, or the version since which the case passes."""
     command: str | None = None
     """A command line that investigates the failure, or shows the case."""
     reason: str | None = None
-    """Why it is not investigated, if something prevented it."""
+    """Why the failure is not investigated, if something prevented it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendVerdict:
-    """What a night says of one backend. `failures` are different new failures, each of
-    one or more cases.
+    """The verdict of a night on one backend. `failures` counts different new failures,
+    each of one or more cases.
     """
 
     backend: str

@@ -22,7 +22,7 @@ class Span:
     text: str
     style: Style = "plain"
     url: str | None = None
-    """Where the text leads: a web address, or a file next to the report."""
+    """The address behind the text: a web page, or a file next to the report."""
 
 
 Phrase = list[str | Span]

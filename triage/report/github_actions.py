@@ -1,4 +1,4 @@
-"""What GitHub Actions shows of a night: annotations, the summary of the job, and
+"""Show a night in GitHub Actions: annotations, the summary of the job, and
 outputs for later steps.
 """
 

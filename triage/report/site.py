@@ -91,7 +91,7 @@ class Site:
     lives: tuple[FailureLife, ...] = field(init=False)
     known: Mapping[ClusterKey, KnownFailure] = field(init=False)
     reports: Mapping[str, FailureReport] = field(init=False)
-    """By page."""
+    """The report on each page."""
 
     def write(self) -> dict[str, Any]:
         """Write all pages and return their numbers. Raises BadInput when there are no

@@ -1,5 +1,5 @@
-"""What the first page of the site shows: what the last nights say, what is new, what is
-open, and what to do about it.
+"""The first page of the site: the verdicts of the last nights, new and open failures,
+and what to do about them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class OpenFailure:
 
     report: FailureReport
     rows: Sequence[int]
-    """Of the cases in the history, the new ones where some are."""
+    """Rows of the history: the new cases, or all that are open if none is new."""
     is_new: bool
     since: Inline
     age: str
@@ -140,16 +140,16 @@ def _flaky(history: NightsHistory) -> list[tuple[int, ToDo]]:
 
 @dataclass(frozen=True)
 class _TrackPart:
-    """What the page says of one track, by its last complete night."""
+    """The part of the page about one track, by its last complete night."""
 
     history: NightsHistory
     track: Track
     lives: Sequence[FailureLife]
     """The failures of the track."""
     other_to_dos: Sequence[ToDo]
-    """What to do about its unexpected passes and flaky cases."""
+    """Those for its unexpected passes and flaky cases."""
     reports: Mapping[str, FailureReport]
-    """By page."""
+    """The report on each page."""
 
     @cached_property
     def new_runs(self) -> dict[str, list[FailingRun]]:
