@@ -377,9 +377,13 @@ class TimeJudge:
             Its times and how it compares with the good end.
         """
         good, bad = (Contender(sampler=end) for end in self.end_samplers)
-        known = [one for one in (good, bad) if one.sampler is sampler]
-        new = next(iter(known), None) or Contender(sampler=sampler)
-        contenders = [good, bad, *([] if known else [new])]
+        contenders, new = [good, bad], None
+        for one in contenders:
+            if one.sampler is sampler:
+                new = one
+        if new is None:
+            new = Contender(sampler=sampler)
+            contenders.append(new)
         compared = apart = None
         end = time.monotonic() + self.budget
         for taken in measure_in_turn([*contenders], end, grace=math.inf):

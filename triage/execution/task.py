@@ -156,9 +156,9 @@ class Task:
         """
         if not isinstance(self.run, RunTask):
             return ()
-        run, program = self.run, Path(self.run.program.name)
+        run = self.run
         argv = run.runner.argv(
-            program,
+            Path(run.tool.name),
             Path(module),
             run.options,
             RunValues(values.inputs, values.expected),

@@ -266,14 +266,14 @@ def _public_function(
     zeros = [
         zero_of(value.type) for value in functions[0].regions[0].blocks[0].arguments
     ]
-    known = tuple(text for text in zeros if text is not None)
-    if len(known) < len(zeros):
+    inputs = tuple(text for text in zeros if text is not None)
+    if len(inputs) < len(zeros):
         return NoAnswer(
             Cause.RECIPE,
             "the size of an argument is not known; name inputs under `bench` in the "
             "recipe",
         )
-    return (RunSpec(function=functions[0].symbol, inputs=known),)
+    return (RunSpec(function=functions[0].symbol, inputs=inputs),)
 
 
 def _words_to_pin() -> list[str]:
