@@ -196,8 +196,9 @@ def compile_time_judge(
         max(least_value(engine, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6)
         for ref in ends
     )
-    start = 1 + LEAST_SLOWER
-    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, prepare, start, budget)
+    # `halfway` measures until the ends differ by at least this ratio
+    least = 1 + LEAST_SLOWER
+    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, prepare, least, budget)
     if threshold is None:
         if high > low * _CLEAR**2:
             threshold = low * math.sqrt(high / low)

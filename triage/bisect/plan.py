@@ -347,6 +347,9 @@ def rev_text(ref: ToolchainRef) -> str:
 def _commits_between(
     request: BisectRequest, before: str, after: str
 ) -> CommitCandidates:
+    """Return the commits between two revisions, with the compilers that the request's
+    project offers for them; errors as of `plan`.
+    """
     registry, family = request.engine.registry, request.case.compiler
     old, new = range_end(request, before), range_end(request, after)
     project, repository = request.project, request.repository

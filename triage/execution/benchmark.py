@@ -209,9 +209,9 @@ class Benchmark:
             task.advance()
         task.finish()
         if dispatch is not None:
-            self._choose(dispatch)
+            self._keep_dispatches(dispatch)
 
-    def _choose(self, text: str) -> None:
+    def _keep_dispatches(self, text: str) -> None:
         """Keep the dispatches with this text in their names. Programs with other
         numbers of dispatches than the baseline have columns of their own, because their
         dispatches of one number are not the same kernel.
