@@ -268,18 +268,12 @@ def _topics_of(
     commit: Commit, kind_of: Callable[[str], str], synonyms: Mapping[str, str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the topics of a commit's subject, and those of the names of its files."""
+    names = []
     if len(commit.files) <= _MANY_FILES:
-        few = commit.files
-    else:
-        few = ()
-    stems = (
-        path.rsplit("/", 1)[-1].split(".")[0]
-        for path in few
-        if kind_of(path) != "other"
-    )
-    return topics(_NUMBER.sub("", commit.subject), synonyms), topics(
-        " ".join(stems), synonyms
-    )
+        paths = [path for path in commit.files if kind_of(path) != "other"]
+        names = [path.rsplit("/", 1)[-1].split(".")[0] for path in paths]
+    of_subject = topics(_NUMBER.sub("", commit.subject), synonyms)
+    return of_subject, topics(" ".join(names), synonyms)
 
 
 def _shared_bits(
