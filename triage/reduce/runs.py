@@ -104,7 +104,7 @@ class ArgumentValues:
         run = replace(run, function=entry.name, inputs=inputs)
         return candidate.with_case(run=run)
 
-    def text(self, array: Array, element: str | None) -> str:
+    def value_of(self, array: Array, element: str | None) -> str:
         """Return an array as a value, in a file where it has many elements. For
         `element` see `element_of`.
         """
@@ -129,7 +129,7 @@ class ArgumentValues:
         array = fit_array(self._arrays.get(origin), shape, kind)
         if array is None:
             return None
-        return self.text(array, element)
+        return self.value_of(array, element)
 
     def simplify_values(
         self, candidate: ReducedCase, test: InterestingnessTest
@@ -161,7 +161,7 @@ class ArgumentValues:
             plain += [np.round(array), np.round(array, 1)]
         for other in plain:
             if not np.array_equal(other, array):
-                text = self.text(other, element_of(run.inputs[index]))
+                text = self.value_of(other, element_of(run.inputs[index]))
                 inputs = (*run.inputs[:index], text, *run.inputs[index + 1 :])
                 yield candidate.with_case(run=replace(run, inputs=inputs))
 
@@ -262,7 +262,7 @@ class RunOracle(Oracle):
         for text in expected:
             array = read_value(text)
             if array is not None:
-                text = self.values.text(array, element_of(text))
+                text = self.values.value_of(array, element_of(text))
             texts.append(text)
         run = replace(run_of(runnable), expected=tuple(texts), reference=None)
         return runnable.with_case(run=run)
