@@ -241,7 +241,9 @@ def functions_of(
 def _public_function(
     engine: Engine, case: Case, ref: ToolchainRef
 ) -> tuple[RunSpec, ...] | NoAnswer:
-    """Return the only public function of a program, on zeros."""
+    """Return the only public function of a program, on zeros, or why it cannot be
+    measured.
+    """
     toolchain = engine.registry.obtain(ref)
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     prepared = engine.planner.input_of(case, toolchain)

@@ -202,11 +202,11 @@ def copy_operation(
             for block in region.blocks
         }
         # a value may be used in a block that stands before its definition
-        for block in inner if len(inner) > 1 else ():
-            for value in (
-                value for other in block.operations for value in other.results
-            ):
-                _copy_value(value, values)
+        if len(inner) > 1:
+            for block in inner:
+                for other in block.operations:
+                    for value in other.results:
+                        _copy_value(value, values)
         for block, new in inner.items():
             new.operations = [
                 copy_operation(other, values, inner) for other in block.operations

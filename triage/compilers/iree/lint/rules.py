@@ -436,7 +436,9 @@ def dynamic_dimensions(program: LintProgram) -> Found:
     """An attention, contraction, convolution or padding with an unknown dimension, on a
     GPU.
     """
-    for operation in program.module.walk() if is_gpu(program.backend) else ():
+    if not is_gpu(program.backend):
+        return
+    for operation in program.module.walk():
         is_contraction = (
             operation.name == _GENERIC
             and _has_reduction(operation)
