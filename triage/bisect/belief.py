@@ -697,8 +697,10 @@ def _untestable_odds(belief: Belief) -> Floats:
 
 
 def _added_information(below: Floats, others: list[int]) -> Floats:
-    """Return the bits that each cut adds to the results of `others`; -1 for
-    `others`.
+    """Return the bits that each cut adds to the results of other cuts; -1 for those.
+
+    below: the probability that the first new one is at or before each cut. others:
+    indices of cuts.
     """
     edges = np.concatenate([[0.0], below[sorted(others)], [1.0]])
     part = np.clip(np.searchsorted(edges, below, side="right") - 1, 0, len(edges) - 2)

@@ -196,8 +196,9 @@ def compile_time_judge(
         max(least_value(engine, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6)
         for ref in ends
     )
-    start = 1 + LEAST_SLOWER
-    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, prepare, start, budget)
+    # `halfway` measures until the ends differ by at least this ratio
+    least = 1 + LEAST_SLOWER
+    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, prepare, least, budget)
     if threshold is None:
         if high > low * _CLEAR**2:
             threshold = low * math.sqrt(high / low)
@@ -377,9 +378,13 @@ class TimeJudge:
             Its times and how it compares with the good end.
         """
         good, bad = (Contender(sampler=end) for end in self.end_samplers)
-        known = [one for one in (good, bad) if one.sampler is sampler]
-        new = next(iter(known), None) or Contender(sampler=sampler)
-        contenders = [good, bad, *([] if known else [new])]
+        contenders, new = [good, bad], None
+        for one in contenders:
+            if one.sampler is sampler:
+                new = one
+        if new is None:
+            new = Contender(sampler=sampler)
+            contenders.append(new)
         compared = apart = None
         end = time.monotonic() + self.budget
         for taken in measure_in_turn([*contenders], end, grace=math.inf):

@@ -80,6 +80,9 @@ class RatioJudge:
         return replace(probe, outcome=Failed(failure))
 
     def _judge_in_turn(self, probe: Probe, ref: ToolchainRef) -> Probe:
+        """Measure both toolchains in turn; return the probe as it is if one has no
+        time.
+        """
         case, ends = probe.case, (self.ends[0], ref)
         choice = replace(self.choice, threshold=self.threshold)
         try:

@@ -322,13 +322,13 @@ def versions_between(
         return _no_versions(
             f"{new.revision.name} is not newer than {old.revision.name}"
         )
-    known, skipped = list(registry.releases(new.family)), None
+    refs, skipped = list(registry.releases(new.family)), None
     if nightlies or not (old.is_stable and new.is_stable):
         try:
-            known += registry.nightlies(new.family)
+            refs += registry.nightlies(new.family)
         except (BadInput, EnvironmentFailure) as error:
             skipped = f"nightlies are left out: {error}"
-    by_version = {Version(ref.revision.name): ref for ref in known}
+    by_version = {Version(ref.revision.name): ref for ref in refs}
     inside = {
         version: ref for version, ref in by_version.items() if first < version < last
     }
@@ -347,6 +347,9 @@ def rev_text(ref: ToolchainRef) -> str:
 def _commits_between(
     request: BisectRequest, before: str, after: str
 ) -> CommitCandidates:
+    """Return the commits between two revisions, with the compilers that the request's
+    project offers for them; errors as of `plan`.
+    """
     registry, family = request.engine.registry, request.case.compiler
     old, new = range_end(request, before), range_end(request, after)
     project, repository = request.project, request.repository

@@ -268,18 +268,12 @@ def _topics_of(
     commit: Commit, kind_of: Callable[[str], str], synonyms: Mapping[str, str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """Return the topics of a commit's subject, and those of the names of its files."""
+    names = []
     if len(commit.files) <= _MANY_FILES:
-        few = commit.files
-    else:
-        few = ()
-    stems = (
-        path.rsplit("/", 1)[-1].split(".")[0]
-        for path in few
-        if kind_of(path) != "other"
-    )
-    return topics(_NUMBER.sub("", commit.subject), synonyms), topics(
-        " ".join(stems), synonyms
-    )
+        paths = [path for path in commit.files if kind_of(path) != "other"]
+        names = [path.rsplit("/", 1)[-1].split(".")[0] for path in paths]
+    of_subject = topics(_NUMBER.sub("", commit.subject), synonyms)
+    return of_subject, topics(" ".join(names), synonyms)
 
 
 def _shared_bits(
@@ -392,6 +386,9 @@ def project_table(name: str | None) -> ProjectTable:
     """Return the table of a project; for a project without one, what holds for all."""
     shared, own = _tables()["any"], _tables().get(name or "", {})
     synonyms = [*shared["synonyms"], *own.get("synonyms", [])]
+    behaviour = None
+    if "vocabulary" in own:
+        behaviour = re.compile(_tables()["vocabularies"][own["vocabulary"]])
     return ProjectTable(
         kinds=tuple(
             (kind, re.compile(text))
@@ -400,9 +397,7 @@ def project_table(name: str | None) -> ProjectTable:
         decides=re.compile(
             "|".join(filter(None, [own.get("decides"), shared["decides"]]))
         ),
-        behaviour=re.compile(_tables()["vocabularies"][own["vocabulary"]])
-        if "vocabulary" in own
-        else None,
+        behaviour=behaviour,
         backends={
             backend: re.compile(text)
             for backend, text in own.get("backends", {}).items()
@@ -423,7 +418,8 @@ def _tables() -> dict[str, Any]:
         files("triage.bisect").joinpath("prior.yaml").read_text("utf-8")
     )
     for folder in files("triage.compilers").iterdir():
-        if folder.is_dir() and (own := folder / "commits.yaml").is_file():
+        own = folder / "commits.yaml"
+        if own.is_file():
             tables |= yaml.safe_load(own.read_text("utf-8"))
     return tables
 

@@ -181,16 +181,16 @@ def _releases_to_look_at(search: BisectSearch, last: int) -> Iterator[list[int]]
     others = [
         index for index in range(last - 1, -1, -1) if not candidates[index].outcomes
     ]
-    known = [
+    cached = [
         index
         for index in others
         if engine.recall(ProbeJob(case, candidates[index].ref))
     ]
-    yield known
+    yield cached
     yield [
         index
         for index in others
-        if index not in known and engine.registry.is_installed(candidates[index].ref)
+        if index not in cached and engine.registry.is_installed(candidates[index].ref)
     ]
     while wanted := _middles_between_different(search, last):
         yield wanted

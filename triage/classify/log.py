@@ -199,6 +199,7 @@ class SelectedLines:
         self.follow = 0
 
     def _select(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Yield the selected lines, each with its number."""
         cutter = LineCutter(HEAD)
         lines = chain.from_iterable(map(cutter.feed, pieces))
         numbered: Iterator[tuple[int, bytes]] = enumerate(

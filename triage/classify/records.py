@@ -166,12 +166,12 @@ class LogReader:
         """Return the messages so far and the last lines of the log. Empty unless the
         log is read closely, line by line.
         """
-        known = {message.number for message in self._messages}
+        numbers = {message.number for message in self._messages}
         scripts = _Scripts()
         lines: list[NumberedLine] = [*self._messages]
         for number, raw in self._lines.last:
             line = NumberedLine(number, clean(raw))
-            if not scripts.skips(line) and number not in known:
+            if not scripts.skips(line) and number not in numbers:
                 lines.append(line)
         return lines
 

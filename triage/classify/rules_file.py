@@ -121,9 +121,9 @@ def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
     return packaged
 
 
-def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
-    """Read and check one rule file. known: the rules of other files, whose classes must
-    not be repeated.
+def check_rules(path: Path, elsewhere: Mapping[str, Rule]) -> tuple[Rule, ...]:
+    """Read and check one rule file. elsewhere: the rules of other files, whose classes
+    must not be repeated.
 
     Raises:
         BadFiles: with one problem for each mistake.
@@ -137,11 +137,11 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
     for index, rule in enumerate(rules):
         _check_identity(rule, index, document)
         earlier = [other.name for other in rules[:index]]
-        if rule.name in known or rule.name in earlier:
+        if rule.name in elsewhere or rule.name in earlier:
             document.report(
                 ("classes", index, "class"), f"class {rule.name!r} is already defined"
             )
-    names = {*packaged_rules().by_name, *known, *(rule.name for rule in rules)}
+    names = {*packaged_rules().by_name, *elsewhere, *(rule.name for rule in rules)}
     for index, rule in enumerate(rules):
         for key, other in (("as_made", rule.as_made), ("as_read", rule.as_read)):
             if other is not None and other.name not in names:
@@ -149,7 +149,7 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
                     ("classes", index, key), f"there is no class {other.name!r}"
                 )
     if not document.problems:
-        _check_examples(rules, known, document)
+        _check_examples(rules, elsewhere, document)
     if document.problems:
         raise BadFiles(document.in_order())
     return rules
@@ -177,7 +177,7 @@ def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
 
 
 def _check_examples(
-    rules: Sequence[Rule], known: Mapping[str, Rule], document: ConfigDocument
+    rules: Sequence[Rule], elsewhere: Mapping[str, Rule], document: ConfigDocument
 ) -> None:
     """Report each example that is not classified as its class or has other details,
     and each near miss that is classified as the class.
@@ -186,7 +186,7 @@ def _check_examples(
 
     packaged = packaged_rules()
     own = {rule.name: rule for rule in rules}
-    by_name = {**packaged.by_name, **known, **own}
+    by_name = {**packaged.by_name, **elsewhere, **own}
     every = _rule_set(tuple(by_name.values()), packaged.literals)
 
     def first_failure(text: str, rule: Rule) -> Failure | None:

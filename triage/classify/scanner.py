@@ -310,6 +310,7 @@ class _Scanner:
                 finding.captures |= captures_of(match)
 
     def _open_error(self, finding: Finding) -> None:
+        """Open a finding as an error, and read what belongs to it below."""
         self._close_error()
         self._error = finding
         match = _AT_SOURCE.match(finding.headline)

@@ -209,9 +209,9 @@ class Benchmark:
             task.advance()
         task.finish()
         if dispatch is not None:
-            self._choose(dispatch)
+            self._keep_dispatches(dispatch)
 
-    def _choose(self, text: str) -> None:
+    def _keep_dispatches(self, text: str) -> None:
         """Keep the dispatches with this text in their names. Programs with other
         numbers of dispatches than the baseline have columns of their own, because their
         dispatches of one number are not the same kernel.
@@ -277,22 +277,27 @@ class Benchmark:
 def _kernels(
     engine: Engine, configuration: Configuration, target: Path
 ) -> list[Series] | NoAnswer:
-    """Compile a configuration and each of its kernels."""
+    """Compile a configuration and each of its kernels. Return a row for each, or why
+    there are none.
+    """
     kernels = dispatch_programs(engine, configuration.case, configuration.ref, target)
     if isinstance(kernels, NoAnswer):
         return kernels
-    return [
-        Series(configuration, spec.label, problem=program)
-        if isinstance(program, NoAnswer)
-        else _series(engine, configuration, program, spec)
-        for spec, program in kernels
-    ]
+    rows = []
+    for spec, program in kernels:
+        if isinstance(program, NoAnswer):
+            rows.append(Series(configuration, spec.label, problem=program))
+        else:
+            rows.append(_series(engine, configuration, program, spec))
+    return rows
 
 
 def _functions(
     engine: Engine, configuration: Configuration, target: Path
 ) -> list[Series] | NoAnswer:
-    """Compile a configuration for each of its functions."""
+    """Compile a configuration once, and return a row for each of its functions, or why
+    there are none.
+    """
     program = compile_measured(engine, configuration.case, configuration.ref, target)
     if isinstance(program, NoAnswer):
         return program

@@ -266,6 +266,7 @@ class ResultCache:
                 ) from error
 
     def _connect(self) -> sqlite3.Connection:
+        """Open the file, keep the connection and return it; create missing tables."""
         self._db = db = sqlite3.connect(
             self._path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None
         )

@@ -554,7 +554,7 @@ def _inputs(
     *,
     fresh: bool,
 ) -> Inputs:
-    """Return what prepares inputs, ONNX models and downloads too."""
+    """Return what prepares inputs: also imports ONNX models and downloads files."""
     onnx = onnx_family()
     assert onnx.onnx_importer
     roots = partial(registry.python_roots, onnx.name)

@@ -222,8 +222,8 @@ def _wrong_result(mismatch: Mapping[str, Detail], rules: RuleSet) -> Failure:
 
     rule = rules.by_name["wrong-result"]
     details = {name: detail(value) for name, value in mismatch.items()}
-    known = [str(details[name]) for name in rule.identity if name in details]
-    signature = f"{rule.name}:{' '.join(known)}"
+    identity = [str(details[name]) for name in rule.identity if name in details]
+    signature = f"{rule.name}:{' '.join(identity)}"
     headline = " ".join(f"{name} {value}" for name, value in details.items())
     failure = Failure(rule.name, rule.family, signature, headline, details=details)
     return rule.reclassify(failure, signature)

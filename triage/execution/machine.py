@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from uv import find_uv_bin
 
-from triage.compilers.base import Compiler
+from triage.compilers.base import Compiler, ModelImporter
 from triage.execution.cache import ResultCache, set_aside_files
 from triage.execution.files import LEFT
 from triage.model.errors import EnvironmentFailure, TriageError
@@ -64,40 +64,11 @@ def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
     registry = ToolchainRegistry(home, compilers, stop=threading.Event())
     for family in compilers:
         checks += _checks_of_releases(registry, family)
-    installs = stored_toolchains(home)
-    damaged = ", ".join(
-        install.folder.name for install in installs if not install.intact
-    )
-    found = (
-        f"{len(installs)} installed, "
-        f"{sum(install.bytes for install in installs) / _GIB:.1f} GiB"
-    )
-    checks.append(
-        _check(
-            "toolchains",
-            found,
-            f"damaged, will be installed again when used: {damaged}" if damaged else "",
-        )
-    )
+    checks.append(_check_of_toolchains(home))
     checks.append(_check_of_results(home))
-    left = [str(path) for path in sorted(home.scratch.glob(f"{LEFT}*"))]
-    if left:
-        found = f"{len(left)} folders that could not be removed"
-    else:
-        found = "no compile left files behind"
-    checks.append(
-        _check("scratch", found, f"remove {', '.join(left[:3])}" if left else "")
-    )
-    for importer in filter(
-        None, (family.onnx_importer for family in compilers.values())
-    ):
-        answer = capture([sys.executable, "-m", importer.module, "--help"], timeout=120)
-        reason = answer.stderr.last_line or "it printed no reason"
-        if answer.ok:
-            found, advice = ("works", "")
-        else:
-            found, advice = (reason, "`.onnx` inputs will be untestable")
-        checks.append(_check("ONNX import", found, advice))
+    checks.append(_check_of_scratch(home))
+    importers = [family.onnx_importer for family in compilers.values()]
+    checks += [_check_of_importer(one) for one in importers if one]
     return checks
 
 
@@ -166,13 +137,12 @@ def _checks_of_releases(
 ) -> Iterator[MachineCheck]:
     name = f"{family} releases"
     try:
-        refs = [ref.revision.name for ref in registry.releases(family)]
-        none = _broken_check(name, f"none for this platform at {registry.index.url}")
-        yield (
-            _check(name, f"{len(refs)} on the index, {refs[0]} to {refs[-1]}")
-            if refs
-            else none
-        )
+        names = [ref.revision.name for ref in registry.releases(family)]
+        if names:
+            yield _check(name, f"{len(names)} on the index, {names[0]} to {names[-1]}")
+        else:
+            problem = f"none for this platform at {registry.index.url}"
+            yield _broken_check(name, problem)
     except TriageError as error:
         yield _broken_check(name, error)
     name = f"{family} installed"
@@ -200,6 +170,32 @@ def _checks_of_releases(
         )
     except TriageError as error:
         yield _broken_check(name, error)
+
+
+def _check_of_toolchains(home: Home) -> MachineCheck:
+    installs = stored_toolchains(home)
+    size = sum(install.bytes for install in installs) / _GIB
+    damaged = [install.folder.name for install in installs if not install.intact]
+    advice = ""
+    if damaged:
+        advice = f"damaged, will be installed again when used: {', '.join(damaged)}"
+    return _check("toolchains", f"{len(installs)} installed, {size:.1f} GiB", advice)
+
+
+def _check_of_scratch(home: Home) -> MachineCheck:
+    left = [str(path) for path in sorted(home.scratch.glob(f"{LEFT}*"))]
+    if not left:
+        return _check("scratch", "no compile left files behind")
+    found = f"{len(left)} folders that could not be removed"
+    return _check("scratch", found, f"remove {', '.join(left[:3])}")
+
+
+def _check_of_importer(importer: ModelImporter) -> MachineCheck:
+    answer = capture([sys.executable, "-m", importer.module, "--help"], timeout=120)
+    if answer.ok:
+        return _check("ONNX import", "works")
+    reason = answer.stderr.last_line or "it printed no reason"
+    return _check("ONNX import", reason, "`.onnx` inputs will be untestable")
 
 
 def _check_of_results(home: Home) -> MachineCheck:

@@ -80,9 +80,7 @@ class PersistentWorkers:
         run = task.run
         if not isinstance(run, RunTask) or run.libraries or run.spec.parameters:
             return None
-        argv = run.runner.persistent_worker(
-            task.toolchain, run.program, task.invocation
-        )
+        argv = run.runner.persistent_worker(task.toolchain, run.tool, task.invocation)
         if not argv:
             return None
         for number in range(len(patterns)):
@@ -134,7 +132,7 @@ def _read(
     error = str(said.get("error", ""))
     nothing = Captured()
     execution = Execution(
-        (str(run.program),),
+        (str(run.tool),),
         Ending.EXITED,
         1 if error else 0,
         None,

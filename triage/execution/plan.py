@@ -16,7 +16,7 @@ from triage.compilers.invocation import Invocation
 from triage.execution.files import KeptFiles, Prepared
 from triage.execution.inputs import Inputs, NoInput, package_version, recipe_mistake
 from triage.execution.mlir_tools import WORKER
-from triage.execution.run_task import RunPrograms, RunTask, differences, plan_run
+from triage.execution.run_task import RunTask, RunTools, differences, plan_run
 from triage.execution.task import AnyOf, Maker, Naming, Task, probe_not_made
 from triage.model.case import OWN, Case, Flag, InputKind, Library, Reference
 from triage.model.content import file_sha256
@@ -54,7 +54,7 @@ class Planner:
     _kept: KeptFiles = field(default_factory=KeptFiles)
 
     def __post_init__(self) -> None:
-        self._programs = RunPrograms(self.registry.runtime)
+        self._tools = RunTools(self.registry.runtime)
 
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:
         """Return the task of a case, or the probe that says why there is nothing to
@@ -151,7 +151,7 @@ class Planner:
         compiler = self.compilers[case.compiler]
         values = self.registry.home.kept(KeptKind.VALUES)
         case = replace(case, run=spec)
-        return plan_run(case, toolchain, compiler, self._programs, values, libraries)
+        return plan_run(case, toolchain, compiler, self._tools, values, libraries)
 
     def _library(
         self, case: Case, library: Library, toolchain: Toolchain

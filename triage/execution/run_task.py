@@ -70,7 +70,8 @@ class RunTask:
     spec: RunSpec
     runner: Runner
     measures: Measures | None
-    program: Path
+    tool: Path
+    """The executable of the runtime."""
     options: tuple[str, ...]
     """Without values."""
     libraries: tuple[Path, ...]
@@ -131,7 +132,7 @@ class RunTask:
         its results to `results`.
         """
         argv = self.runner.argv(
-            self.program,
+            self.tool,
             module,
             self.options,
             RunValues(self.inputs, expected, results),
@@ -299,8 +300,10 @@ def _other_shape(actual: str, expected: str) -> dict[str, str | int]:
 
 
 @dataclass(frozen=True)
-class RunPrograms:
-    """The programs that run what toolchains compile. Each is found and read once."""
+class RunTools:
+    """The executables that run what toolchains compile. Each is found and read
+    once.
+    """
 
     runtime: Callable[[Toolchain, str], Path]
     """Returns the folder of a package that belongs to a toolchain."""
@@ -309,16 +312,16 @@ class RunPrograms:
     def find(
         self, toolchain: Toolchain, runner: Runner, *, measured: bool
     ) -> tuple[Path, str] | None:
-        """Return a program and the SHA-256 of its file; None if the toolchain has none.
-        Raises EnvironmentFailure when its package cannot be installed.
+        """Return an executable and its SHA-256; None if the toolchain has none. Raises
+        EnvironmentFailure when its package cannot be installed.
         """
         key = (toolchain.family, toolchain.revision.name, measured)
         if key not in self._found:
             root = self.runtime(toolchain, runner.distribution)
             for place in (root, toolchain.program.parent):
-                program = runner.program(place, measured=measured)
-                if program:
-                    self._found[key] = program, file_sha256(program)
+                tool = runner.program(place, measured=measured)
+                if tool:
+                    self._found[key] = tool, file_sha256(tool)
                     break
         return self._found.get(key)
 
@@ -327,7 +330,7 @@ def plan_run(
     case: Case,
     toolchain: Toolchain,
     compiler: Compiler,
-    programs: RunPrograms,
+    tools: RunTools,
     values: Path,
     libraries: Sequence[Path] = (),
 ) -> RunTask | NoAnswer:
@@ -343,7 +346,7 @@ def plan_run(
         problem = f"{case.compiler} has nothing that {does} compiled programs here"
         return NoAnswer(Cause.TOOLCHAIN, problem)
     try:
-        found = programs.find(toolchain, runner, measured=spec.measured)
+        found = tools.find(toolchain, runner, measured=spec.measured)
     except EnvironmentFailure as error:
         if isinstance(error, Unobtainable):
             cause = Cause.TOOLCHAIN
@@ -352,7 +355,7 @@ def plan_run(
         return NoAnswer(cause, str(error))
     if found is None:
         return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
-    program, digest = found
+    tool, digest = found
     try:
         inputs = with_readable_files(spec.inputs, values)
         expected = with_readable_files(spec.expected, values)
@@ -362,7 +365,7 @@ def plan_run(
             spec,
             runner,
             measures,
-            program,
+            tool,
             tuple(runner.options(case, spec)),
             tuple(libraries),
             inputs,
@@ -377,10 +380,10 @@ def plan_run(
         return recipe_mistake(str(error))
 
 
-def _identity(task: RunTask, program: str) -> str:
-    """Return the content key of a run. program: the digest of the program."""
+def _identity(task: RunTask, tool_digest: str) -> str:
+    """Return the content key of a run."""
     parts = [
-        program,
+        tool_digest,
         *task.runner.options(task.case, replace(task.spec, parameters=())),
         *(path.name for path in task.libraries),
         *_parts_of(task.spec),

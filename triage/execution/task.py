@@ -156,9 +156,9 @@ class Task:
         """
         if not isinstance(self.run, RunTask):
             return ()
-        run, program = self.run, Path(self.run.program.name)
+        run = self.run
         argv = run.runner.argv(
-            program,
+            Path(run.tool.name),
             Path(module),
             run.options,
             RunValues(values.inputs, values.expected),
@@ -311,16 +311,15 @@ class Capacity:
         runs alone.
         """
         reserved = self._reserved
+
+        def has_room() -> bool:
+            if not reserved:
+                return True
+            fits = sum(reserved) + needed_mb <= self.memory_mb
+            return fits and len(reserved) < self._slots
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: (
-                    not reserved
-                    or (
-                        len(reserved) < self._slots
-                        and sum(reserved) + needed_mb <= self.memory_mb
-                    )
-                )
-            )
+            self._changed.wait_for(has_room)
             reserved.append(needed_mb)
         try:
             yield

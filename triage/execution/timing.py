@@ -241,7 +241,9 @@ def functions_of(
 def _public_function(
     engine: Engine, case: Case, ref: ToolchainRef
 ) -> tuple[RunSpec, ...] | NoAnswer:
-    """Return the only public function of a program, on zeros."""
+    """Return the only public function of a program, on zeros, or why it cannot be
+    measured.
+    """
     toolchain = engine.registry.obtain(ref)
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     prepared = engine.planner.input_of(case, toolchain)
@@ -266,14 +268,14 @@ def _public_function(
     zeros = [
         zero_of(value.type) for value in functions[0].regions[0].blocks[0].arguments
     ]
-    known = tuple(text for text in zeros if text is not None)
-    if len(known) < len(zeros):
+    inputs = tuple(text for text in zeros if text is not None)
+    if len(inputs) < len(zeros):
         return NoAnswer(
             Cause.RECIPE,
             "the size of an argument is not known; name inputs under `bench` in the "
             "recipe",
         )
-    return (RunSpec(function=functions[0].symbol, inputs=known),)
+    return (RunSpec(function=functions[0].symbol, inputs=inputs),)
 
 
 def _words_to_pin() -> list[str]:

@@ -146,7 +146,9 @@ def minimise(
     if kind_of:
         counts = Counter(map(kind_of, left))
         repeated = [kind for kind, count in counts.items() if count > 1]
-        for kind in repeated if len(repeated) <= MOST_KINDS else ():
+        if len(repeated) > MOST_KINDS:
+            repeated = []
+        for kind in repeated:
             kept = [item for item in left if kind_of(item) != kind]
             smaller = build_if_interesting(kept) if kept else None
             if smaller is not None:

@@ -104,7 +104,7 @@ class ArgumentValues:
         run = replace(run, function=entry.name, inputs=inputs)
         return candidate.with_case(run=run)
 
-    def text(self, array: Array, element: str | None) -> str:
+    def value_of(self, array: Array, element: str | None) -> str:
         """Return an array as a value, in a file where it has many elements. For
         `element` see `element_of`.
         """
@@ -129,7 +129,7 @@ class ArgumentValues:
         array = fit_array(self._arrays.get(origin), shape, kind)
         if array is None:
             return None
-        return self.text(array, element)
+        return self.value_of(array, element)
 
     def simplify_values(
         self, candidate: ReducedCase, test: InterestingnessTest
@@ -161,7 +161,7 @@ class ArgumentValues:
             plain += [np.round(array), np.round(array, 1)]
         for other in plain:
             if not np.array_equal(other, array):
-                text = self.text(other, element_of(run.inputs[index]))
+                text = self.value_of(other, element_of(run.inputs[index]))
                 inputs = (*run.inputs[:index], text, *run.inputs[index + 1 :])
                 yield candidate.with_case(run=replace(run, inputs=inputs))
 
@@ -252,18 +252,20 @@ class RunOracle(Oracle):
         """Return the candidate with its values and the results that it must compute;
         None if no reference computes them.
         """
-        bound = self.with_values(candidate)
-        expected = self._reference_results(bound, self.references[0]) if bound else None
-        if bound is None or expected is None:
+        runnable = self.with_values(candidate)
+        expected = (
+            self._reference_results(runnable, self.references[0]) if runnable else None
+        )
+        if runnable is None or expected is None:
             return None
         texts = []
         for text in expected:
             array = read_value(text)
             if array is not None:
-                text = self.values.text(array, element_of(text))
+                text = self.values.value_of(array, element_of(text))
             texts.append(text)
-        run = replace(run_of(bound), expected=tuple(texts), reference=None)
-        return bound.with_case(run=run)
+        run = replace(run_of(runnable), expected=tuple(texts), reference=None)
+        return runnable.with_case(run=run)
 
     @property
     def is_sure(self) -> bool:
@@ -273,31 +275,33 @@ class RunOracle(Oracle):
         """Ask persistent workers from now on if they agree that this candidate
         fails.
         """
-        bound = self.with_values(candidate)
-        if self.baseline.failure.family != "crash" and bound is not None:
+        runnable = self.with_values(candidate)
+        if self.baseline.failure.family != "crash" and runnable is not None:
             with suppress(_NoWorkerAnswer):
-                self._asks_workers = self._fails_in_workers(bound)
+                self._asks_workers = self._fails_in_workers(runnable)
 
     def is_confirmed(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         """Check a candidate that fails in a persistent worker: return whether it fails
         in a new process of the bad toolchain, too.
         """
-        bound = self.with_values(candidate) if self._asks_workers else None
-        if bound is None:
+        runnable = self.with_values(candidate) if self._asks_workers else None
+        if runnable is None:
             return True
-        with self._case_on_disk(bound) as case, temporary_folder() as folder:
+        with self._case_on_disk(runnable) as case, temporary_folder() as folder:
             answer = self._reference_answer(case, self.references[0], folder / "first")
             expected = answer.values() if answer else None
             if expected is None:
-                return self._fails_in_new_processes(bound, cancelled)
-            return self._differs(bound, expected, cancelled)
+                return self._fails_in_new_processes(runnable, cancelled)
+            return self._differs(runnable, expected, cancelled)
 
     def fails_without_workers(self, candidate: ReducedCase) -> bool:
         """Check the smallest program in new processes and return whether it fails
         there, too. If it does not, persistent workers are not asked again.
         """
-        bound = self.with_values(candidate) if self._asks_workers else None
-        if bound is None or self._fails_in_new_processes(bound, threading.Event()):
+        runnable = self.with_values(candidate) if self._asks_workers else None
+        if runnable is None or self._fails_in_new_processes(
+            runnable, threading.Event()
+        ):
             return True
         self._asks_workers = False
         return False
@@ -347,15 +351,15 @@ class RunOracle(Oracle):
         """Return the results of a candidate by a reference, or None. A folder that does
         not exist receives their files.
         """
-        bound = self.with_values(candidate)
-        if bound is None or candidate.program.content_if_valid() is None:
+        runnable = self.with_values(candidate)
+        if runnable is None or candidate.program.content_if_valid() is None:
             return None
         if self._asks_workers:
-            with self._case_on_disk(bound) as case:
+            with self._case_on_disk(runnable) as case:
                 answer = self._reference_answer(case, reference, folder)
             if answer is not None:
                 return answer.values()
-        return self._reference_results(bound, reference)
+        return self._reference_results(runnable, reference)
 
     def first_difference(
         self, texts: Sequence[str], others: Sequence[str]

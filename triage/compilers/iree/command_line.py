@@ -189,6 +189,9 @@ def _sort_words(words: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
 
 
 def _input_path(inputs: Sequence[str], stdin: str | None) -> Path:
+    """Return the only input, or the file that is redirected to standard input. Raises
+    BadInput if there is not exactly one.
+    """
     if inputs in ([], ["-"], ["/dev/stdin"]) and stdin:
         return Path(stdin)
     if len(inputs) != 1:

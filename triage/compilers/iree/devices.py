@@ -302,10 +302,10 @@ def is_gpu(backend: str | None) -> bool:
 def target_flags(
     target: Target, supported: frozenset[str], own: Sequence[str]
 ) -> list[str] | NoAnswer:
-    """Return the flags for backend or devices, and chip, or why the version, which
-    supports some flags, has none.
+    """Return the flags for backend or devices, and chip, or why the version has none.
 
-    The recipe's `own` flags are not repeated.
+    supported: the flags of the version, without dashes. The recipe's `own` flags are
+    not repeated.
     """
     flags: list[str] = []
     if not any(

@@ -196,11 +196,11 @@ def drop_attributes(candidate: ReducedCase, test: InterestingnessTest) -> Reduce
         kind: test.is_valid_change(without([attribute]))
         for kind, attribute in first.items()
     }
-    able = [attribute for attribute, kind in kinds.items() if valid[kind]]
+    droppable = [attribute for attribute, kind in kinds.items() if valid[kind]]
     return minimise(
         candidate,
-        able,
-        lambda kept: without(set(able) - set(kept)),
+        droppable,
+        lambda kept: without(set(droppable) - set(kept)),
         test,
         kind_of=kinds.__getitem__,
     )

@@ -150,9 +150,11 @@ def name_arguments(module: Module, before: Module | None = None) -> None:
     Take over the numbers from `before`, the module as it was, if it is passed.
     """
     old_functions = before.functions() if before else []
-    known = {function.symbol: arguments_of(function) for function in old_functions}
+    arguments_by_function = {
+        function.symbol: arguments_of(function) for function in old_functions
+    }
     for function in module.functions():
-        old = known.get(function.symbol, [])
+        old = arguments_by_function.get(function.symbol, [])
         for number, value in enumerate(arguments_of(function)):
             if before is None:
                 value.origin = (function.symbol, number)
@@ -200,11 +202,11 @@ def copy_operation(
             for block in region.blocks
         }
         # a value may be used in a block that stands before its definition
-        for block in inner if len(inner) > 1 else ():
-            for value in (
-                value for other in block.operations for value in other.results
-            ):
-                _copy_value(value, values)
+        if len(inner) > 1:
+            for block in inner:
+                for other in block.operations:
+                    for value in other.results:
+                        _copy_value(value, values)
         for block, new in inner.items():
             new.operations = [
                 copy_operation(other, values, inner) for other in block.operations
@@ -392,10 +394,10 @@ def _function(
         ("arg_attrs", block.arguments, arguments),
         ("res_attrs", end.operands, returned),
     ):
-        known = dict(
+        text_of = dict(
             zip(before, array_elements(function.attribute(name)), strict=False)
         )
-        texts = [known.get(value, "{}") for value in after]
+        texts = [text_of.get(value, "{}") for value in after]
         if any(text != "{}" for text in texts):
             properties[name] = f"[{', '.join(texts)}]"
     smaller = Operation(
@@ -435,7 +437,7 @@ def _symbols_used(
     """Return the module's other symbols that the new function refers to, directly or
     not, in their old order.
     """
-    known = {
+    by_name = {
         symbol.symbol: symbol
         for symbol in module.body.operations
         if symbol.symbol and symbol is not function
@@ -448,7 +450,7 @@ def _symbols_used(
                 *operation.texts(),
                 *(value.type for value in operation.results),
             ):
-                for symbol in map(known.get, symbols(text)):
+                for symbol in map(by_name.get, symbols(text)):
                     if symbol and symbol not in needed:
                         needed.add(symbol)
                         waiting.append(symbol)

@@ -47,6 +47,9 @@ def mermaid(program: LintProgram) -> str:
 
 
 def _tally(program: LintProgram, function: Operation) -> _Tally:
+    """Count what a function has on each device; an operation is on the first known
+    device of its results and operands.
+    """
     tally, devices = _Tally(), program.device_of_value
     ports = [port for port in program.ports.get(function, ()) if is_tensor(port.value)]
     for port in ports:

@@ -144,7 +144,9 @@ class LintProgram:
         aliases.
         """
         yield from devices_in(text)
-        for alias in _ALIAS.findall(text) if "#" in text else ():
+        if "#" not in text:
+            return
+        for alias in _ALIAS.findall(text):
             yield from self.devices_in(self.module.aliases.get(alias, ""))
 
     def device(self, text: str | None) -> str | None:

@@ -276,18 +276,19 @@ def unplaced_constants(program: LintProgram) -> Found:
         for operation in module
         if operation.attribute("is_mutable") is not None
     }
-    for operation in program.operations if program.device_of_value else ():
+    if not program.device_of_value:
+        return
+    first = _first_device(program)
+    for operation in program.operations:
         is_load = (
             operation.name in words.loads
             and operation.attribute("global") not in mutable
         )
-        for value in (
-            operation.results if is_load or operation.name in words.constants else ()
-        ):
+        if not is_load and operation.name not in words.constants:
+            continue
+        for value in operation.results:
             devices = program.devices_using.get(value, set())
-            if value not in program.device_of_value and devices - {
-                _first_device(program)
-            }:
+            if value not in program.device_of_value and devices - {first}:
                 text = (
                     f"a constant without an affinity is used on {_names(devices)}; "
                     "each device needs a copy"
@@ -435,7 +436,9 @@ def dynamic_dimensions(program: LintProgram) -> Found:
     """An attention, contraction, convolution or padding with an unknown dimension, on a
     GPU.
     """
-    for operation in program.module.walk() if is_gpu(program.backend) else ():
+    if not is_gpu(program.backend):
+        return
+    for operation in program.module.walk():
         is_contraction = (
             operation.name == _GENERIC
             and _has_reduction(operation)
@@ -516,8 +519,10 @@ def demoted_types(program: LintProgram) -> Found:
 def _element_types(
     program: LintProgram, *, interface: bool
 ) -> dict[str, SourcePosition | None]:
-    """Map each element type to its first use, in arguments and results of functions or
-    also of operations.
+    """Map each element type to the position of its first use.
+
+    interface: look at the arguments and results of functions, not at those of
+    operations.
     """
     ports = [
         port
