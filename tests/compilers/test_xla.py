@@ -219,11 +219,11 @@ def test_new_memory_is_filled_with_another_byte_for_each_pattern(worker: Any) ->
     libc.malloc.restype = ctypes.c_void_p
     seen = []
     for pattern in (1, 2):
-        worker.fill_memory(pattern)
+        worker.fill_new_memory(pattern)
         try:
             place = libc.malloc(50_000)
         finally:
-            worker.fill_memory(0)
+            worker.fill_new_memory(0)
         seen.append(set(ctypes.string_at(place, 50_000)))
     assert len(seen[0]) == len(seen[1]) == 1
     assert seen[0] != seen[1]
