@@ -189,7 +189,7 @@ def ours(
             )
             belief = belief.observe((index, side))
             tests += side is not None
-    block = belief.leading
+    block = belief.leading_block
     return tests, rounds, range(block.first - 1, block.last)
 
 

@@ -119,7 +119,7 @@ def list_ratios(cases: int, nights: int, rounds: int = 3) -> Iterator[Ratio]:
 
 def junit_ratio() -> Ratio:
     """Compare the JUnit of many cases with that of a quarter of them."""
-    from triage.report.junit import SuiteCase, junit_text
+    from triage.report.formats import SuiteCase, junit_text
 
     seconds = {}
     for count in (1000, 4000):

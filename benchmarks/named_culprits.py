@@ -31,7 +31,7 @@ from git import Repo
 
 from benchmarks.culprits import Known, known_case, rank, search_known
 from triage.bisect.prior import suspicion
-from triage.bisect.suspects import same_changes
+from triage.bisect.suspects import group_by_change
 from triage.model.revision import Commit
 
 SINCE = "2021-06-01"
@@ -242,7 +242,7 @@ def cases(clone: Path, seen: set[str]) -> Iterator[tuple[Known, Known]]:
         rows = range(good - 1, bad - 1, -1)
         again = next(
             group
-            for group in same_changes([line.commits[row].subject for row in rows])
+            for group in group_by_change([line.commits[row].subject for row in rows])
             if good - 1 - culprit in group
         )
         later = {rows[member] for member in again if rows[member] < culprit} | {index}

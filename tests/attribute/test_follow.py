@@ -8,7 +8,7 @@ import pytest
 
 from tests.mlir.printed_ir import WORDS, Op
 from tests.mlir.test_ir_reader import dump
-from triage.attribute.align import Divergence, Trace, TracePair, follow
+from triage.attribute.align import Divergence, Trace, TracePair, find_divergence
 from triage.mlir.ir_reader import DumpReader
 
 
@@ -27,16 +27,14 @@ def module(*functions: Op, device: tuple[Op, ...] = ()) -> Op:
 
 def traced(*dumps: tuple[str, Op]) -> Trace:
     trace = Trace()
-    reader = DumpReader(WORDS, trace.take)
+    reader = DumpReader(WORDS, trace.add_dump)
     for name, op in dumps:
         reader.feed(dump(name, op).encode())
     return trace
 
 
 def judge(good: Trace, bad: Trace, named: str = "") -> Divergence:
-    return follow(
-        TracePair(good, bad, WORDS.passes, (False, bad.failed is not None), named)
-    )
+    return find_divergence(TracePair(good, bad, WORDS.passes, named))
 
 
 MAIN = func("main", "t.call")

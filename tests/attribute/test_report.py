@@ -21,7 +21,7 @@ from triage.git_history.repository import Repository
 from triage.model.json_form import as_json
 from triage.model.pass_name import PassName
 from triage.model.revision import Revision
-from triage.report.attribution import attribution_document, sentence
+from triage.report.attribution import attribution_document, attribution_sentence
 from triage.report.formats import rendered
 
 TILE = PassName("TilePass", "t-tile")
@@ -135,8 +135,8 @@ def test_where_nothing_fails_an_earlier_difference_is_not_sure() -> None:
         DIVERGING, failure=None, other=None, persistent=first, commits_between=140
     )
     assert not found.is_sure
-    text = sentence(found)
+    text = attribution_sentence(found)
     assert text.startswith("not sure: nothing fails, and 3.2.0 and 3.3.0 first diverge")
     assert text.endswith("140 commits between them may each differ")
     chosen = replace(found, persistent=replace(first, choices=(tiles,)))
-    assert sentence(chosen) == "3.2.0 and 3.3.0 diverge after TilePass"
+    assert attribution_sentence(chosen) == "3.2.0 and 3.3.0 diverge after TilePass"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.bisect.prior import FLOOR, Clues, PassEvidence, commit_prior, explain
-from triage.bisect.suspects import same_changes
+from triage.bisect.suspects import group_by_change
 from triage.model.revision import Commit
 
 CODEGEN = "compiler/src/iree/compiler/Codegen"
@@ -66,7 +66,9 @@ def test_the_pass_after_which_compilers_differ_outweighs_passes_that_ran_with_on
     ]
     clues = Clues(
         place=PassEvidence(
-            ("CollapseDimensionsPass",), (collapse,), pipeline=(commits[1].sha,)
+            ("CollapseDimensionsPass",),
+            (collapse,),
+            scheduling_commits=(commits[1].sha,),
         )
     )
     first, one_sided, other = commit_prior(commits, clues, "iree")
@@ -98,7 +100,7 @@ def test_reverts_and_relands_are_one_change_with_what_they_concern() -> None:
         "Merge pull request #20 from them/branch",
         "Fold more (#20)",
     ]
-    assert same_changes(subjects) == [[0, 2, 4, 5], [1], [3], [6], [7], [8, 9]]
+    assert group_by_change(subjects) == [[0, 2, 4, 5], [1], [3], [6], [7], [8, 9]]
 
 
 @given(

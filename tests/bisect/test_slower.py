@@ -12,7 +12,7 @@ import pytest
 from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
 from triage.bisect.metric import TimeJudge, compile_time_judge
-from triage.execution.in_turn import Timed
+from triage.execution.in_turn import Sampler
 from triage.execution.metric import Metric
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -23,7 +23,7 @@ CASE = case_named("case")
 FIRST, LAST, REF = release_refs(3)
 
 
-def timed(machine: Machine, seconds: float) -> Timed:
+def timed(machine: Machine, seconds: float) -> Sampler:
     return partial(InventedProgram(machine, seconds).sample, RUNNER, MAIN)
 
 

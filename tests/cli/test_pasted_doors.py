@@ -26,7 +26,7 @@ PROGRAM = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a :
 PLAIN = "iree-compile m.mlir --iree-hal-target-backends=llvm-cpu --iree-opt-data-tiling=false"
 KEPT = ["--iree-opt-data-tiling=false"]
 NAMES = frozenset[str]().union(
-    *(starter.flags_of_texts for starter in recipe_starters().values())
+    *(starter.flags_allowed_in_texts for starter in recipe_starters().values())
 )
 
 # Each would start a program, load code, or read or write a file.

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Triage
+from triage.compilers.recipe_input import RecipeRequest
 from triage.compilers.triton.kernel_recipe import TritonRecipes
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.family import RecipeStart
@@ -70,9 +71,8 @@ def test_what_a_file_states_is_never_changed(
     (tmp_path / "attention.py").write_text(
         f"import torch\n{KERNEL}\n\ndef main():\n    {launch}"
     )
-    start = TritonRecipes().from_source(
-        tmp_path / "a.yaml", tmp_path / "attention.py", None, None, None
-    )
+    request = RecipeRequest(tmp_path / "a.yaml", None, None, None, None)
+    start = TritonRecipes().from_source(request, tmp_path / "attention.py")
     assert start is not None
     tried: list[RecipeStart] = []
     better = TritonRecipes().improve(start, compile_with(fits, tried))
@@ -84,9 +84,8 @@ def test_what_a_file_states_is_never_changed(
 
 def test_a_changed_guess_is_listed(tmp_path: Path) -> None:
     (tmp_path / "attention.py").write_text(KERNEL.replace(CONFIG, ""))
-    start = TritonRecipes().from_source(
-        tmp_path / "a.yaml", tmp_path / "attention.py", None, None, None
-    )
+    request = RecipeRequest(tmp_path / "a.yaml", None, None, None, None)
+    start = TritonRecipes().from_source(request, tmp_path / "attention.py")
     assert start is not None
     better = TritonRecipes().improve(
         start, compile_with({"num_stages": 1, "BLOCK": 16}, [])

@@ -30,7 +30,7 @@ from triage.recipes.values import parse_version
 from triage.toolchains.registry import ToolchainRef
 
 PARTS = ("passes", "run", "measures", "kernels", "resources", "lint", "remedies")
-PARTS = (*PARTS, "recipe_from_input", "suites", "script")
+PARTS = (*PARTS, "recipe_starter", "suites", "script")
 
 
 @dataclass(frozen=True)
@@ -188,9 +188,9 @@ class Contract:
         )
         call = script.call(task)
         assert call.words
-        assert call.run
+        assert call.script
         for name, text in script.files(task).items():
-            assert name in " ".join((*call.words, call.run))
+            assert name in " ".join((*call.words, call.script))
             if name.endswith(".py"):
                 compile(text, name, "exec")
 

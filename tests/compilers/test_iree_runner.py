@@ -21,11 +21,11 @@ def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() ->
             *map(kernel.format, "ab"),
         ]
     )
-    assert KERNELS.extracted(text) == [
+    assert KERNELS.kernels_in(text) == [
         ("k", "--benchmark_filter=^BM_k_elf_a/"),
         ("k-2", "--benchmark_filter=^BM_k_elf_b/"),
     ]
-    assert KERNELS.extracted("module {}") == []
+    assert KERNELS.kernels_in("module {}") == []
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,6 @@ def test_the_kernels_of_an_extracted_program_and_how_each_is_measured_alone() ->
 def test_what_the_runtime_cannot_do_says_nothing_about_the_compiler(
     stderr: str, cause: Cause | None, reason: str
 ) -> None:
-    answer = IreeRunner().unusable(stderr)
+    answer = IreeRunner().startup_failure(stderr)
     assert (answer and answer.cause) == cause
     assert answer is None or reason in answer.reason

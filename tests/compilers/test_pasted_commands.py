@@ -13,8 +13,8 @@ import pytest
 
 from triage.compilers.iree.command_line import IreeRecipes
 from triage.compilers.iree.devices import target_flags
+from triage.compilers.recipe_input import with_response_files
 from triage.compilers.registry import recipe_families
-from triage.compilers.response_files import with_files
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart, new_recipe
@@ -63,7 +63,7 @@ def start_from(words: Sequence[str], source: Path | None = None) -> RecipeStart:
     """The recipe of a user's own command line."""
     call = IreeRecipes().call_in(words)
     assert call is not None
-    return IreeRecipes().from_call(with_files(call), None, source)
+    return IreeRecipes().from_call(with_response_files(call), None, source)
 
 
 def flags_of(shell: str) -> set[str]:

@@ -14,7 +14,7 @@ import pytest
 from triage.compilers.registry import recipe_starters
 
 NAMES = frozenset[str]().union(
-    *(starter.flags_of_texts for starter in recipe_starters().values())
+    *(starter.flags_allowed_in_texts for starter in recipe_starters().values())
 )
 _OPTION = re.compile(
     r"^ {2,6}--?([A-Za-z][\w.+-]*)(=<[^>]*>)?\s+-\s+(.*)$", re.MULTILINE

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import triage
-from triage.compilers.family_ref import FamilyRef, split_revision
 from triage.compilers.registry import DEFAULT_FAMILY, Families
+from triage.model.revision import FamilyRef, split_revision
 
 PACKAGE = Path(triage.__file__).parent
 
@@ -56,7 +56,7 @@ def test_no_other_package_names_a_family() -> None:
     ],
 )
 def test_a_family_is_named_in_one_way(text: str, ref: FamilyRef, title: str) -> None:
-    assert FamilyRef.of(text) == ref
+    assert FamilyRef.parse(text) == ref
     assert (str(ref), ref.title) == (text, title)
 
 

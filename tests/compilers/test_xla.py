@@ -61,7 +61,7 @@ ENTRY %main.9 (x.1: f32[4,8]) -> f32[4] {
 
 def read(text: str) -> PrintedModule:
     found: list[PrintedModule] = []
-    reader = IrReader(XlaIr().words, found.append)
+    reader = IrReader(XlaIr().vocabulary, found.append)
     for line in generic_form(text).splitlines():
         reader.line(line)
     assert len(found) == 1
@@ -196,7 +196,7 @@ def test_the_script_of_a_reproducer_has_the_values_of_the_run() -> None:
         run=tuple(words),
     )
     [(name, text)] = Xla().script.files(task).items()
-    assert name in Xla().script.call(task).run
+    assert name in Xla().script.call(task).script
     ast.parse(text)
     assert 'os.environ["XLA_FLAGS"] = "--xla_a=1"' in text
     assert 'np.array([1, 2, 3, 4, 5, 6], "float32").reshape([2, 3])' in text
@@ -219,11 +219,11 @@ def test_new_memory_is_filled_with_another_byte_for_each_pattern(worker: Any) ->
     libc.malloc.restype = ctypes.c_void_p
     seen = []
     for pattern in (1, 2):
-        worker.fill_memory(pattern)
+        worker.fill_new_memory(pattern)
         try:
             place = libc.malloc(50_000)
         finally:
-            worker.fill_memory(0)
+            worker.fill_new_memory(0)
         seen.append(set(ctypes.string_at(place, 50_000)))
     assert len(seen[0]) == len(seen[1]) == 1
     assert seen[0] != seen[1]

@@ -50,7 +50,7 @@ NAMES_ITS_PASS = """case "$*" in *--report*)
 
 
 class ScriptPasses(PassTrace):
-    def after_passes(
+    def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
         return replace(invocation, printing=("--report",))
@@ -246,7 +246,7 @@ def test_jobs_run_together_only_within_cores_and_memory(
     all_of_them = threading.Barrier(together, timeout=20.0)
 
     def job(number: int) -> None:
-        with capacity.reserved(100.0):
+        with capacity.reserve(100.0):
             running.append(number)
             all_of_them.wait()
             most.append(len(running))

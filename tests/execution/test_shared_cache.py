@@ -26,7 +26,7 @@ from triage.bisect.search import BisectSearch, run_search
 from triage.cli.app import app
 from triage.execution.cache import ResultCache
 from triage.execution.record import Record
-from triage.execution.shared_cache import SharedCache, is_portable, packed
+from triage.execution.shared_cache import SharedCache, is_portable, stored_object
 from triage.execution.task import ProbeJob
 from triage.model.execution import Ending
 from triage.model.outcome import Probe
@@ -298,7 +298,7 @@ def test_a_liar_in_the_store_turns_no_red_night_green(
         lie = replace(
             told, execution=replace(told.execution, ending=Ending.EXITED, exit_code=0)
         )
-        file.write_bytes(packed(lie))
+        file.write_bytes(stored_object(lie))
     code, night = nightly("second", "--trust")
     assert (code, night["cases"][0]["change"]) == (0, "passing"), (
         "whoever trusts the liar believes it"

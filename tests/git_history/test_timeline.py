@@ -10,15 +10,15 @@ import pytest
 from tests.git_history.history import History
 from tests.git_history.releases import Releases
 from triage.git_history.branches import Branch, MatchedBy, read_branches
-from triage.git_history.refs import (
+from triage.git_history.repository import (
     Links,
     PinMove,
+    UnknownCommit,
     day_in,
     links_of,
     pull_request,
     read_moves,
 )
-from triage.git_history.repository import UnknownCommit
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
 

@@ -18,7 +18,7 @@ from triage.nightly.issues import (
     IssueChange,
     Marker,
     TrackedIssue,
-    hidden,
+    html_comment,
     marker_in,
     plan_issues,
 )
@@ -177,7 +177,7 @@ def test_only_labelled_issues_with_a_marker_are_read_and_comments_where_they_are
     synchronise(hub, night(1, "s"))
     hub.add("an issue of somebody else")
     hub.add(hub.issues[1]["body"], labels=["other"])
-    hub.say(1, hidden({"event": "fixed 3.4.0"}))
+    hub.say(1, html_comment({"event": "fixed 3.4.0"}))
     needed = [client(hub).read(needed) for needed in (everything, lambda _: False)]
     assert [
         [(issue.number, set(issue.events)) for issue in issues] for issues in needed
@@ -195,7 +195,7 @@ def test_markers_of_other_authors_are_not_believed(hub: LoopbackIssues) -> None:
     hub.add(forged, author="stranger")
     synchronise(hub, night(1, "s"))
     assert [issue["state"] for issue in hub.issues.values()] == ["open", "open"]
-    hub.say(2, hidden({"event": "fixed nightly:2025-07-02"}), "stranger")
+    hub.say(2, html_comment({"event": "fixed nightly:2025-07-02"}), "stranger")
     synchronise(hub, night(2, passing=("case-s",)))
     assert [issue["state"] for issue in hub.issues.values()] == ["open", "closed"]
     assert len(hub.comments[2]) == 2, "the copied event does not replace our comment"

@@ -76,7 +76,7 @@ def planned(
 def after(tracked: TrackedIssue, action: IssueChange) -> TrackedIssue:
     """Return the issue as GitHub has it after an action."""
     assert action.marker
-    body = tracked.with_marker(action.marker)
+    body = tracked.body_with(action.marker)
     marker = marker_in(body)
     assert marker == action.marker
     return replace(

@@ -45,7 +45,7 @@ def read(tmp_path: Path) -> Read:
     ) -> LintProgram:
         path = tmp_path / "planted.mlir"
         path.write_text(text)
-        generic = reader.generic(path, elide=True)
+        generic = reader.generic_form(path, elide=True)
         assert generic, reader.parse_error(path)
         return LintProgram(parse_module(generic), options, backend, chip)
 

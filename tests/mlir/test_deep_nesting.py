@@ -53,7 +53,7 @@ def read(text: str) -> None:
     assert document.operation_at(3)
     IreeLinter().check(module, [], "rocm", "gfx942")
     list(rewrite.static_candidates(text))
-    rewrite.fix_results(copy)
+    rewrite.return_static_values(copy)
     rewrite.widen_floats(copy, rewrite.float_types(copy))
 
 

@@ -32,12 +32,12 @@ def test_every_bundled_model_is_printed_as_the_toolchain_prints_it(
                 ).stdout
             )
             source = made
-        if source.suffix != ".mlir" or (generic := reader.generic(source)) is None:
+        if source.suffix != ".mlir" or (generic := reader.generic_form(source)) is None:
             continue
         module = parse_module(generic)
         mine = print_module(module)
         assert print_module(parse_module(mine)) == mine
-        assert reader.transformed(mine, GENERIC) == reader.transformed(
+        assert reader.text_after_passes(mine, GENERIC) == reader.text_after_passes(
             source.read_text(), GENERIC
         )
         lines = source.read_text().count("\n") + 1

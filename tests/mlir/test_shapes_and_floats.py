@@ -27,7 +27,7 @@ func.func @f(%a: tensor<?x8xf32>, %b: tensor<8x?xf16>) -> (tensor<?x8xf32>, tens
 }
 func.func private @called(tensor<?xf32>) -> tensor<?xf32>
 """
-    result = rewritten(reader, reader.transformed(text, GENERIC) or "", "static")
+    result = rewritten(reader, reader.text_after_passes(text, GENERIC) or "", "static")
     assert result
     made, what = result
     assert what == "unknown dimensions of the arguments set to 64"

@@ -110,7 +110,7 @@ def night_of(
     nowhere: Any = None
     setting = InvestigationSetting(
         run.engine,
-        run.by_name,
+        run.cases_by_name,
         run.toolchain,
         run.baseline,
         finder,
@@ -120,7 +120,9 @@ def night_of(
     )
     investigation = Investigation(setting, "triage", steps=["bisect", "confirm"])
     night = run.night()
-    investigation.open(night.clusters, {case.case: case for case in night.cases})
+    investigation.add_clusters(
+        night.clusters, {case.case: case for case in night.cases}
+    )
     for _ in investigation.run():
         pass
     return replace(with_investigation(run.night(), investigation), investigation=None)

@@ -26,8 +26,8 @@ from triage.report.formats import rendered
 from triage.report.github_actions import night_summary
 from triage.report.issue import LONGEST as LONGEST_ISSUE
 from triage.report.issue import issue_markdown
-from triage.report.next_step import backend_sentence
 from triage.report.night import night_junit, night_screen
+from triage.report.night_text import backend_sentence
 from triage.report.runs import run_junit
 
 HISTORIES = {
@@ -79,7 +79,10 @@ def test_flaky_cases_begin_nothing() -> None:
         "healed": "unexpected-pass",
         "unsteady": "flaky",
     }
-    assert {case.case for case in record.cases if case.counts} == {"worse", "other"}
+    assert {case.case for case in record.cases if case.is_new_failure} == {
+        "worse",
+        "other",
+    }
     assert {name for cluster in record.clusters for name in cluster.cases} == {
         "worse",
         "other",

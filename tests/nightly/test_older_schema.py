@@ -57,7 +57,7 @@ def test_stored_nights_are_converted_once(home: Path, triage: Triage) -> None:
     (home / "nights-4" / "issues.json").write_text('{"a": "o/r#1"}')
     said: list[str] = []
     store = NightStore(Home(home), said.append)
-    number, night = store.named("latest")
+    number, night = store.night_named("latest")
     assert (number, len(night.cases), store.issues()) == (7, 3, {"a": "o/r#1"})
     assert store.log(7, "logs/3.3.0/a.log") == "error: printed"
     assert len(said) == 1
@@ -93,5 +93,5 @@ def test_a_stored_night_with_a_remedy_is_read_again(tmp_path: Path) -> None:
     remedies = [replace(one, rank=(math.inf, 1.0)) for one in cluster.remedies]
     store = NightStore(Home(tmp_path))
     store.add(replace(night, clusters=[replace(cluster, remedies=remedies)]))
-    _, stored = store.named("latest")
+    _, stored = store.night_named("latest")
     assert len(stored.clusters[0].remedies) == 2

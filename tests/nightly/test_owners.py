@@ -14,8 +14,13 @@ from triage.bisect.result import Answer, Bisection, BisectKind, Suspect
 from triage.investigate.result import ClusterKey, FailureCluster
 from triage.model.pass_name import PassName
 from triage.model.revision import Revision
-from triage.nightly.owners import owner_of, owner_rules
-from triage.nightly.verdict import Action, failure_to_do, to_dos_of
+from triage.nightly.verdict import (
+    Action,
+    failure_to_do,
+    owner_of,
+    owner_rules,
+    to_dos_of,
+)
 from triage.toolchains.sources.project import find_project
 
 RULES = """\

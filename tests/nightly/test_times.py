@@ -18,7 +18,8 @@ from triage.model.case import Case
 from triage.model.outcome import Cause, Measured, NoAnswer, Probe
 from triage.model.progress import Progress
 from triage.nightly.result import SCHEMA, Night, TimeChange, night_bytes, parse_night
-from triage.nightly.run import case_result, compile_times
+from triage.nightly.run import case_result
+from triage.nightly.times import compile_times
 from triage.report.formats import rendered
 from triage.report.night import night_junit, night_screen
 from triage.toolchains.registry import ToolchainRef

@@ -33,7 +33,7 @@ def store_in_older_form(home: Path, record: Night) -> None:
     signature = record.clusters[0].signature
     cluster = {
         "signature": signature,
-        "cases": [case.case for case in record.cases if case.counts],
+        "cases": [case.case for case in record.cases if case.is_new_failure],
         "id": text_id(signature),
         "failure": document["clusters"][0]["failure"],
         "representative": "on-cuda",

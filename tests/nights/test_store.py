@@ -14,9 +14,10 @@ import pytest
 from tests.nights.documents import night, nights
 from triage.cli.nights import flaky_in_nights, open_nights
 from triage.model.revision import Revision
+from triage.nightly.failure_report import FailureLife, failure_lives
 from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
-from triage.nightly.trends import FailureLife, failure_lives, find_steps, segment_bounds
+from triage.nightly.trends import find_steps, segment_bounds
 from triage.toolchains.home import Home
 
 HISTORIES = {
@@ -65,9 +66,9 @@ def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(
         assert runs["stable"] == [(0, 4, False)]
         assert runs["breaks"] == [(0, 1, False), (2, 4, True)]
         assert runs["late"] == [(3, 3, False), (4, 4, False)]
-        kind = history.kind_of(history.names.index("breaks"), 2)
-        assert kind
-        assert kind.signature == "legalize:x"
+        failure = history.failure_of(history.names.index("breaks"), 2)
+        assert failure
+        assert failure.signature == "legalize:x"
         assert (
             history.metrics["cpu_seconds"][history.names.index("stable")].tolist()
             == [1.5] * 5
@@ -108,7 +109,7 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
         assert store.add(replace(record, toolchain=Revision("path:build", "a" * 40)))
     is_flaky = flaky_in_nights()
     assert [name for name in (*letters, "unknown") if is_flaky(name)] == ["flaky"]
-    assert not store.history().is_unsteady("flaky", nights=2)
+    assert not store.history().alternates("flaky", nights=2)
 
 
 def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
@@ -141,14 +142,18 @@ def test_only_the_last_night_of_a_track_brings_new_failures(tmp_path: Path) -> N
     history = history_of(
         tmp_path, new="PPPF", older="PPFF", known="PPPX", other="PPGF", always="FFFF"
     )
-    assert {name for row, name in enumerate(history.names) if history.is_new(row)} == {
+    assert {
+        name
+        for row, name in enumerate(history.names)
+        if history.is_new_in_last_night(row)
+    } == {
         "new",
         "other",
     }
     first = history_of(tmp_path / "first", regressed="F", passes="P")
-    assert [first.names[row] for row in range(2) if first.is_new(row)] == [
-        "regressed"
-    ], "compared with the baseline"
+    assert [
+        first.names[row] for row in range(2) if first.is_new_in_last_night(row)
+    ] == ["regressed"], "compared with the baseline"
 
 
 def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
@@ -178,7 +183,7 @@ def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
     assert history.names == ("a", "only with 3.3.0"), (
         "a case without a result that counts is left out"
     )
-    assert not history.is_unsteady("only with 3.2.0")
+    assert not history.alternates("only with 3.2.0")
 
 
 @pytest.mark.parametrize("at", [20, 60, 115])

@@ -108,7 +108,7 @@ def reproducer(
             bad=tried[bad].revision,
             good=Revision(good) if good else None,
             program=PROGRAM,
-            operations=SizeChange(740, 3),
+            sizes=SizeChange(740, 3),
             lines=SizeChange(900, 5),
             bytes=SizeChange(40_000, len(PROGRAM)),
             oracle_calls=44,
@@ -164,11 +164,11 @@ class LuckyTest(InterestingnessTest):
 
     def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
         for one in candidates:
-            content = one.program.valid()
+            content = one.program.content_if_valid()
             words = repr((content, one.case.spec, self.luck)).encode()
             if content is not None and sha256(words).digest()[0] < self.share:
                 return one
         return None
 
-    def is_valid(self, candidate: ReducedCase) -> bool:
-        return candidate.program.valid() is not None
+    def is_valid_change(self, candidate: ReducedCase) -> bool:
+        return candidate.program.content_if_valid() is not None

@@ -40,7 +40,7 @@ def run_all(case: Case, document: PythonProgram, luck: int) -> ReducedCase:
     made = ReducedCase(document, case)
     for step in (*frontend.passes, *frontend.final_passes):
         before, made = made, step(made, test)
-        assert made.program.valid() is not None, step
+        assert made.program.content_if_valid() is not None, step
         # An opened loop's variable gets its first value, which is one statement for
         # another.
         assert made.program.size <= before.program.size, step
@@ -108,4 +108,4 @@ def test_code_that_python_rejects_is_invalid() -> None:
     assert parse_program(b"break\n") is None
     # too deep to follow
     assert parse_program(f"def f(a):\n    return a{' + a' * 5000}\n".encode()) is None
-    assert PythonProgram(ast.Module([ast.Return(None)], [])).valid() is None
+    assert PythonProgram(ast.Module([ast.Return(None)], [])).content_if_valid() is None

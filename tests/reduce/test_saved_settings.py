@@ -47,7 +47,7 @@ def folder(case: Case, tmp_path: Path) -> ReductionFolder:
 def test_saved_settings_are_read_as_they_were_written(
     folder: ReductionFolder, case: Case
 ) -> None:
-    assert folder.best(replace(case, spec=None)) == (
+    assert folder.saved_state(replace(case, spec=None)) == (
         folder.path / "best.py",
         replace(case, **CHANGED),
     )
@@ -58,5 +58,5 @@ def test_damaged_settings_count_as_not_saved_or_still_have_their_types(
     folder: ReductionFolder, case: Case, damage: str
 ) -> None:
     do(damage, folder.path / "settings.json")
-    saved = folder.best(case)
+    saved = folder.saved_state(case)
     assert saved is None or damage == "a flipped bit"

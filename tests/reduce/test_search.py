@@ -62,7 +62,7 @@ class ContainsTest(InterestingnessTest):
                 return candidate
         return None
 
-    def is_valid(self, candidate: ReducedCase) -> bool:
+    def is_valid_change(self, candidate: ReducedCase) -> bool:
         return True
 
 

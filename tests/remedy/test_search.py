@@ -149,9 +149,9 @@ def test_candidates_after_the_deadline_are_not_tried() -> None:
         [CaseChange((f"--b{number}",)) for number in range(9)],
     )
     (in_time := trials(engine)).search(first, second)
-    assert (len(in_time.probes), in_time.is_out_of_time) == (10, False)
+    assert (len(in_time.trials), in_time.is_out_of_time) == (10, False)
     (late := replace(trials(engine), deadline=-inf)).search(first, second)
-    assert (len(late.probes), late.is_out_of_time) == (0, True)
+    assert (len(late.trials), late.is_out_of_time) == (0, True)
     request = RemedyRequest(a_case(), a_place(), seconds=0.0)
     answer = find_remedies(engine, request)  # type: ignore[arg-type]
     assert (answer.tried, answer.is_out_of_time) == (0, True)

@@ -136,7 +136,7 @@ def test_summary_and_outputs_are_appended(
 
 
 def test_a_summary_fits_into_what_github_shows(night: Night, tmp_path: Path) -> None:
-    [fixed] = night.of("fixed")
+    [fixed] = night.cases_with("fixed")
     many = [replace(fixed, case=f"{number}-{'ä' * 500}") for number in range(20)]
     path = tmp_path / "summary"
     path.write_text("x" * (SUMMARY_BYTES - 5000))

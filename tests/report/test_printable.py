@@ -14,8 +14,8 @@ from markdown_it import MarkdownIt
 from rich.text import Text
 
 from triage.report.document import Span, Table
-from triage.report.junit import SuiteCase, junit_text
-from triage.report.markdown import code, document_markdown, fenced, plain
+from triage.report.formats import SuiteCase, junit_text
+from triage.report.markdown import code, document_markdown, escaped, fenced
 from triage.report.printable import PrintedStream, printable, visible
 from triage.report.terminal import console_for, write_blocks
 
@@ -80,7 +80,7 @@ def kinds(text: str) -> set[str]:
 
 @pytest.mark.parametrize("text", NASTY)
 def test_markdown_of_a_text_is_only_text(text: str) -> None:
-    assert not kinds(plain(text)) & {
+    assert not kinds(escaped(text)) & {
         *FROM_OUTSIDE,
         "fence",
         "code_block",
@@ -99,9 +99,9 @@ def test_markdown_of_a_text_is_only_text(text: str) -> None:
 
 
 def test_mentions_and_issue_numbers_are_broken_up_outside_code() -> None:
-    assert "@user" not in plain("thanks @user")
-    assert "#123" not in plain("see #123 and GH-12")
-    assert "GH-12" not in plain("see #123 and GH-12")
+    assert "@user" not in escaped("thanks @user")
+    assert "#123" not in escaped("see #123 and GH-12")
+    assert "GH-12" not in escaped("see #123 and GH-12")
 
 
 @pytest.mark.parametrize("text", NASTY)

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
-from itertools import takewhile
 
 from triage.mlir.fingerprint import Fingerprint, combined, values_by_key
 from triage.mlir.ir_reader import IrDump
@@ -33,23 +32,24 @@ class FunctionState:
     """
 
 
+States = Sequence[FunctionState]
 SameTest = Callable[[FunctionState, FunctionState], bool]
 
 
-def _same_operations(left: FunctionState, right: FunctionState) -> bool:
-    return left.fingerprint.same_operations(right.fingerprint)
+def _same_operations(good: FunctionState, bad: FunctionState) -> bool:
+    return good.fingerprint.same_operations(bad.fingerprint)
 
 
-def _same(left: FunctionState, right: FunctionState) -> bool:
-    return left.fingerprint.same_as(right.fingerprint)
+def _same_ir(good: FunctionState, bad: FunctionState) -> bool:
+    """Return whether operations and types are the same."""
+    return good.fingerprint.same_as(bad.fingerprint)
 
 
-def _same_decisions(left: FunctionState, right: FunctionState) -> bool:
+def _same_decisions(good: FunctionState, bad: FunctionState) -> bool:
     """Return whether both made the same choices, or other ones without an effect."""
-    here, there = left.decisions, right.decisions
-    return all(here[key] == there[key] for key in here.keys() & there.keys()) or _same(
-        left, right
-    )
+    ours, theirs = good.decisions, bad.decisions
+    agree = all(ours[key] == theirs[key] for key in ours.keys() & theirs.keys())
+    return agree or _same_ir(good, bad)
 
 
 @dataclass(slots=True)
@@ -69,14 +69,16 @@ class Trace:
     """All passes that changed IR, by name; most of what they change, such as index
     computations, makes no new state.
     """
+    was_stopped: bool = False
+    """Whether a limit or a crash ended the run."""
     _current: dict[str, Fingerprint] = field(default_factory=dict)
 
-    def take(self, dump: IrDump) -> None:
+    def add_dump(self, dump: IrDump) -> None:
         """Record a dump. A dump of some functions updates those; a dump of the program
         replaces all.
         """
         module = dump.module
-        self.passes.setdefault(_without_pass(dump.after), dump.after)
+        self.passes.setdefault(_class_of(dump.after), dump.after)
         self.device |= module.device
         if dump.failed and self.failed is None:
             self.failed = dump
@@ -84,61 +86,54 @@ class Trace:
             return
         self.last = tuple(module.functions)
         for name, fingerprint in module.functions.items():
-            _record(self.functions.setdefault(name, []), dump, fingerprint)
+            _add_state(self.functions.setdefault(name, []), dump, fingerprint)
         if all(name in self.device for name in module.functions):
             return  # the program's own dumps contain its executables
-        self._current = {
-            **({} if module.contains_functions else self._current),
-            **module.functions,
-        }
-        _record(self.program, dump, combined(self._current.values()))
+        if module.contains_functions:
+            self._current = {}
+        self._current = {**self._current, **module.functions}
+        _add_state(self.program, dump, combined(self._current.values()))
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether passes are missing that the other run may have reached."""
+        return self.was_stopped or self.failed is not None
 
     @property
     def failing_functions(self) -> tuple[str, ...]:
         """The device functions of the pass that failed, or of the last dump; empty if
         that pass ran on the program.
         """
-        if self.failed:
-            names = tuple(self.failed.module.functions)
-        else:
-            names = self.last
-        if all(name in self.device for name in names):
-            return names
-        return ()
+        names = tuple(self.failed.module.functions) if self.failed else self.last
+        return names if self.device.issuperset(names) else ()
 
 
-def trace_of(dumps: Iterable[IrDump]) -> Trace:
-    """Return the states that the dumps of one run show."""
-    trace = Trace()
-    for dump in dumps:
-        trace.take(dump)
-    return trace
-
-
-def _record(
+def _add_state(
     states: list[FunctionState], dump: IrDump, fingerprint: Fingerprint
 ) -> None:
-    if not states or states[-1].fingerprint != fingerprint:
-        decisions = {
-            **(states[-1].decisions if states else {}),
-            **values_by_key(fingerprint.decided),
-        }
-        states.append(
-            FunctionState(
-                dump.after, fingerprint, dump.index, dump.turn, dump.failed, decisions
-            )
+    """Add the state after a dump, if it differs from the last one."""
+    before = states[-1] if states else None
+    if before and before.fingerprint == fingerprint:
+        return
+    decisions = dict(before.decisions) if before else {}
+    decisions |= values_by_key(fingerprint.decided)
+    states.append(
+        FunctionState(
+            dump.after, fingerprint, dump.index, dump.turn, dump.failed, decisions
         )
+    )
 
 
-def _without_pass(after: PassName) -> str:
+def _class_of(after: PassName) -> str:
     """Return the class of the pass without `Pass` at the end, which many names gained
     between versions.
     """
     return after.name.removesuffix("Pass")
 
 
-def _key(after: PassName, renamed: Mapping[str, str]) -> str:
-    name = _without_pass(after)
+def _current_name(after: PassName, renamed: Mapping[str, str]) -> str:
+    """Return the name by which the passes of both versions are matched."""
+    name = _class_of(after)
     return renamed.get(name, name)
 
 
@@ -171,7 +166,7 @@ class AlignedPass:
         return self.good or self.states_before[0], self.bad or self.states_before[1]
 
     @property
-    def turn(self) -> int:
+    def dump_index(self) -> int:
         """The dump at which the bad run made the difference, or that it had reached
         when the good one did.
         """
@@ -183,7 +178,7 @@ class AlignedPass:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Where two runs diverge, in one device function or in the program."""
+    """The passes at which two runs diverge, in a device function or in the program."""
 
     good: str | None = None
     """The function that was followed, by its name on the good compiler; None for the
@@ -206,10 +201,6 @@ class TracePair:
     bad: Trace
     renamed: Mapping[str, str]
     """Old name of a pass -> new one."""
-    ended_early: tuple[bool, bool]
-    """Whether each run ended early, so that passes that only the other one reached do
-    not count.
-    """
     failure_text: str = ""
     """May name a function."""
     kernel: str | None = None
@@ -217,12 +208,7 @@ class TracePair:
     decides: bool = True
     """Whether choices are the compiler's decisions, and not all attributes."""
 
-    def aligned(
-        self,
-        good: Sequence[FunctionState],
-        bad: Sequence[FunctionState],
-        same: SameTest,
-    ) -> list[AlignedPass]:
+    def aligned(self, good: States, bad: States, same: SameTest) -> list[AlignedPass]:
         """Align two sequences of states up to the failing pass, or to the end of the
         shorter run.
         """
@@ -230,29 +216,24 @@ class TracePair:
             [state for state in states if not state.failed] for states in (good, bad)
         )
         passes = list(align(good, bad, self.renamed, same))
-        good_early, bad_early = self.ended_early
-        common = len(passes)
-        while common and (
-            (bad_early and passes[common - 1].bad is None)
-            or (good_early and passes[common - 1].good is None)
-        ):
-            common -= 1
+        end = len(passes)
+        while end and self._is_beyond_early_end(passes[end - 1]):
+            end -= 1
         if self.bad.failed:
-            failing = _without_pass(self.bad.failed.after)
-        else:
-            failing = None
-        reached = [
-            number
-            for number in range(common, len(passes))
-            if _key(passes[number].after, self.renamed) == failing
-        ]
-        return passes[: reached[0] if reached else common]
+            failing = _class_of(self.bad.failed.after)
+            for number in range(end, len(passes)):
+                if _current_name(passes[number].after, self.renamed) == failing:
+                    return passes[:number]
+        return passes[:end]
 
-    def find(
-        self,
-        good: Sequence[FunctionState],
-        bad: Sequence[FunctionState],
-        same: SameTest,
+    def _is_beyond_early_end(self, aligned: AlignedPass) -> bool:
+        """Return whether only one run has a pass, and the other one ended early."""
+        return (aligned.bad is None and self.bad.ended_early) or (
+            aligned.good is None and self.good.ended_early
+        )
+
+    def find_lasting(
+        self, good: States, bad: States, same: SameTest
     ) -> AlignedPass | None:
         """Find the first pass after which two sequences of states never become equal
         again.
@@ -261,24 +242,18 @@ class TracePair:
         for aligned in self.aligned(good, bad, same):
             if aligned.same:
                 found = None
-            else:
-                found = found or aligned
+            elif found is None:
+                found = aligned
         return found
 
     def find_decisive(
-        self,
-        good: Sequence[FunctionState],
-        bad: Sequence[FunctionState],
-        same: SameTest,
+        self, good: States, bad: States, same: SameTest
     ) -> AlignedPass | None:
-        """Find where two sequences of states diverge; a pass of one run only counts as
-        soon as its types persist.
+        """Find where two sequences of states diverge. If a pass of one run only changes
+        types that never become equal again, it is the answer.
         """
-        found = self.find(good, bad, same)
-        if found:
-            typed = self.find(good, bad, _same)
-        else:
-            typed = None
+        found = self.find_lasting(good, bad, same)
+        typed = self.find_lasting(good, bad, _same_ir) if found else None
         if typed and (typed.good is None or typed.bad is None):
             return typed
         return found
@@ -291,25 +266,16 @@ class TracePair:
             {self.renamed.get(key, key): name for key, name in run.passes.items()}
             for run in (self.good, self.bad)
         )
-        if self.ended_early[0]:
-            only_bad = []
-        else:
-            only_bad = [name for key, name in bad.items() if key not in good]
-        return (
-            *only_bad,
-            *(
-                []
-                if self.ended_early[1]
-                else [name for key, name in good.items() if key not in bad]
-            ),
-        )
+        found = []
+        if not self.good.ended_early:
+            found += [name for key, name in bad.items() if key not in good]
+        if not self.bad.ended_early:
+            found += [name for key, name in good.items() if key not in bad]
+        return tuple(found)
 
 
 def align(
-    good: Sequence[FunctionState],
-    bad: Sequence[FunctionState],
-    renamed: Mapping[str, str],
-    same: SameTest,
+    good: States, bad: States, renamed: Mapping[str, str], same: SameTest
 ) -> Iterator[AlignedPass]:
     """Yield the passes of both runs in order, matched by name.
 
@@ -317,86 +283,86 @@ def align(
     it within the stretch too.
     """
 
-    def equal(left: FunctionState | None, right: FunctionState | None) -> bool:
+    def is_same(left: FunctionState | None, right: FunctionState | None) -> bool:
         if left is None or right is None:
             return left is right
         return same(left, right)
 
-    good_keys, bad_keys = (
-        [_key(state.after, renamed) for state in run] for run in (good, bad)
+    good_names, bad_names = (
+        [_current_name(state.after, renamed) for state in run] for run in (good, bad)
     )
-    here: FunctionState | None = None
-    there: FunctionState | None = None
-    for tag, i, i_end, j, j_end in SequenceMatcher(
-        None, good_keys, bad_keys, autojunk=False
-    ).get_opcodes():
-        lefts, rights = list(good[i:i_end]), list(bad[j:j_end])
+    # the states of both runs before the next pass
+    left: FunctionState | None = None
+    right: FunctionState | None = None
+    matcher = SequenceMatcher(None, good_names, bad_names, autojunk=False)
+    for tag, i, i_end, j, j_end in matcher.get_opcodes():
         if tag == "equal":
-            for left, right in zip(lefts, rights, strict=True):
-                yield AlignedPass(left, right, (here, there), equal(left, right))
-                here, there = left, right
+            for new_left, new_right in zip(good[i:i_end], bad[j:j_end], strict=True):
+                same_after = is_same(new_left, new_right)
+                yield AlignedPass(new_left, new_right, (left, right), same_after)
+                left, right = new_left, new_right
             continue
-        there_before = there
-        for right in rights:
-            yield AlignedPass(
-                None,
-                right,
-                (here, there),
-                any(equal(left, right) for left in (here, *lefts)),
-            )
-            there = right
-        for left in lefts:
-            is_same = any(equal(left, right) for right in (there_before, *rights))
-            yield AlignedPass(
-                left,
-                None,
-                (here, there),
-                is_same if left is not lefts[-1] else equal(left, there),
-            )
-            here = left
+        lefts, rights = (left, *good[i:i_end]), (right, *bad[j:j_end])
+        for new_right in bad[j:j_end]:
+            same_after = any(is_same(each, new_right) for each in lefts)
+            yield AlignedPass(None, new_right, (left, right), same_after)
+            right = new_right
+        for number in range(i, i_end):
+            new_left = good[number]
+            if number == i_end - 1:
+                same_after = is_same(new_left, right)
+            else:
+                same_after = any(is_same(new_left, each) for each in rights)
+            yield AlignedPass(new_left, None, (left, right), same_after)
+            left = new_left
 
 
-def follow(traces: TracePair) -> Divergence:
+def find_divergence(traces: TracePair) -> Divergence:
     """Find where two runs diverge in the failing function; if that is unknown, the
     earliest divergence of all.
 
     A difference in operations or choices that persists weighs more than one in types.
     """
-    found = _follow(traces, _same_operations)
-    if found.persistent:
-        return found
-    return _follow(traces, _same)
+    found = _find_divergence(traces, _same_operations)
+    return found if found.persistent else _find_divergence(traces, _same_ir)
 
 
-def _follow(traces: TracePair, same: SameTest) -> Divergence:
-    bad = traces.bad
-    failing = [
-        name
-        for name in sorted(bad.device)
-        if traces.kernel and f"{name}_".startswith(f"{traces.kernel}_")
-    ]
-    if not failing and traces.ended_early[1]:
-        failing = [name for name in bad.failing_functions if name in bad.functions]
-    failing = failing or [
-        name for name in sorted(bad.device) if name in traces.failure_text
-    ]
+def _find_divergence(traces: TracePair, same: SameTest) -> Divergence:
+    failing = _failing_functions(traces)
     if failing:
-        return max(
-            (_in_function(traces, name, same) for name in failing),
-            key=lambda found: found.persistent is not None,
-        )
-    program = Divergence(
-        persistent=traces.find_decisive(traces.good.program, bad.program, same)
-    )
-    if bad.failed is not None:  # the failing pass ran on the program
+        found = [_in_function(traces, name, same) for name in failing]
+        return max(found, key=lambda each: each.persistent is not None)
+    program = _in_program(traces, same)
+    if traces.bad.failed is not None:  # the failing pass ran on the program
         return program
-    found = [
-        program,
-        *(_in_function(traces, name, same) for name in sorted(bad.device)),
-    ]
+    device = sorted(traces.bad.device)
+    found = [program, *(_in_function(traces, name, same) for name in device)]
     return min(
-        found, key=lambda each: each.persistent.turn if each.persistent else math.inf
+        found,
+        key=lambda each: each.persistent.dump_index if each.persistent else math.inf,
     )
+
+
+def _failing_functions(traces: TracePair) -> list[str]:
+    """Return the device functions that the kernel, the failing pass or else the text of
+    the failure names.
+    """
+    bad, device = traces.bad, sorted(traces.bad.device)
+    failing: list[str] = []
+    if traces.kernel:
+        begin = f"{traces.kernel}_"
+        failing = [name for name in device if f"{name}_".startswith(begin)]
+    if not failing and bad.ended_early:
+        failing = [name for name in bad.failing_functions if name in bad.functions]
+    return failing or [name for name in device if name in traces.failure_text]
+
+
+def _in_program(
+    traces: TracePair, same: SameTest, function: str | None = None
+) -> Divergence:
+    """Find the divergence in the program. function: the one that is followed."""
+    good, bad = traces.good.program, traces.bad.program
+    return Divergence(bad=function, persistent=traces.find_decisive(good, bad, same))
 
 
 def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
@@ -406,54 +372,54 @@ def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
     bad = traces.bad.functions[name]
     partner = _counterpart(name, bad[0], traces)
     if partner is None:
-        return Divergence(
-            bad=name,
-            persistent=traces.find_decisive(
-                traces.good.program, traces.bad.program, same
-            ),
-        )
+        return _in_program(traces, same, name)
     good = traces.good.functions[partner]
-    inside = traces.find_decisive(good, bad, same)
-    if inside is None:
+    changed = traces.find_decisive(good, bad, same)
+    if changed is None:
         return Divergence(partner, name)
+    chosen = None
     if traces.decides:
-        chosen = traces.find(good, bad, _same_decisions)
-    else:
-        chosen = None
+        chosen = traces.find_lasting(good, bad, _same_decisions)
     began_same = same(good[0], bad[0])
-    choice = chosen or (inside if _same_counts(*inside.states_after) else None)
-    level, anchor = same, inside
+    choice = chosen
+    if choice is None and _same_counts(*changed.states_after):
+        choice = changed
     if choice and began_same:
-        level, anchor = _same, choice
-    earlier = takewhile(
-        lambda each: each.states_after != anchor.states_after,
-        traces.aligned(good, bad, level),
-    )
-    before = None
-    if not any(aligned.same for aligned in earlier):  # it differed from the start
-        before = traces.find(
-            _until(traces.good.program, good[0].index),
-            _until(traces.bad.program, bad[0].index),
-            level,
-        )
-    if before:
-        candidates = [before, chosen or (inside if began_same else None)]
+        before = _before_function(traces, good, bad, _same_ir, choice)
     else:
-        inside_decides = chosen is None or not _same_operands(*chosen.states_after)
-        if inside_decides:
-            candidates = [inside, chosen]
-        else:
-            candidates = [chosen, inside]
-    first, *others = (
-        each if each is before else replace(each, functions=(partner, name))
-        for each in candidates
-        if each is not None
-    )
+        before = _before_function(traces, good, bad, same, changed)
+    candidates: list[AlignedPass | None]
+    if before:
+        candidates = [chosen or (changed if began_same else None)]
+    elif chosen is None or not _same_operands(*chosen.states_after):
+        candidates = [changed, chosen]
+    else:
+        candidates = [chosen, changed]
+    own = [replace(each, functions=(partner, name)) for each in candidates if each]
+    first, *others = [before, *own] if before else own
     different = (each for each in others if each.states_after != first.states_after)
     return Divergence(partner, name, first, next(different, None))
 
 
-def _until(states: Sequence[FunctionState], index: int) -> list[FunctionState]:
+def _before_function(
+    traces: TracePair, good: States, bad: States, same: SameTest, found: AlignedPass
+) -> AlignedPass | None:
+    """Find the divergence in the program before a function, if the function differed
+    from the start up to the pass that was found in it.
+    """
+    for aligned in traces.aligned(good, bad, same):
+        if aligned.states_after == found.states_after:
+            break
+        if aligned.same:
+            return None
+    return traces.find_lasting(
+        _until(traces.good.program, good[0].index),
+        _until(traces.bad.program, bad[0].index),
+        same,
+    )
+
+
+def _until(states: States, index: int) -> list[FunctionState]:
     return [state for state in states if state.index <= index]
 
 
@@ -469,13 +435,13 @@ def _same_operands(good: FunctionState | None, bad: FunctionState | None) -> boo
     """Return whether choices were made for the same operations of the same types, apart
     from those for the function.
     """
-    here, there = (
+    ours, theirs = (
         {key for key, _ in state.fingerprint.decided if " () -> () " not in key}
         if state
         else set[str]()
         for state in (good, bad)
     )
-    return not here or not there or not here.isdisjoint(there)
+    return not ours or not theirs or not ours.isdisjoint(theirs)
 
 
 def _counterpart(name: str, initial: FunctionState, traces: TracePair) -> str | None:
@@ -486,34 +452,26 @@ def _counterpart(name: str, initial: FunctionState, traces: TracePair) -> str | 
     bad run are therefore left out.
     """
 
-    def without_numbers(text: str) -> str:
-        return re.sub(r"\d+", "#", text)
-
     def similarity(candidate: str) -> tuple[bool, bool, float]:
-        ratio = SequenceMatcher(
-            None, without_numbers(name), without_numbers(candidate), autojunk=False
-        ).ratio()
-        overlap = _overlap(
-            initial.fingerprint, traces.good.functions[candidate][0].fingerprint
-        )
-        return (
-            candidate == name,
-            without_numbers(candidate) == without_numbers(name),
-            ratio + overlap,
-        )
+        general = _without_numbers(candidate)
+        ratio = SequenceMatcher(None, _without_numbers(name), general, autojunk=False)
+        first = traces.good.functions[candidate][0]
+        overlap = _overlap(initial.fingerprint, first.fingerprint)
+        is_alike = general == _without_numbers(name)
+        return candidate == name, is_alike, ratio.ratio() + overlap
 
-    known = [
-        candidate
-        for candidate in traces.good.device
-        if traces.good.functions.get(candidate)
-    ]
+    known = [each for each in traces.good.device if traces.good.functions.get(each)]
     free = [
         each
         for each in known
         if each not in traces.bad.device
-        or without_numbers(each) == without_numbers(name)
+        or _without_numbers(each) == _without_numbers(name)
     ]
     return max(sorted(free), key=similarity, default=None)
+
+
+def _without_numbers(name: str) -> str:
+    return re.sub(r"\d+", "#", name)
 
 
 def _overlap(left: Fingerprint, right: Fingerprint) -> float:

@@ -16,8 +16,7 @@ from triage.attribute.align import (
     FunctionState,
     Trace,
     TracePair,
-    follow,
-    trace_of,
+    find_divergence,
 )
 from triage.attribute.excerpt import DumpText, source_files
 from triage.attribute.kept_ir import IrCollector, KeptIr, PrintedIr, key_of_ir
@@ -51,7 +50,7 @@ _UNBOUNDED = (1 << 63) - 1  # the size of a buffer with an unbounded dimension
 
 @dataclass(frozen=True)
 class AttributionRequest:
-    """What to compare on which compilers, and how closely."""
+    """A case to compare on two compilers, and how closely."""
 
     case: Case
     good: ToolchainRef
@@ -75,36 +74,26 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
         BadInput: The family's passes cannot be printed.
         EnvironmentFailure: A toolchain cannot be obtained.
     """
-    case, ends = request.case, (request.good, request.bad)
+    case, refs = request.case, (request.good, request.bad)
     printer = _printer_of(engine, case)
-    jobs = [ProbeJob(case, ref) for ref in ends]
-    probes = {
-        probe.revision.name: probe for probe in engine.probe_all(jobs, "attribute")
-    }
-    pair = (probes[ends[0].revision.name], probes[ends[1].revision.name])
+    good, bad = _probe_both(engine, case, refs)
     started = time.monotonic()
-    names = (case.name, pair[0].revision, pair[1].revision)
-    problem = _not_comparable(*pair)
+    names = (case.name, good.revision, bad.revision)
+    problem = _why_not_comparable(good, bad)
     if problem is not None:
         return Attribution(*names, ComparisonResult.INCONCLUSIVE, problem)
-    toolchains = (engine.registry.obtain(ends[0]), engine.registry.obtain(ends[1]))
+    toolchains = (engine.registry.obtain(refs[0]), engine.registry.obtain(refs[1]))
     for toolchain in toolchains:
-        if not printer.is_printed_by(toolchain):
-            why = (
-                f"{toolchain.revision.name} has no options that print the IR after "
-                "each pass"
-            )
-            return Attribution(
-                *names,
-                ComparisonResult.INCONCLUSIVE,
-                NoAnswer(Cause.NOT_FOUND, why),
-            )
+        if not printer.is_supported_by(toolchain):
+            name = toolchain.revision.name
+            why = f"{name} has no options that print the IR after each pass"
+            problem = NoAnswer(Cause.NOT_FOUND, why)
+            return Attribution(*names, ComparisonResult.INCONCLUSIVE, problem)
     timeout = min(case.limits.timeout, request.patience)
     timed = replace(case, limits=replace(case.limits, timeout=timeout))
+    request = replace(request, case=timed)
     task = engine.progress.task(f"attribute  {case.name}")
-    comparison = _Comparison(
-        engine, task, replace(request, case=timed), printer, pair, toolchains
-    )
+    comparison = _Comparison(engine, task, request, printer, (good, bad), toolchains)
     try:
         found = comparison.run()
     except BaseException as error:
@@ -114,6 +103,17 @@ def attribute(engine: Engine, request: AttributionRequest) -> Attribution:
     finally:
         task.finish()
     return replace(found, seconds=round(time.monotonic() - started, 2))
+
+
+def _probe_both(
+    engine: Engine, case: Case, refs: tuple[ToolchainRef, ToolchainRef]
+) -> tuple[Probe, Probe]:
+    jobs = [ProbeJob(case, ref) for ref in refs]
+    probes = {
+        probe.revision.name: probe for probe in engine.probe_all(jobs, "attribute")
+    }
+    good, bad = (probes[ref.revision.name] for ref in refs)
+    return good, bad
 
 
 def _printer_of(engine: Engine, case: Case) -> PassTrace:
@@ -127,7 +127,7 @@ def _printer_of(engine: Engine, case: Case) -> PassTrace:
     return family.passes
 
 
-def _not_comparable(good: Probe, bad: Probe) -> NoAnswer | None:
+def _why_not_comparable(good: Probe, bad: Probe) -> NoAnswer | None:
     for probe in (good, bad):
         if isinstance(probe.outcome, NoAnswer):
             why = f"{probe.revision.name} cannot be tested: {probe.outcome.reason}"
@@ -162,61 +162,65 @@ class _Comparison:
         return self.request.case
 
     def run(self) -> Attribution:
-        traces, found = self._followed(self.printer.words)
-        compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
+        traces, found = self._find_divergence(self.printer.vocabulary)
         if not isinstance(self.printer, IrPrinter):
             return self._by_names(traces)
+        compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
         if found.persistent is None and compiles:
             self.notes.append(
                 "no difference of operations or types persists, so attributes and "
                 "sizes were compared as well"
             )
-            traces, found = self._followed(
-                replace(self.printer.words, detailed=True, bookkeeping=None)
-            )
-        persistent, other = (
-            self._diverging(aligned) if aligned else None
-            for aligned in (found.persistent, found.other)
-        )
-        if persistent and found.persistent and self.request.excerpts:
-            persistent = replace(
-                persistent, excerpt=self._excerpt(found.persistent, traces)
-            )
+            detailed = replace(self.printer.vocabulary, detailed=True, bookkeeping=None)
+            traces, found = self._find_divergence(detailed)
         failing = _failing_pass(traces.bad, self.failure)
+        persistent = other = None
         files: tuple[str, ...] = ()
-        if persistent:
+        if found.persistent:
             status = ComparisonResult.DIVERGES
-            found_files = [*persistent.files, *(other.files if other else ())]
-            files = tuple(dict.fromkeys(found_files))
+            persistent = self._diverging_pass(found.persistent)
+            if self.request.excerpts:
+                excerpt = self._excerpt(found.persistent, traces)
+                persistent = replace(persistent, excerpt=excerpt)
+            files = persistent.files
+            if found.other:
+                other = self._diverging_pass(found.other)
+                files = tuple(dict.fromkeys((*files, *other.files)))
         elif self.failure:
             status = ComparisonResult.FAILING
             files = self._files(failing) if failing else ()
         else:
             status = ComparisonResult.SAME
-        shared = _reported_bytes(self.failure) or _shared_bytes(traces.bad, found.bad)
-        answer = Attribution(
+        bad_bytes = _reported_bytes(self.failure) or _shared_bytes(
+            traces.bad, found.bad
+        )
+        good_bytes = _shared_bytes(traces.good, found.good)
+        answer = replace(
+            self._answer(traces, status),
+            function={"good": found.good, "bad": found.bad},
+            persistent=persistent,
+            other=other,
+            shared_memory_bytes={"good": good_bytes, "bad": bad_bytes},
+            files=files,
+            notes=tuple(self.notes),
+        )
+        if answer.is_sure:
+            return answer
+        return replace(answer, commits_between=self._commits_between())
+
+    def _answer(self, traces: TracePair, status: ComparisonResult) -> Attribution:
+        """Return what every answer says."""
+        return Attribution(
             self.case.name,
             self.probes[0].revision,
             self.probes[1].revision,
             status,
             failure=self.failure,
-            failing=failing,
-            function={"good": found.good, "bad": found.bad},
-            persistent=persistent,
-            other=other,
+            failing=_failing_pass(traces.bad, self.failure),
             one_sided=traces.one_sided_passes(),
-            shared_memory_bytes={
-                "good": _shared_bytes(traces.good, found.good),
-                "bad": shared,
-            },
-            files=files,
-            notes=tuple(self.notes),
             compiles=self.compiles,
             printed_bytes=self.printed,
         )
-        if answer.is_sure:
-            return answer
-        return replace(answer, commits_between=self._commits_between())
 
     def _commits_between(self) -> int | None:
         good, bad = (probe.revision.commit for probe in self.probes)
@@ -233,29 +237,20 @@ class _Comparison:
         """Name the pass that fails, or the first that changes the program on one
         compiler only.
         """
-        failing = _failing_pass(traces.bad, self.failure)
-        one_sided = traces.one_sided_passes()
-        found = Attribution(
-            self.case.name,
-            self.probes[0].revision,
-            self.probes[1].revision,
-            ComparisonResult.INCONCLUSIVE,
-            failure=self.failure,
-            failing=failing,
-            one_sided=one_sided,
+        found = replace(
+            self._answer(traces, ComparisonResult.INCONCLUSIVE),
             notes=("the compiler prints no IR: only names of passes were compared",),
-            compiles=self.compiles,
-            printed_bytes=self.printed,
         )
-        if failing:
+        if found.failing:
             return replace(found, status=ComparisonResult.FAILING)
-        if not one_sided:
+        if not found.one_sided:
             why = "the same passes change the program on both, and no IR is printed"
             return replace(found, unanswered=NoAnswer(Cause.NOT_FOUND, why))
-        first, is_bad = one_sided[0], one_sided[0] in traces.bad.passes.values()
-        diverging = DivergingPass(
-            None if is_bad else first, first if is_bad else None, None
-        )
+        first = found.one_sided[0]
+        if first in traces.bad.passes.values():
+            diverging = DivergingPass(None, first, None)
+        else:
+            diverging = DivergingPass(first, None, None)
         return replace(found, status=ComparisonResult.DIVERGES, persistent=diverging)
 
     @property
@@ -265,26 +260,20 @@ class _Comparison:
             return outcome.failure
         return None
 
-    def _followed(self, words: Vocabulary) -> tuple[TracePair, Divergence]:
-        good_ir, bad_ir = self._both(partial(self._printed_ir, words=words))
-        good, bad = trace_of(good_ir.dumps), trace_of(bad_ir.dumps)
-        good_early = good.failed is not None or good_ir.ending is not Ending.EXITED
-        bad_early = bad.failed is not None or bad_ir.ending is not Ending.EXITED
-        failure = self.failure  # may name a function
+    def _find_divergence(self, words: Vocabulary) -> tuple[TracePair, Divergence]:
+        good, bad = self._both(partial(self._trace, words=words))
+        text, failure = "", self.failure
         if failure:
             text = " ".join([failure.headline, *map(str, failure.details.values())])
-        else:
-            text = ""
         traces = TracePair(
             good,
             bad,
             words.passes,
-            (good_early, bad_early),
             text,
             self.request.kernel,
-            words is self.printer.words,
+            words is self.printer.vocabulary,
         )
-        return traces, follow(traces)
+        return traces, find_divergence(traces)
 
     def _both(self, work: Callable[[Toolchain], T]) -> tuple[T, T]:
         """Run the same work for both compilers, in parallel if there are two
@@ -315,25 +304,28 @@ class _Comparison:
         assert isinstance(execution, Execution)  # both compilers can be tested
         return execution
 
-    def _printed_ir(self, toolchain: Toolchain, words: Vocabulary) -> PrintedIr:
-        """Compile and read the IR after each pass, unless that is known."""
+    def _trace(self, toolchain: Toolchain, words: Vocabulary) -> Trace:
+        """Return what a compile's passes changed. Compile only if it is not known."""
         task = self.engine.planner.plan(self.case, toolchain)
         assert isinstance(task, Task)  # both compilers can be tested
-        printing = self.printer.after_passes(task.invocation)
+        printing = self.printer.printing_passes(task.invocation)
         key = key_of_ir(task, printing, words)
         kept = KeptIr(self.engine.registry.home)
-        known = kept.find(key)
-        if known is None:
-            known = self._print_ir(toolchain, words)
-            kept.add(key, known)
-        return known
+        printed = kept.find(key)
+        if printed is None:
+            printed = self._print_ir(toolchain, words)
+            kept.add(key, printed)
+        trace = Trace()
+        for dump in printed.dumps:
+            trace.add_dump(dump)
+        trace.was_stopped = printed.ending is not Ending.EXITED
+        return trace
 
     def _print_ir(self, toolchain: Toolchain, words: Vocabulary) -> PrintedIr:
         collector = IrCollector()
-        reader = DumpReader(
-            words, collector.add, names_only=not isinstance(self.printer, IrPrinter)
-        )
-        execution = self._compile(toolchain, self.printer.after_passes, reader.feed)
+        names_only = not isinstance(self.printer, IrPrinter)
+        reader = DumpReader(words, collector.add, names_only=names_only)
+        execution = self._compile(toolchain, self.printer.printing_passes, reader.feed)
         if execution.ending in (
             Ending.TIMED_OUT,
             Ending.OVER_MEMORY,
@@ -346,7 +338,7 @@ class _Comparison:
             )
         return PrintedIr(collector.dumps, execution.ending)
 
-    def _diverging(self, aligned: AlignedPass) -> DivergingPass:
+    def _diverging_pass(self, aligned: AlignedPass) -> DivergingPass:
         good_pass, bad_pass = (
             state.after if state else None for state in (aligned.good, aligned.bad)
         )
@@ -364,21 +356,15 @@ class _Comparison:
         """Compile with both again, print only the diverging pass, and keep the IR after
         it.
         """
-        if aligned.functions[1]:
-            names = aligned.functions
-        else:
+        names = aligned.functions
+        if names[1] is None:
             names = (_only_changed(traces.bad, aligned),) * 2
         texts: dict[str, DumpText] = {}
-        for toolchain, trace, name, after in zip(
-            self.toolchains,
-            (traces.good, traces.bad),
-            names,
-            aligned.states_after,
-            strict=True,
-        ):
-            state = _printed_state(trace, name, after)
+        for side, trace in enumerate((traces.good, traces.bad)):
+            state = _printed_state(trace, names[side], aligned.states_after[side])
             if state:
-                texts[toolchain.identity] = DumpText(state.after, state.turn, name)
+                text = DumpText(state.after, state.turn, names[side])
+                texts[self.toolchains[side].identity] = text
 
         def read(toolchain: Toolchain) -> tuple[str, ...]:
             text = texts.get(toolchain.identity)
@@ -387,22 +373,24 @@ class _Comparison:
             argument = text.after.argument
             self._compile(
                 toolchain,
-                lambda plain: self.printer.after_passes(plain, argument, generic=False),
+                lambda plain: self.printer.printing_passes(
+                    plain, argument, generic=False
+                ),
                 text.feed,
             )
             return tuple(text.text)
 
         good, bad = self._both(read)
-        if good or bad:
-            return Excerpt(good, bad, any(text.cut for text in texts.values()))
-        return None
+        if not good and not bad:
+            return None
+        return Excerpt(good, bad, any(text.cut for text in texts.values()))
 
     def _files(self, name: PassName) -> tuple[str, ...]:
         return source_files(
             name,
             self.request.repository,
             self.toolchains[1].revision.commit,
-            self.printer.words.sources,
+            self.printer.vocabulary.sources,
         )
 
 
@@ -418,15 +406,15 @@ def _failing_pass(trace: Trace, failure: Failure | None) -> PassName | None:
 def _only_changed(trace: Trace, aligned: AlignedPass) -> str | None:
     """Return the program's function that a pass changed, if it is the only one."""
     state = aligned.states_after[1]
+    if state is None:
+        return None
     changed = [
         name
         for name, states in trace.functions.items()
         if name not in trace.device
-        and any(state and other.index == state.index for other in states)
+        and any(other.index == state.index for other in states)
     ]
-    if len(changed) == 1:
-        return changed[0]
-    return None
+    return changed[0] if len(changed) == 1 else None
 
 
 def _printed_state(
@@ -440,19 +428,15 @@ def _printed_state(
         for other in trace.functions.get(function, ())
         if other.index <= state.index and not other.failed
     ]
-    if known:
-        return known[-1]
-    return state
+    return known[-1] if known else state
 
 
 def _reported_bytes(failure: Failure | None) -> int | None:
     """Return the shared memory that the compiler itself says is too much."""
     if failure and failure.failure_class == "shared-memory-overflow":
         used = failure.details.get("bytes_used")
-    else:
-        used = None
-    if isinstance(used, int) and used > 0:
-        return used
+        if isinstance(used, int) and used > 0:
+            return used
     return None
 
 
@@ -463,27 +447,15 @@ def _shared_bytes(trace: Trace, function: str | None) -> int | None:
     states = trace.functions.get(function or "")
     if not states:
         return None
-    last = next(
-        (
-            state.fingerprint.shared_bytes
-            for state in reversed(states)
-            if state.fingerprint.shared_bytes
-        ),
-        0,
-    )
-    if last < _UNBOUNDED:
-        return last
-    return None
+    sizes = [state.fingerprint.shared_bytes for state in states]
+    last = next(filter(None, reversed(sizes)), 0)
+    return last if last < _UNBOUNDED else None
 
 
 def _operations(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:
-    here, there = good.operations, bad.operations
-    names = (
-        name
-        for name in sorted({*here, *there})
-        if here.get(name, 0) != there.get(name, 0)
+    ours, theirs = good.operations, bad.operations
+    counts = (
+        (name, str(ours.get(name, 0)), str(theirs.get(name, 0)))
+        for name in sorted({*ours, *theirs})
     )
-    return tuple(
-        Difference(name, str(here.get(name, 0)), str(there.get(name, 0)))
-        for name in names
-    )
+    return tuple(Difference(*count) for count in counts if count[1] != count[2])

@@ -20,10 +20,8 @@ _SYMBOL = re.compile(r"@\w+")
 
 
 class DumpText:
-    """Takes a compiler's output and keeps the text of one dump: the `turn`-th of a
-    pass.
-
-    Only the named function is kept; the whole dump if `function` is None.
+    """The text of one dump in a compiler's output: the `turn`-th of a pass. Of a named
+    function only that is kept.
     """
 
     def __init__(self, after: PassName, turn: int, function: str | None) -> None:
@@ -34,7 +32,8 @@ class DumpText:
                 rf'^(\s*).*\bfunc\b.*@"?{re.escape(function)}"?\s*[({{]'
             )
         self._indent: str | None = None
-        self._seen, self._here, self._done = 0, False, False
+        self._dumps_seen = 0
+        self._is_in_dump = self._is_complete = False
         self._lines = ir_lines()
         self.text: list[str] = []
         self.cut = False
@@ -42,16 +41,19 @@ class DumpText:
     def feed(self, data: bytes) -> None:
         """Take the next piece of the output."""
         for line in self._lines.feed(data):
-            self._line(line.decode("utf-8", "replace"))
+            self._read_line(line.decode("utf-8", "replace"))
 
-    def _line(self, line: str) -> None:
+    def _read_line(self, line: str) -> None:
         header = dumped_pass(line)
         if header is not None:
-            self._seen += header[0].key == self.after.key
-            self._here = self._seen == self._turn and not self.text
-            return
-        if not self._here or self._done:
-            return
+            if header[0].key == self.after.key:
+                self._dumps_seen += 1
+            self._is_in_dump = self._dumps_seen == self._turn and not self.text
+        elif self._is_in_dump and not self._is_complete:
+            self._take(line)
+
+    def _take(self, line: str) -> None:
+        """Keep a line of the dump, if it belongs to the function."""
         if self._begins is None:
             self._keep(line)
         elif self._indent is None:
@@ -61,7 +63,7 @@ class DumpText:
                 self._keep(line)
         else:
             self._keep(line)
-            self._done = line.startswith(self._indent + "}")
+            self._is_complete = line.startswith(self._indent + "}")
 
     def _keep(self, line: str) -> None:
         if len(self.text) >= _MAX_LINES:
@@ -72,7 +74,7 @@ class DumpText:
             )
 
 
-def diff(good: Sequence[str], bad: Sequence[str], context: int = 3) -> Iterator[str]:
+def diff(good: Sequence[str], bad: Sequence[str]) -> Iterator[str]:
     """Yield the lines of a unified diff. Lines that differ only in the names of values
     and symbols count as equal.
     """
@@ -80,7 +82,7 @@ def diff(good: Sequence[str], bad: Sequence[str], context: int = 3) -> Iterator[
         None, [*map(_comparable, good)], [*map(_comparable, bad)], autojunk=False
     )
     end = 0
-    for group in matcher.get_grouped_opcodes(context):
+    for group in matcher.get_grouped_opcodes():
         if group[0][1] > end:
             yield f"@@ line {group[0][1] + 1} @@"
         for tag, i, i_end, j, j_end in group:
@@ -131,26 +133,15 @@ def source_files(
 def _matching_files(
     pattern: str, repository: Repository, commit: str
 ) -> tuple[str, ...]:
+    options = ("--name-only", "-I", "-z", "-E")
     try:
         answer = repository.ask(
-            "grep",
-            "--name-only",
-            "-I",
-            "-z",
-            "-E",
-            "-e",
-            pattern,
-            commit,
-            "--",
-            *_SOURCES,
+            "grep", *options, "-e", pattern, commit, "--", *_SOURCES
         )
     except GitRefused:  # git grep also fails if no line matches
         return ()
-    return tuple(
-        path.partition(":")[2]
-        for path in answer.decode("utf-8", "replace").split("\0")
-        if path
-    )[:_MAX_FILES]
+    lines = filter(None, answer.decode("utf-8", "replace").split("\0"))
+    return tuple(line.partition(":")[2] for line in lines)[:_MAX_FILES]
 
 
 def _defining_files(name: str, repository: Repository, commit: str) -> tuple[str, ...]:
@@ -159,13 +150,10 @@ def _defining_files(name: str, repository: Repository, commit: str) -> tuple[str
     """
     stem = name.removesuffix("Pass")
     pattern = rf"^ *(struct|class) +{stem}(Pass)?( final| *:|$| *\{{)"
-    paths = _matching_files(pattern, repository, commit)
+
+    def has_other_name(path: str) -> bool:
+        return path.rsplit("/", 1)[-1].partition(".")[0].lower() != stem.lower()
+
     # A file with the name of the pass is likeliest to define it.
-    return tuple(
-        sorted(
-            paths,
-            key=lambda path: (
-                path.rsplit("/", 1)[-1].partition(".")[0].lower() != stem.lower()
-            ),
-        )
-    )
+    paths = _matching_files(pattern, repository, commit)
+    return tuple(sorted(paths, key=has_other_name))

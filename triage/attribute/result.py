@@ -118,7 +118,9 @@ class Attribution(MayLackAnswer):
     one_sided: tuple[PassName, ...] = field(default=(), metadata=UNPRINTED)
     """The passes that changed IR on one compiler only."""
     shared_memory_bytes: Mapping[str, int | None] = field(default_factory=dict)
-    """Of the function, before its buffers become pointers; None if unknown."""
+    """Shared memory of the function, before its buffers become pointers; None if
+    unknown.
+    """
     files: tuple[str, ...] = field(default=(), metadata=key("suspect_files"))
     """Source files that a commit search should suspect."""
     notes: tuple[str, ...] = ()
@@ -140,47 +142,39 @@ class Attribution(MayLackAnswer):
 
     def without_excerpts(self) -> Attribution:
         """Return the attribution as a night stores it: without IR and long lists."""
-        pair = [
+        persistent, other = (
             found and replace(found, excerpt=None)
             for found in (self.persistent, self.other)
-        ]
+        )
         return replace(
-            self, persistent=pair[0], other=pair[1], one_sided=(), files=self.files[:10]
+            self,
+            persistent=persistent,
+            other=other,
+            one_sided=(),
+            files=self.files[:10],
         )
 
     @in_json
     def failing_pass(self) -> str | None:
-        if self.failing:
-            return self.failing.name
-        return None
+        return self.failing.name if self.failing else None
 
     @in_json
     def first_phase(self) -> str | None:
         """The phase of the pass after which the two diverge, if its name tells."""
         found = self.persistent
-        if found:
-            return phase_of(found.pass_name)
-        return None
+        return phase_of(found.pass_name) if found else None
 
     @property
     def suspects(self) -> tuple[PassName, ...]:
         """The passes to suspect, the likeliest first."""
-        if self.persistent is not None:
-            return tuple(
-                diverging.pass_name
-                for diverging in (self.persistent, self.other)
-                if diverging
-            )
-        if self.status is ComparisonResult.FAILING and self.failing:
-            return (self.failing,)
-        return ()
+        found = [each.pass_name for each in (self.persistent, self.other) if each]
+        if not found and self.status is ComparisonResult.FAILING and self.failing:
+            found = [self.failing]
+        return tuple(found)
 
     @property
     def phase(self) -> str | None:
-        return next(
-            (phase_of(suspect) for suspect in self.suspects),
-            None,
-        )
+        return phase_of(self.suspects[0]) if self.suspects else None
 
     @in_json_as("suspect_passes")
     def passes(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from triage.bisect.belief import Floats
+from triage.bisect.belief import FailureAge, Floats
 from triage.bisect.result import (
     Answer,
     Bisection,
@@ -17,7 +17,7 @@ from triage.bisect.result import (
     LoggedProbe,
     Side,
     Suspect,
-    unexpected,
+    hint_if_unexpected,
 )
 from triage.execution.judge import result_of
 from triage.model.outcome import Cause, NoAnswer
@@ -32,31 +32,32 @@ _NOTED = 20  # suspects with details
 def answer(search: BisectSearch) -> Bisection:
     """Report what the search knows so far."""
     request, belief = search.request, search.belief
-    inconclusive = _inconclusive(search)
+    inconclusive = _answer_without_suspects(search)
     if belief is None or search.failure is None or search.stopped:
         return inconclusive
     chances, confirmed = belief.probabilities, belief.is_confirmed(request.confidence)
     hint = inconclusive.hint
-    early = belief.early_failure(search.failing)
-    if search.resolved and early is not None and belief.is_older(search.failing):
-        if search.failing is Side.NEW:
+    age = FailureAge(belief, search.failing_side)
+    early = age.early_failure()
+    if search.is_resolved and early is not None and age.failure_precedes_pair():
+        if search.failing_side is Side.NEW:
             low, high = (0, early)
         else:
             low, high = (early, search.last)
         chances, confirmed = belief.prior, False
         indices = list(range(low + 1, high + 1))
-        failures, runs = belief.failures_at(early, search.failing)
+        failures, runs = age.failures_at(early)
         hint = (
             f"{search.name(early)} shows the same failure in {failures} of {runs} "
-            f"runs: {search.name(belief.leading.last)} only changed how often it "
+            f"runs: {search.name(belief.leading_block.last)} only changed how often it "
             "occurs."
         )
-    elif search.resolved:
+    elif search.is_resolved:
         (low, _), (high, _) = belief.pair
         indices = [index for index in range(low + 1, high + 1) if chances[index] > 0]
     else:
         low, high = belief.bounds
-        indices = belief.credible(request.confidence)
+        indices = belief.credible_suspects(request.confidence)
     kind = request.kind
     before = search.range.candidates[low].revision
     after = search.range.candidates[high].revision
@@ -82,10 +83,13 @@ def answer(search: BisectSearch) -> Bisection:
     )
 
 
-def _inconclusive(search: BisectSearch) -> Bisection:
-    """Return the answer without suspects."""
+def _answer_without_suspects(search: BisectSearch) -> Bisection:
+    """Return an inconclusive answer with the effort, the probes and their failures."""
     request, effort = search.request, search.effort
-    untestable, others = _without_verdict(search)
+    untestable, others = _results_without_verdict(search)
+    hint = None
+    if search.failure:
+        hint = hint_if_unexpected(request.case, search.failure)
     return Bisection(
         case=request.case.name,
         kind=request.kind,
@@ -97,17 +101,17 @@ def _inconclusive(search: BisectSearch) -> Bisection:
         halving_probes=math.ceil(math.log2(search.last)) if search.last > 1 else 0,
         obtained=Counter(search.range.obtained.values()),
         seconds=round(time.monotonic() - effort.started, 1),
-        log=tuple(logged(search)),
+        log=tuple(probe_log(search)),
         untestable=tuple(untestable),
         other_failures=tuple(others),
         unanswered=search.stopped,
-        hint=unexpected(request.case, search.failure) if search.failure else None,
+        hint=hint,
         broke=search.broke,
         fixed=search.fixed,
     )
 
 
-def logged(search: BisectSearch) -> Iterator[LoggedProbe]:
+def probe_log(search: BisectSearch) -> Iterator[LoggedProbe]:
     """Yield the probes so far, in order, with their verdicts about the failure."""
     for candidate, probe in search.effort.log:
         failure = probe.outcome.failure
@@ -123,11 +127,11 @@ def logged(search: BisectSearch) -> Iterator[LoggedProbe]:
         )
 
 
-def _without_verdict(
+def _results_without_verdict(
     search: BisectSearch,
 ) -> tuple[list[ProbeResult], list[ProbeResult]]:
-    """Return the results of candidates that cannot be tested, and of those that fail in
-    another way.
+    """Return two lists: the results of candidates that cannot be tested, and of those
+    that fail in another way.
     """
     untestable, others = [], []
     for candidate in search.range.candidates:

@@ -16,9 +16,11 @@ were seen to be wrong, and the search turns back by itself.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -70,6 +72,18 @@ class SuspectBlock:
     probability: float
 
 
+class Tally(NamedTuple):
+    """How many probes of a candidate showed each side, or could not be tested."""
+
+    old: int = 0
+    new: int = 0
+    skipped: int = 0
+
+    @property
+    def probes(self) -> int:
+        return sum(self)
+
+
 @dataclass(frozen=True, eq=False)
 class Belief:
     """Probabilities of each candidate to be the first new one, given evidence in any
@@ -113,29 +127,33 @@ class Belief:
     def observe(
         self, *evidence: tuple[int, Side | None], trusted: bool = True
     ) -> Belief:
-        """Add probes: a candidate and the side that it showed."""
+        """Return a belief with further evidence.
+
+        evidence: candidates, each with the side that a probe showed; None if it could
+        not be tested. trusted: false for what a person says, or a machine that
+        is not trusted.
+        """
         if trusted:
             foreign = self.foreign
         else:
             foreign = self.foreign | {
-                index for index, _ in evidence if index not in self.shown
+                index for index, _ in evidence if index not in self.tallies
             }
         return replace(self, evidence=self.evidence + evidence, foreign=foreign)
 
     @cached_property
-    def shown(self) -> dict[int, tuple[int, int, int]]:
-        """How often each probed candidate was on the old side, on the new side, and
-        could not be tested.
-        """
-        shown: dict[int, tuple[int, int, int]] = {}
+    def tallies(self) -> dict[int, Tally]:
+        """What the probes of each probed candidate showed, oldest candidate first."""
+        sides: dict[int, Counter[Side | None]] = {}
         for index, side in sorted(self.evidence, key=lambda each: each[0]):
-            old, new, skipped = shown.get(index, (0, 0, 0))
-            shown[index] = (
-                old + (side is Side.OLD),
-                new + (side is Side.NEW),
-                skipped + (side is None),
-            )
-        return shown
+            sides.setdefault(index, Counter())[side] += 1
+        return {
+            index: Tally(each[Side.OLD], each[Side.NEW], each[None])
+            for index, each in sides.items()
+        }
+
+    def tally(self, index: int) -> Tally:
+        return self.tallies.get(index, Tally())
 
     @cached_property
     def doubtful(self) -> bool:
@@ -144,7 +162,7 @@ class Belief:
         Until then every probe is trusted; of several changes from old to new the one
         nearest to the new end is searched, because it led to the new state.
         """
-        return any(old and new for old, new, _ in self.shown.values())
+        return any(one.old and one.new for one in self.tallies.values())
 
     @property
     def is_inverted(self) -> bool:
@@ -152,11 +170,11 @@ class Belief:
         wrong probe, or a second change.
         """
         oldest_new = min(
-            (index for index, (_, new, _) in self.shown.items() if new),
+            (index for index, one in self.tallies.items() if one.new),
             default=self.size,
         )
         return any(
-            old and index > oldest_new for index, (old, _, _) in self.shown.items()
+            one.old and index > oldest_new for index, one in self.tallies.items()
         )
 
     @cached_property
@@ -164,22 +182,21 @@ class Belief:
         """(old, new) results of the inner candidates that have any; the ends are
         known.
         """
-        inner = {
-            index: each[:2]
-            for index, each in self.shown.items()
-            if 0 < index < self.size - 1
+        return {
+            index: (one.old, one.new)
+            for index, one in self.tallies.items()
+            if 0 < index < self.size - 1 and (one.old or one.new)
         }
-        return {index: results for index, results in inner.items() if any(results)}
 
     @cached_property
     def skipped(self) -> list[int]:
         """Candidates that were probed and never had a result."""
         return [
-            index for index, (old, new, _) in self.shown.items() if not (old or new)
+            index for index, one in self.tallies.items() if not (one.old or one.new)
         ]
 
     @cached_property
-    def shut(self) -> list[int]:
+    def without_side(self) -> list[int]:
         """Candidates that no probe can give a side."""
         return [*self.closed, *self.skipped]
 
@@ -204,11 +221,12 @@ class Belief:
             logs = []
             # the first new one lies between two neighbouring probed candidates
             for cut in range(len(seen) + 1):
-                (right, wrong), (missed, caught) = (
-                    seen[:cut].sum(axis=0),
-                    seen[cut:].sum(axis=0),
+                old_before, new_before = seen[:cut].sum(axis=0)
+                old_after, new_after = seen[cut:].sum(axis=0)
+                logs.append(
+                    _log_chance(wrong=new_before, right=old_before)
+                    + _log_chance(wrong=old_after, right=new_after)
                 )
-                logs.append(_log_chance(wrong, right) + _log_chance(missed, caught))
             edges = [0, *(index + 1 for index in self.counts), self.size]
             posterior = self.prior * np.repeat(
                 np.exp(np.array(logs) - max(logs)), np.diff(edges)
@@ -237,8 +255,8 @@ class Belief:
             if self.probabilities[index] > 0
         ]
 
-    def credible(self, confidence: float) -> list[int]:
-        """Return the fewest candidates that hold the first new one with this
+    def credible_suspects(self, confidence: float) -> list[int]:
+        """Return the fewest candidates among which the first new one is with this
         probability, oldest first.
         """
         held, chosen = 0.0, []
@@ -250,12 +268,12 @@ class Belief:
         return sorted(chosen)
 
     @cached_property
-    def leading(self) -> SuspectBlock:
+    def leading_block(self) -> SuspectBlock:
         """The most likely suspects that cannot be separated, the older of two that are
         equal.
         """
         can_probe = np.ones(self.size, dtype=np.bool_)
-        can_probe[self.shut] = False
+        can_probe[self.without_side] = False
         # A candidate begins a block if its predecessor can be probed.
         firsts = np.unique([1, *(np.flatnonzero(can_probe[:-1]) + 1)])
         lasts = np.append(firsts[1:] - 1, self.size - 1)
@@ -274,7 +292,10 @@ class Belief:
         A prior alone never resolves anything. A block of one suspect is the culprit;
         more cannot be separated.
         """
-        block, seen = self.leading, {0: (1, 0), self.size - 1: (0, 1), **self.counts}
+        block, seen = (
+            self.leading_block,
+            {0: (1, 0), self.size - 1: (0, 1), **self.counts},
+        )
         if block.probability < confidence - 1e-12:
             return False
         return (
@@ -286,20 +307,23 @@ class Belief:
 
     @property
     def pair(self) -> tuple[tuple[int, Side], tuple[int, Side]]:
-        """The two candidates around the leading suspects, each with the side that it
+        """The two candidates around the leading block, each with the side that it
         must be on.
         """
-        return (self.leading.first - 1, Side.OLD), (self.leading.last, Side.NEW)
+        return (self.leading_block.first - 1, Side.OLD), (
+            self.leading_block.last,
+            Side.NEW,
+        )
 
     def is_confirmed(self, confidence: float = CONFIDENCE) -> bool:
         """Return whether both candidates of the pair were probed again and proved to be
         on their sides.
         """
         return self.is_resolved(confidence) and all(
-            self.lacking(*each, confidence) <= 0 for each in self.pair
+            self.probes_missing(*each, confidence) <= 0 for each in self.pair
         )
 
-    def lacking(self, index: int, side: Side, confidence: float) -> int:
+    def probes_missing(self, index: int, side: Side, confidence: float) -> int:
         """Return how many more probes must show a side until a candidate is proved to
         be on it; at most 0 if it is.
 
@@ -309,14 +333,20 @@ class Belief:
         failure comes and goes after the change, many passes are needed before a
         candidate counts as old.
         """
-        old, new, skipped = self.shown.get(index, (0, 0, 0))
-        right = old if side is Side.OLD else new
-        wrong = old + new + skipped - right
-        right -= index in self.foreign
+        old, new, skipped = self.tally(index)
+        if side is Side.OLD:
+            right, wrong = (old, new + skipped)
+        else:
+            right, wrong = (new, old + skipped)
+        if index in self.foreign:
+            right -= 1
         if not (self.doubtful or self.is_inverted):
-            return 1 + confirmations(confidence) + wrong - right
-        rates = self._error_rates()
-        own, other = rates if side is Side.OLD else rates[::-1]
+            return 1 + confirmations_needed(confidence) + wrong - right
+        wrong_if_old, wrong_if_new = self._error_rates()
+        if side is Side.OLD:
+            own, other = wrong_if_old, wrong_if_new
+        else:
+            own, other = wrong_if_new, wrong_if_old
         # the log odds that a right probe adds for the side, and a wrong one takes
         gain = math.log((1 - own) / other)
         loss = math.log((1 - other) / own)
@@ -331,8 +361,9 @@ class Belief:
         candidates are wrong as often as the ends.
         """
         (before, _), (after, _) = self.pair
-        old = max(self._rate(0, Side.OLD), self._rate(before, Side.OLD))
-        new = max(self._rate(self.size - 1, Side.NEW), self._rate(after, Side.NEW))
+        last = self.size - 1
+        old = max(self.wrong_rate(0, Side.OLD), self.wrong_rate(before, Side.OLD))
+        new = max(self.wrong_rate(last, Side.NEW), self.wrong_rate(after, Side.NEW))
         old = min(old, 0.5)
         return old, min(new, 0.98 - old)
 
@@ -341,142 +372,168 @@ class Belief:
         contradicts itself.
         """
         if not self.is_inverted:
-            return confirmations(confidence)
+            return confirmations_needed(confidence)
         return _repeats_of_inverted(confidence)
 
-    # Is the failure older than the pair? `failing` is the side of the failure: new for
-    # a regression, old for a fix.
-
-    def early_failure(self, failing: Side) -> int | None:
-        """Return the candidate on the good side, farthest from the pair, that showed
-        the failure.
+    def wrong_rate(self, index: int, side: Side) -> float:
+        """Estimate how often a probe of a candidate on this side shows the other side,
+        from above: one standard error more than seen, and at least `_FLAKY`.
         """
-        for index in self._good_side(failing):
-            failures, _ = self.failures_at(index, failing)
-            if failures:
-                return index
-        return None
-
-    def is_older(self, failing: Side) -> bool:
-        """Return whether the failure comes and goes on the good side of the pair, so
-        that the pair only made it worse.
-
-        Not if it is as old as the good end, where any probe may show it.
-        """
-        early = self.early_failure(failing)
-        if early is None or self.unsettled(failing):
-            return False
-        failures, runs = self.failures_at(early, failing)
-        at_good_end, _ = self.failures_at(self.good_end(failing), failing)
-        comes_and_goes = failures < runs and self._early_failures(failing) > 1
-        return comes_and_goes and not at_good_end
-
-    def unsettled(self, failing: Side, jobs: int = 1) -> Mapping[int, int]:
-        """Return which candidates to probe, and how often, until it is known whether
-        the failure is older than the pair.
-        """
-        early = self.early_failure(failing)
-        if early is None:
-            return {}
-        failures, runs = self.failures_at(early, failing)
-        if failures == runs:
-            # in a window of failures, every further probe fails too
-            missing = 1 + _repeats_of_inverted(CONFIDENCE) - runs
-            return {early: missing} if missing > 0 else {}
-        if self._early_failures(failing) == 1:
-            asked = early  # it may have been a single wrong probe
+        old, new, _ = self.tally(index)
+        if side is Side.OLD:
+            wrong = new
         else:
-            asked = self.good_end(failing)  # a failure there may show everywhere
-            failures, runs = self.failures_at(asked, failing)
-            if failures:
-                return {}
-        if runs < _LONG:
-            return {asked: min(jobs, _LONG - runs)}
-        return {}
-
-    def failures_at(self, index: int, failing: Side) -> tuple[int, int]:
-        """Return how many probes of a candidate showed the failure, of how many."""
-        old, new, skipped = self.shown.get(index, (0, 0, 0))
-        failures = new if failing is Side.NEW else old
-        return failures, old + new + skipped
-
-    def _early_failures(self, failing: Side) -> int:
-        """Return how many probes on the good side showed the failure."""
-        return sum(
-            self.failures_at(index, failing)[0] for index in self._good_side(failing)
-        )
-
-    def _good_side(self, failing: Side) -> range:
-        """The candidates on the good side of the pair, those nearest to it last."""
-        (before, _), (after, _) = self.pair
-        if failing is Side.NEW:
-            return range(1, before + 1)
-        return range(self.size - 2, after - 1, -1)
-
-    def witnesses(self, failing: Side) -> list[int]:
-        """Return the failing end, and the candidates between it and the pair that
-        showed the failure.
-        """
-        (before, _), (after, _) = self.pair
-        if failing is Side.NEW:
-            between = range(after + 1, self.size - 1)
-        else:
-            between = range(1, before)
-        failed = (index for index in between if self.failures_at(index, failing)[0])
-        return [self.bad_end(failing), *(i for i in failed if i not in self.foreign)]
-
-    def good_end(self, failing: Side) -> int:
-        if failing is Side.NEW:
-            return 0
-        return self.size - 1
-
-    def bad_end(self, failing: Side) -> int:
-        return self.size - 1 - self.good_end(failing)
-
-    def lacking_at_good_end(self, failing: Side) -> int:
-        """Return how many probes of the good end are missing to know how often it
-        fails, if it ever does.
-        """
-        failures, runs = self.failures_at(self.good_end(failing), failing)
-        if failures:
-            return _END_PROBES - runs
-        return 0
-
-    def too_flaky(self, failing: Side) -> int | None:
-        """Return the end whose probes differ too often to distinguish both states."""
-        if (
-            not self.doubtful
-            or sum(self.shown.get(self.bad_end(failing), ())) < _END_PROBES
-            or self.lacking_at_good_end(failing) > 0
-        ):
-            return None
-        false, missed = self._rate(0, Side.OLD), self._rate(self.size - 1, Side.NEW)
-        if missed + false <= _HIGHEST_RATES:
-            return None
-        if missed > false:
-            return self.size - 1
-        return 0
-
-    def _rate(self, index: int, side: Side) -> float:
-        """Return the rate of wrong probes that those of a candidate on a side leave
-        possible, by one standard error.
-        """
-        old, new, _ = self.shown.get(index, (0, 0, 0))
-        wrong = new if side is Side.OLD else old
+            wrong = old
         rate = (wrong + 1) / (old + new + 2)
         if wrong:
             return max(_FLAKY, rate + math.sqrt(rate * (1 - rate) / (old + new + 3)))
         return _FLAKY
 
 
-def confirmations(confidence: float) -> int:
+@dataclass(frozen=True, eq=False)
+class FailureAge:
+    """Whether the failure is older than the pair around the leading suspects.
+
+    It may come and go on the good side of the pair, which then only made it worse.
+    """
+
+    belief: Belief
+    failing: Side
+    """The side of the failure: new for a regression, old for a fix."""
+
+    @property
+    def good_end(self) -> int:
+        if self.failing is Side.NEW:
+            return 0
+        return self.belief.size - 1
+
+    @property
+    def bad_end(self) -> int:
+        return self.belief.size - 1 - self.good_end
+
+    def early_failure(self) -> int | None:
+        """Return the candidate that showed the failure on the good side, farthest from
+        the pair; None if none did.
+        """
+        for index in self._inner_good_side():
+            failures, _ = self.failures_at(index)
+            if failures:
+                return index
+        return None
+
+    def failure_precedes_pair(self) -> bool:
+        """Return whether the failure comes and goes on the good side of the pair.
+
+        False while more probes can settle it, and if the failure is as old as the good
+        end, where any probe may show it.
+        """
+        early = self.early_failure()
+        if early is None or self.probes_to_settle():
+            return False
+        failures, runs = self.failures_at(early)
+        at_good_end, _ = self.failures_at(self.good_end)
+        comes_and_goes = failures < runs and self._count_early_failures() > 1
+        return comes_and_goes and not at_good_end
+
+    def probes_to_settle(self, jobs: int = 1) -> Mapping[int, int]:
+        """Return which candidates to probe, and how often, until it is known whether
+        the failure is older than the pair; empty if it is known.
+        """
+        early = self.early_failure()
+        if early is None:
+            return {}
+        failures, runs = self.failures_at(early)
+        if failures == runs:
+            # in a window of failures, every further probe fails too
+            missing = 1 + _repeats_of_inverted(CONFIDENCE) - runs
+            return {early: missing} if missing > 0 else {}
+        if self._count_early_failures() == 1:
+            asked = early  # it may have been a single wrong probe
+        else:
+            asked = self.good_end  # a failure there may show everywhere
+            failures, runs = self.failures_at(asked)
+            if failures:
+                return {}
+        if runs < _LONG:
+            return {asked: min(jobs, _LONG - runs)}
+        return {}
+
+    def failures_at(self, index: int) -> tuple[int, int]:
+        """Return how many probes of a candidate showed the failure, of how many."""
+        tally = self.belief.tally(index)
+        failures = tally.new if self.failing is Side.NEW else tally.old
+        return failures, tally.probes
+
+    def _count_early_failures(self) -> int:
+        """Return how many probes on the good side showed the failure."""
+        return sum(self.failures_at(index)[0] for index in self._inner_good_side())
+
+    def _inner_good_side(self) -> range:
+        """Return the candidates on the good side of the pair, without the good end;
+        those nearest to the pair come last.
+        """
+        (before, _), (after, _) = self.belief.pair
+        if self.failing is Side.NEW:
+            return range(1, before + 1)
+        return range(self.belief.size - 2, after - 1, -1)
+
+    def witnesses(self) -> list[int]:
+        """Return the failing end, and the candidates between it and the pair that
+        showed the failure on this machine.
+        """
+        (before, _), (after, _) = self.belief.pair
+        if self.failing is Side.NEW:
+            between = range(after + 1, self.belief.size - 1)
+        else:
+            between = range(1, before)
+        failed = [
+            index
+            for index in between
+            if self.failures_at(index)[0] and index not in self.belief.foreign
+        ]
+        return [self.bad_end, *failed]
+
+    def probes_missing_at_good_end(self) -> int:
+        """Return how many probes of the good end are missing to know how often it
+        fails; at most 0 if none are, or if it never failed.
+        """
+        failures, runs = self.failures_at(self.good_end)
+        if failures:
+            return _END_PROBES - runs
+        return 0
+
+    def end_too_flaky(self) -> int | None:
+        """Return the end whose probes differ too often to distinguish both states; None
+        if none does, or too few probes were made.
+        """
+        belief = self.belief
+        if (
+            not belief.doubtful
+            or belief.tally(self.bad_end).probes < _END_PROBES
+            or self.probes_missing_at_good_end() > 0
+        ):
+            return None
+        last = belief.size - 1
+        false, missed = (
+            belief.wrong_rate(0, Side.OLD),
+            belief.wrong_rate(last, Side.NEW),
+        )
+        if missed + false <= _HIGHEST_RATES:
+            return None
+        if missed > false:
+            return last
+        return 0
+
+
+def confirmations_needed(confidence: float) -> int:
     """Return how often a pair is probed again while every probe is trusted, for a
     culprit of this confidence.
 
-    Assume that one probe in five is wrong. About every second search then meets a wrong
-    probe, and each confirmation repeats it one time in five.
+    Assume that one probe in five is wrong, and that every second search meets such a
+    probe at its pair. A wrong pair then passes n confirmations with a chance of
+    0.5 * 0.2 ** n, which must not exceed 1 - confidence.
     """
-    allowed = 2 * (1 - confidence)
+    allowed = 2 * (1 - confidence)  # for 0.2 ** n
     if allowed <= 0:
         return _MOST_CONFIRMATIONS
     return min(
@@ -521,41 +578,42 @@ def next_round(
     failing: the side of the failure. again: shape (N,), the seconds that a candidate
     costs if it is probed again. The rest is as in `next_probes`.
     """
-    bad_end = belief.bad_end(failing)
-    at_bad_end = sum(belief.shown.get(bad_end, ()))
+    age = FailureAge(belief, failing)
+    bad_end = age.bad_end
+    at_bad_end = belief.tally(bad_end).probes
     # how often are probes wrong?
     if belief.doubtful:
-        pair = [sum(belief.shown.get(index, ())) for index, _ in belief.pair]
+        pair = [belief.tally(index).probes for index, _ in belief.pair]
         more = max(_END_PROBES, *pair) - at_bad_end
         if more > 0:
             return {bad_end: more}
-    more = belief.lacking_at_good_end(failing)
+    more = age.probes_missing_at_good_end()
     if more > 0:
-        return {belief.good_end(failing): more}
+        return {age.good_end: more}
     # which candidate is it?
     if not belief.is_resolved(confidence):
         return dict.fromkeys(next_probes(belief, seconds, jobs), 1)
     # is it certain?
-    lacking = {}
+    missing = {}
     for index, side in belief.pair:
-        count = belief.lacking(index, side, confidence)
+        count = belief.probes_missing(index, side, confidence)
         if count > 0:
-            lacking[index] = count
+            missing[index] = count
     if belief.doubtful:
-        return dict.fromkeys(lacking, 1) or belief.unsettled(failing, jobs)
+        return dict.fromkeys(missing, 1) or age.probes_to_settle(jobs)
     repeats = belief.repeats(confidence)
     # not testable any more
-    if any(belief.shown.get(index, (0, 0, 0))[2] > repeats for index in lacking):
+    if any(belief.tally(index).skipped > repeats for index in missing):
         return {}
-    witnesses = belief.witnesses(failing)
-    seen = sum(belief.failures_at(index, failing)[1] for index in witnesses)
-    witness = min(witnesses, key=again.__getitem__)
+    witness = min(age.witnesses(), key=again.__getitem__)
     if again[bad_end] - again[witness] < _WORTH_ASKING:
         witness = bad_end
-    more = max(lacking.get(witness, 0), 2 * repeats + 1 - seen)
+    # failures elsewhere do not count: where it passed by chance, the pair lies there
+    seen = sum(belief.tally(witness))
+    more = max(missing.get(witness, 0), 2 * repeats + 1 - seen)
     if more > 0:
-        lacking[witness] = more
-    return lacking or belief.unsettled(failing, jobs)
+        missing[witness] = more
+    return missing or age.probes_to_settle(jobs)
 
 
 def _log_chance(wrong: int, right: int) -> float:
@@ -585,7 +643,7 @@ def next_probes(belief: Belief, seconds: ArrayLike, jobs: int = 1) -> tuple[int,
     (2,)
     """
     is_open = np.ones(belief.size, dtype=np.bool_)
-    is_open[[0, belief.size - 1, *belief.shut]] = False
+    is_open[[0, belief.size - 1, *belief.without_side]] = False
     if not belief.doubtful:
         low, high = belief.bounds
         is_open[: low + 1] = is_open[high:] = False
@@ -639,8 +697,10 @@ def _untestable_odds(belief: Belief) -> Floats:
 
 
 def _added_information(below: Floats, others: list[int]) -> Floats:
-    """Return the bits that each cut adds to the results of `others`; -1 for
-    `others`.
+    """Return the bits that each cut adds to the results of other cuts; -1 for those.
+
+    below: the probability that the first new one is at or before each cut. others:
+    indices of cuts.
     """
     edges = np.concatenate([[0.0], below[sorted(others)], [1.0]])
     part = np.clip(np.searchsorted(edges, below, side="right") - 1, 0, len(edges) - 2)

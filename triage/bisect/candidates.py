@@ -18,7 +18,7 @@ from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain, table_of
 from triage.bisect.result import Suspect
 from triage.git_history.branches import Branch, place_of, read_branches, same_change
-from triage.git_history.refs import Links, links_of, pull_request, read_moves
+from triage.git_history.repository import Links, links_of, pull_request, read_moves
 from triage.git_history.timeline import Timeline
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -62,7 +62,7 @@ class Candidate:
 
     @property
     def source(self) -> str | None:
-        """Where its compiler came from."""
+        """Where its compiler came from; None before a commit's is obtained."""
         if self.ref.is_release:
             return "releases"
         if self.ref.is_nightly:
@@ -133,8 +133,8 @@ class BisectRange:
         return {}
 
     def original(self, index: int) -> int | None:  # noqa: ARG002 - commits use it
-        """Return the candidate with the same change as this one, whose change is
-        undone.
+        """Return the last candidate that brings the change which this one undoes; None
+        if none does, or this one undoes nothing.
         """
         return None
 
@@ -203,7 +203,7 @@ class CommitCandidates(BisectRange):
                 change,
                 pin_moved=moves.get(self.commits[index].sha),
                 reasons=reasons[index - 1],
-                branch=self._place(index),
+                branch=self._branch_text(index),
             )
         return details
 
@@ -226,7 +226,10 @@ class CommitCandidates(BisectRange):
                 return later
         return None
 
-    def _place(self, index: int) -> str | None:
+    def _branch_text(self, index: int) -> str | None:
+        """Describe where the change of a candidate is on the branches of the ends; None
+        if it is on the main line.
+        """
         text = place_of(self.commits[index].sha, self.branches)
         if not self.candidates[index].is_undone:
             return text
@@ -275,21 +278,22 @@ def commit_range(
     groups = _groups(timeline, inside, sources, project)
     undone: list[_Group] = []
     if fork.own:
-        undone = _groups(fork.line, fork.own, sources, project)[::-1]
+        undone = _groups(fork.line, fork.own, sources, project)
+        undone.reverse()
     both = [*undone, *groups]
     links = links_of(timeline.repository.remote) or links_of(project.repository)
     obtained: dict[Path, str] = {}
     candidates, commits = [], []
-    known = {0: old_ref, len(both) - 1: new_ref}
+    refs_of_ends = {0: old_ref, len(both) - 1: new_ref}
     for index, group in enumerate(both):
         is_undone = 0 < index <= len(undone)
         if is_undone:
             changed = both[index - 1].commits[0]
         else:
             changed = group.commits[0]
-        candidate = _candidate(group, compilers, known.get(index), obtained)
-        change = commit_change(changed, links)
-        candidates.append(replace(candidate, change=change, is_undone=is_undone))
+        candidate = _candidate(group, compilers, refs_of_ends.get(index), obtained)
+        candidate.change, candidate.is_undone = suspect_of(changed, links), is_undone
+        candidates.append(candidate)
         commits.append(changed)
     unused_builds: Sequence[Build] = ()
     if compilers.unused:
@@ -330,7 +334,7 @@ def _candidate(
         ref = end
         revision = replace(revision, name=end.revision.name)
     else:
-        bring = _obtain(group, compilers.sources, compilers.reported, note_source)
+        bring = _obtainer(group, compilers.sources, compilers.reported, note_source)
         ref = ToolchainRef(compilers.family, revision, bring=bring)
         if not group.builds:
             untestable = group.untestable
@@ -354,39 +358,47 @@ def _cost(
     takes that the user did not allow.
     """
     cheapest = [group.builds[0] for group in groups if group.builds]
-    builds = [build.seconds for build in cheapest if build.seconds and _is_made(build)]
+    builds = [
+        build.seconds
+        for build in cheapest
+        if build.seconds and _is_made_on_request(build)
+    ]
     downloads = [
-        build.seconds for build in cheapest if build.seconds and not _is_made(build)
+        build.seconds
+        for build in cheapest
+        if build.seconds and not _is_made_on_request(build)
     ]
     ready = len(cheapest) - len(builds) - len(downloads)
     steps = [
-        (_steps(len(builds), ready + len(downloads)), builds, "build"),
-        (_steps(len(downloads), ready), downloads, "download"),
+        (_probes_among(len(builds), ready + len(downloads)), builds, "build"),
+        (_probes_among(len(downloads), ready), downloads, "download"),
     ]
     seconds = sum(count * max(costs, default=0.0) for count, costs, _ in steps)
-    nouns = [_counted(count, noun) for count, _, noun in steps if count]
+    nouns = [_count_text(count, noun) for count, _, noun in steps if count]
     sources = Counter(build.source for build in cheapest if build.seconds)
     found = [f"{number} from {source}" for source, number in sources.items()]
     if ready:
         found.append(f"{ready} here")
-    text = f"{_counted(commits, 'commit')}; {_share(len(cheapest), len(groups))}"
+    text = (
+        f"{_count_text(commits, 'commit')}; {_share_text(len(cheapest), len(groups))}"
+    )
     if found:
         text += f" ({', '.join(found)})"
     if nouns:
-        text += f": about {' and '.join(nouns)}, about {_duration(seconds)}"
+        text += f": about {' and '.join(nouns)}, about {_duration_text(seconds)}"
     lacking = len(groups) - len(cheapest)
     if lacking and unused_seconds is not None:
-        count = _steps(lacking, len(cheapest))
+        count = _probes_among(lacking, len(cheapest))
         text += (
-            f"; --build adds the others: about {_counted(count, 'build')}, about "
-            f"{_duration(count * unused_seconds)}"
+            f"; --build adds the others: about {_count_text(count, 'build')}, about "
+            f"{_duration_text(count * unused_seconds)}"
         )
     if UNTIMED_BUILD in (*builds, unused_seconds):
-        text += f" if a build takes {_duration(UNTIMED_BUILD)}"
+        text += f" if a build takes {_duration_text(UNTIMED_BUILD)}"
     return sum(count for count, *_ in steps), text
 
 
-def _share(having: int, groups: int) -> str:
+def _share_text(having: int, groups: int) -> str:
     if groups == 0:
         return "none between the ends"
     if having == 0:
@@ -396,27 +408,28 @@ def _share(having: int, groups: int) -> str:
     return f"of the {groups} between the ends {having} have a compiler"
 
 
-def _steps(unknown: int, known: int) -> int:
-    """Return how many of the unknown candidates a search probes, if the known ones
+def _probes_among(costly: int, cheap: int) -> int:
+    """Return how many of the costly candidates a search probes, if the cheap ones
     divide them evenly.
     """
-    return math.ceil(math.log2(1 + unknown / (known + 1)))
+    return math.ceil(math.log2(1 + costly / (cheap + 1)))
 
 
-def _counted(count: int, noun: str) -> str:
+def _count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _duration(seconds: float) -> str:
+def _duration_text(seconds: float) -> str:
     minutes = math.ceil(seconds / 60)
     if minutes < 60:
         return f"{minutes} min"
     return f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
 
 
-def commit_change(commit: Commit, links: Links | None) -> Suspect:
-    """Return the details of a commit that has its files. links: pages of its
-    repository.
+def suspect_of(commit: Commit, links: Links | None) -> Suspect:
+    """Return a commit, read with its files, as a suspect without probability.
+
+    links: the pages of its repository.
     """
     number, url = pull_request(commit.subject), None
     if links and number:
@@ -453,6 +466,9 @@ class _Group:
 def _groups(
     timeline: Timeline, indices: range, sources: Iterable[Source], project: Project
 ) -> list[_Group]:
+    """Ask the sources about commits, and group each with those after it that cannot
+    change the compiler. Raises EnvironmentFailure if every source fails.
+    """
     found: dict[int, list[Build]] = {index: [] for index in indices}
     failures: list[EnvironmentFailure] = []
     for source in sources:
@@ -480,17 +496,17 @@ def _groups(
             groups[-1].found.extend(
                 build
                 for build in found[index]
-                if not build.seconds or not _is_made(build)
+                if not build.seconds or not _is_made_on_request(build)
             )
     return groups
 
 
-def _is_made(build: Build) -> bool:
+def _is_made_on_request(build: Build) -> bool:
     """Return whether a source makes a compiler of any commit on request."""
     return build.item == build.revision.commit
 
 
-def _obtain(
+def _obtainer(
     group: _Group,
     sources: Iterable[Source],
     reported: Callable[[Path], str | None],
@@ -510,7 +526,7 @@ def _obtain(
                 root = by_name[build.source].obtain(build, package)
                 # A compiler that is built on request may report the commit at which its
                 # build folder was configured.
-                if package or _is_made(build):
+                if package or _is_made_on_request(build):
                     actual = None
                 else:
                     actual = reported(root)

@@ -91,8 +91,9 @@ class Histories:
 
 
 def state_of(outcome: Outcome) -> tuple[str, str]:
-    """Return the status, and the class of the failure. Two outcomes with different
-    states hide a change between them.
+    """Return the status, and the class of the failure, empty without one.
+
+    Between two probes with different states lies a change.
     """
     if isinstance(outcome, Failed):
         return outcome.plain_status, outcome.failure.failure_class
@@ -136,9 +137,12 @@ def histories(
             name, index = probe.case.name, index_of[probe.revision.name]
             results[name, index] = result_of(probe)
             rows[name][index] = state_of(probe.outcome)
-            compiles[name] += not probe.cached and probe.measured.seconds > 0
+            if not probe.cached and probe.measured.seconds > 0:
+                compiles[name] += 1
         left = math.floor(share * len(cases) * len(refs)) - sum(compiles.values())
-        wanted = narrow(rows) or explore(rows, left // _COST_OF_A_WINDOW)
+        wanted = middles_of_changes(rows) or where_windows_may_hide(
+            rows, left // _COST_OF_A_WINDOW
+        )
     revisions = tuple(ref.revision for ref in refs)
     return tuple(
         History(
@@ -162,10 +166,10 @@ def bounds_of(case: Case, refs: Sequence[ToolchainRef]) -> set[int]:
     return around & set(range(len(refs)))
 
 
-def narrow(rows: StateRows) -> list[tuple[str, int]]:
+def middles_of_changes(rows: StateRows) -> list[tuple[str, int]]:
     """Return the middle of every gap whose ends differ, with its case.
 
-    >>> narrow({"softmax": {0: "passed", 2: "passed", 8: "failed"}})
+    >>> middles_of_changes({"softmax": {0: "passed", 2: "passed", 8: "failed"}})
     [('softmax', 5)]
     """
     gaps = (
@@ -180,7 +184,7 @@ def narrow(rows: StateRows) -> list[tuple[str, int]]:
     ]
 
 
-def explore(rows: StateRows, count: int) -> list[tuple[str, int]]:
+def where_windows_may_hide(rows: StateRows, count: int) -> list[tuple[str, int]]:
     """Return releases that may show a window hidden between two that agree, with their
     cases: one in a gap, `count` at most.
 

@@ -21,7 +21,7 @@ from triage.execution.in_turn import (
     Contender,
     Pace,
     Ratio,
-    Timed,
+    Sampler,
     measure_in_turn,
     ratio_of,
 )
@@ -67,9 +67,9 @@ def threshold_between(
     low, high = (least_value(engine, case, ref, metric) for ref in ends)
     if high < low:
         metric = replace(metric, lower_is_worse=True)
-        low, high = metric.compared(low), metric.compared(high)
+        low, high = metric.comparison_value(low), metric.comparison_value(high)
     if threshold is not None:
-        return MetricThreshold(metric, metric.compared(threshold))
+        return MetricThreshold(metric, metric.comparison_value(threshold))
     if metric.exact:
         least = _LEAST_EXACT_RATIO
     else:
@@ -81,27 +81,24 @@ def threshold_between(
         return MetricThreshold(metric, low * 2)
     if low <= 0 or high < least * low:
         good, bad = (ref.revision.name for ref in ends)
+        low, high = metric.comparison_value(low), metric.comparison_value(high)
         raise BadInput(
-            f"{metric} is {metric.compared(low):.4g} on {good} and "
-            f"{metric.compared(high):.4g} on {bad}: they do not differ by a factor of "
-            f"{least}, too little to bisect"
+            f"{metric} is {low:.4g} on {good} and {high:.4g} on {bad}: they do not "
+            f"differ by a factor of {least}, too little to bisect"
         )
     return MetricThreshold(metric, math.sqrt(low * high))
 
 
 def least_value(engine: Engine, case: Case, ref: ToolchainRef, metric: Metric) -> float:
     """Measure a number several times and return the least, since a busy machine only
-    adds.
+    adds. Raises as `threshold_between`.
     """
-    probes = [
-        engine.probe(case, ref, fresh=not metric.exact)
-        for _ in range(1 if metric.exact else TIMES)
-    ]
-    known = [
-        value for probe in probes if (value := value_of(probe, metric)) is not None
-    ]
-    if known:
-        return min(known)
+    times = 1 if metric.exact else TIMES
+    probes = [engine.probe(case, ref, fresh=not metric.exact) for _ in range(times)]
+    values = [value_of(probe, metric) for probe in probes]
+    measured = [value for value in values if value is not None]
+    if measured:
+        return min(measured)
     problem = f"{case.name} has no {metric} on {ref.revision.name}"
     match probes[-1].outcome:
         case NoAnswer(cause=Cause.ENVIRONMENT | Cause.TOOLCHAIN, reason=reason):
@@ -161,7 +158,7 @@ class MetricChoice:
 
 
 @contextmanager
-def measuring(
+def engine_with_threshold(
     engine: Engine, case: Case, ends: Ends, choice: MetricChoice
 ) -> Iterator[Engine]:
     """Yield an engine for which a case fails whose number is beyond a threshold.
@@ -173,33 +170,35 @@ def measuring(
     if choice.metric == Metric.RUN_SECONDS:
         with temporary_folder() as folder:
             timing = run_time_judge(engine, case, ends, choice, folder)
-            yield engine.judged_by(timing)
+            yield engine.with_judge(timing)
     elif choice.metric == Metric.CPU_SECONDS:
         timing = compile_time_judge(engine, case, ends, choice.threshold, choice.budget)
-        yield engine.judged_by(timing)
+        yield engine.with_judge(timing)
     else:
         judge = threshold_between(engine, case, ends, choice.metric, choice.threshold)
-        yield engine.judged_by(judge)
+        yield engine.with_judge(judge)
 
 
 def compile_time_judge(
     engine: Engine, case: Case, ends: Ends, threshold: float | None, budget: float
 ) -> TimeJudge:
     """Measure the compile of both ends and return what judges the candidates between
-    them; see `measuring`.
+    them; see `engine_with_threshold`.
 
     A compile far from the threshold is made once, others are repeated in turn with both
     ends.
     """
 
-    def timed(case: Case, ref: ToolchainRef) -> Timed:
+    def prepare(case: Case, ref: ToolchainRef) -> Sampler:
         return partial(time_compile, engine, case, ref)
 
     low, high = (
         max(least_value(engine, replace(case, run=None), ref, Metric.CPU_SECONDS), 1e-6)
         for ref in ends
     )
-    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, timed, 1 + LEAST_SLOWER, budget)
+    # `halfway` measures until the ends differ by at least this ratio
+    least = 1 + LEAST_SLOWER
+    judge = TimeJudge(Metric.CPU_SECONDS, case, ends, prepare, least, budget)
     if threshold is None:
         if high > low * _CLEAR**2:
             threshold = low * math.sqrt(high / low)
@@ -218,7 +217,7 @@ def run_time_judge(
     folder: Path,
 ) -> TimeJudge:
     """Return what judges the run time of candidates by their ratio to the good end, by
-    default halfway; see `measuring`. The compiled programs go to a folder.
+    default halfway; see `engine_with_threshold`. The compiled programs go to a folder.
     """
     function, ratio = choice.function, choice.threshold
     programs: dict[object, Program | NoAnswer] = {}  # a repeated probe compiles nothing
@@ -232,7 +231,7 @@ def run_time_judge(
             f"{', '.join(spec.label for spec in specs)}"
         )
 
-    def timed(case: Case, ref: ToolchainRef) -> Timed | NoAnswer:
+    def prepare(case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
         key = (case.input, case.flags, ref.revision.name)
         if key not in programs:
             programs[key] = compile_measured(
@@ -244,7 +243,7 @@ def run_time_judge(
         return partial(program.sample, engine, fitting[0])
 
     start = ratio or 1 + LEAST_SLOWER
-    judge = TimeJudge(Metric.RUN_SECONDS, case, ends, timed, start, choice.budget)
+    judge = TimeJudge(Metric.RUN_SECONDS, case, ends, prepare, start, choice.budget)
     judge.ratio = ratio or judge.halfway()
     return judge
 
@@ -279,8 +278,8 @@ class TimeJudge:
     metric: Metric
     case: Case
     ends: Ends
-    timed: Callable[[Case, ToolchainRef], Timed | NoAnswer]
-    """Prepares a candidate."""
+    prepare: Callable[[Case, ToolchainRef], Sampler | NoAnswer]
+    """Compiles what is sampler, if needed, and returns what times it once."""
     ratio: float
     budget: float
     """Seconds for each probe."""
@@ -293,15 +292,15 @@ class TimeJudge:
             self.noun = "run"
         else:
             self.noun = "compile"
-        self.ends_timed: list[Timed] = []
+        self.end_samplers: list[Sampler] = []
         for ref in self.ends:
-            end = self.timed(self.case, ref)
+            end = self.prepare(self.case, ref)
             if isinstance(end, NoAnswer):
                 raise BadInput(
                     f"{self.case.name} has no {self.noun} time on "
                     f"{ref.revision.name}: {end.reason}"
                 )
-            self.ends_timed.append(end)
+            self.end_samplers.append(end)
 
     def judge(self, probe: Probe, ref: ToolchainRef, _: object = None) -> Probe:
         """Measure a candidate now. It is untestable if its interval, or that of the bad
@@ -310,30 +309,31 @@ class TimeJudge:
         if not isinstance(probe.outcome, Passed):
             return probe
         probe = replace(probe, cached=False)
-        timed = self._timed_at(probe.case, ref)
-        if isinstance(timed, NoAnswer):
-            return replace(probe, outcome=self._untimed(timed))
+        sampler = self._sampler_at(probe.case, ref)
+        if isinstance(sampler, NoAnswer):
+            return replace(probe, outcome=self._no_time(sampler))
         if self.threshold is not None:
-            sample = timed()
+            sample = sampler()
             if isinstance(sample, NoAnswer):
-                return replace(probe, outcome=self._untimed(sample))
+                return replace(probe, outcome=self._no_time(sample))
             if not self.threshold / _CLEAR < sample.seconds < self.threshold * _CLEAR:
                 single = replace(
                     probe, measured=replace(probe.measured, cpu_seconds=sample.seconds)
                 )
                 limit = MetricThreshold(self.metric, self.threshold)
                 return limit.judge(single, ref, lambda: single)
-        return self._judge_in_turn(probe, timed)
+        return self._judge_in_turn(probe, sampler)
 
-    def _timed_at(self, case: Case, ref: ToolchainRef) -> Timed | NoAnswer:
-        """Prepare a candidate, unless it is an end, which is prepared already."""
-        for timed, end in zip(self.ends_timed, self.ends, strict=True):
+    def _sampler_at(self, case: Case, ref: ToolchainRef) -> Sampler | NoAnswer:
+        """Return what times a candidate once; an end is prepared already."""
+        for sampler, end in zip(self.end_samplers, self.ends, strict=True):
             if (case, ref) == (self.case, end):
-                return timed
-        return self.timed(case, ref)
+                return sampler
+        return self.prepare(case, ref)
 
-    def _judge_in_turn(self, probe: Probe, timed: Timed) -> Probe:
-        measured = self.measure(timed)
+    def _judge_in_turn(self, probe: Probe, sampler: Sampler) -> Probe:
+        """Return a probe that fails if it is slow, with its times as metrics."""
+        measured = self.measure(sampler)
         if isinstance(measured, NoAnswer):
             return replace(probe, outcome=measured)
         times, compared = measured
@@ -370,23 +370,27 @@ class TimeJudge:
             stage=stage,
         )
 
-    def measure(self, timed: Timed) -> tuple[list[float], Ratio] | NoAnswer:
+    def measure(self, sampler: Sampler) -> tuple[list[float], Ratio] | NoAnswer:
         """Measure a candidate in turn with both ends until it is clear on which side it
         is.
 
         Returns:
             Its times and how it compares with the good end.
         """
-        good, bad = (Contender(timed=end) for end in self.ends_timed)
-        known = [one for one in (good, bad) if one.timed is timed]
-        new = next(iter(known), None) or Contender(timed=timed)
-        contenders = [good, bad, *([] if known else [new])]
+        good, bad = (Contender(sampler=end) for end in self.end_samplers)
+        contenders, new = [good, bad], None
+        for one in contenders:
+            if one.sampler is sampler:
+                new = one
+        if new is None:
+            new = Contender(sampler=sampler)
+            contenders.append(new)
         compared = apart = None
         end = time.monotonic() + self.budget
         for taken in measure_in_turn([*contenders], end, grace=math.inf):
             for one in contenders:
                 if one.problem:
-                    return self._untimed(one.problem)
+                    return self._no_time(one.problem)
             if taken not in LOOKS:
                 continue
             compared = ratio_of(good.samples, new.samples)
@@ -409,14 +413,14 @@ class TimeJudge:
             f"clearly on one side of {self.ratio:.2f}",
         )
 
-    def _untimed(self, why: NoAnswer) -> NoAnswer:
+    def _no_time(self, why: NoAnswer) -> NoAnswer:
         return NoAnswer(why.cause, f"no {self.noun} time: {why.reason}")
 
     def halfway(self) -> float:
         """Return the geometric mean of the times of both ends, as a ratio. BadInput if
         they differ too little.
         """
-        measured = self.measure(self.ends_timed[1])
+        measured = self.measure(self.end_samplers[1])
         if isinstance(measured, NoAnswer):
             good, bad = (ref.revision.name for ref in self.ends)
             raise BadInput(f"{bad} and {good} differ too little: {measured.reason}")

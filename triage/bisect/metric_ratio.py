@@ -22,7 +22,7 @@ from triage.bisect.metric import (
     run_time_judge,
 )
 from triage.execution.engine import Engine
-from triage.execution.in_turn import Timed
+from triage.execution.in_turn import Sampler
 from triage.execution.metric import Metric, metric_failure, value_of
 from triage.execution.task import Naming
 from triage.execution.timing import time_compile
@@ -68,18 +68,21 @@ class RatioJudge:
         if not isinstance(other.outcome, Passed):
             return probe
         if self.metric == Metric.RUN_SECONDS:
-            return self._timed(probe, ref)
+            return self._judge_in_turn(probe, ref)
         before, after = value_of(other, self.metric), value_of(probe, self.metric)
         if before is None or after is None:
             return probe
         if self.is_alone and ratio(before, after) * _CLEAR > self.threshold:
-            return self._timed(probe, ref)
+            return self._judge_in_turn(probe, ref)
         if self.is_alone or ratio(before, after) <= self.threshold:
             return probe
         failure = metric_failure(self.metric, after, before, self.ends[0].revision.name)
         return replace(probe, outcome=Failed(failure))
 
-    def _timed(self, probe: Probe, ref: ToolchainRef) -> Probe:
+    def _judge_in_turn(self, probe: Probe, ref: ToolchainRef) -> Probe:
+        """Measure both toolchains in turn; return the probe as it is if one has no
+        time.
+        """
         case, ends = probe.case, (self.ends[0], ref)
         choice = replace(self.choice, threshold=self.threshold)
         try:
@@ -87,15 +90,15 @@ class RatioJudge:
                 if self.metric == Metric.RUN_SECONDS:
                     judge = run_time_judge(self.engine, case, ends, choice, folder)
                 else:
-                    timed, budget = self._timed_compile, choice.budget
+                    prepare, budget = self._compile_sampler, choice.budget
                     judge = TimeJudge(
-                        self.metric, case, ends, timed, self.threshold, budget
+                        self.metric, case, ends, prepare, self.threshold, budget
                     )
                 return judge.judge(probe, ref)
         except BadInput:  # one of the two has no time
             return probe
 
-    def _timed_compile(self, case: Case, ref: ToolchainRef) -> Timed:
+    def _compile_sampler(self, case: Case, ref: ToolchainRef) -> Sampler:
         return partial(time_compile, self.engine, case, ref)
 
 
@@ -111,7 +114,7 @@ def ratio(before: float, after: float) -> float:
 
 
 @contextmanager
-def comparing(
+def engine_with_ratio(
     engine: Engine, case: Case, ends: Ends, choice: MetricChoice
 ) -> Iterator[Engine]:
     """Yield an engine for which a program fails whose number grew from the good end to
@@ -133,16 +136,19 @@ def comparing(
         before, after = (least_value(engine, plain, ref, metric) for ref in ends)
         if after < before and threshold is None:
             metric = replace(metric, lower_is_worse=True)
-            before, after = metric.compared(before), metric.compared(after)
+            before, after = (
+                metric.comparison_value(before),
+                metric.comparison_value(after),
+            )
         judge.choice, grown = replace(choice, metric=metric), ratio(before, after)
         least = 1 + LEAST_SLOWER if judge.is_alone else _LEAST_RATIO
         if grown < least:
             good, bad = (ref.revision.name for ref in ends)
+            shown = [metric.comparison_value(number) for number in (before, after)]
             raise BadInput(
-                f"{metric} is {metric.compared(before):.4g} on {good} and "
-                f"{metric.compared(after):.4g} on {bad}: they do not differ by a "
-                f"factor of {least}, too little to reduce"
+                f"{metric} is {shown[0]:.4g} on {good} and {shown[1]:.4g} on {bad}: "
+                f"they do not differ by a factor of {least}, too little to reduce"
             )
         if threshold is None:
             judge.threshold = _FROM_NOTHING if grown == math.inf else math.sqrt(grown)
-    yield engine.judged_by(judge)
+    yield engine.with_judge(judge)

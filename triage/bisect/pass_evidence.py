@@ -47,24 +47,29 @@ def pass_evidence(
         )
         return None
     one_sided = sorted({name.name for name in found.one_sided})
-    pipeline = _pipeline_between(
-        repository, one_sided, found.good.commit, found.bad.commit
+    scheduling = _commits_that_schedule(
+        one_sided, repository, found.good.commit, found.bad.commit
     )
     parts = []
     if found.passes:
-        parts.append(_summary(found))
-    if pipeline:
-        parts.append(f"{len(pipeline)} of the commits change which passes run")
+        parts = [_summary(found)]
+    else:
+        parts = []
+    if scheduling:
+        parts += [f"{len(scheduling)} of the commits change which passes run"]
     if parts:
-        return PassEvidence(found.passes, found.files, "; ".join(parts), pipeline)
+        return PassEvidence(found.passes, found.files, "; ".join(parts), scheduling)
     return None
 
 
-def _pipeline_between(
-    repository: Repository, passes: Sequence[str], good: str | None, bad: str | None
+def _commits_that_schedule(
+    passes: Sequence[str], repository: Repository, good: str | None, bad: str | None
 ) -> tuple[str, ...]:
-    """Return the commits between two compilers that add or remove passes; nothing if
-    the clone lacks one of them.
+    """Return the shas of the commits between two others whose diff adds or removes a
+    line with `create<Pass>` in `*Passes.cpp` or `*Pipeline(s).cpp`.
+
+    Empty without passes, without one of the commits, or if the clone lacks it. passes:
+    class names.
     """
     names = "|".join(re.escape(name.removesuffix("Pass")) for name in passes)
     if not (names and good and bad):

@@ -122,7 +122,7 @@ def _plan_releases(
         return search.part(first, last)
     found = search_from_open_ends(search, first, last)
     if isinstance(found, Bisection):  # it passes everywhere, or the search failed
-        own = _with_own_program(search)
+        own = _search_of_own_program(search)
         if own is None:
             return found
         found = search_from_open_ends(own, first, last)
@@ -131,9 +131,9 @@ def _plan_releases(
     return found
 
 
-def _with_own_program(search: BisectSearch) -> BisectSearch | None:
+def _search_of_own_program(search: BisectSearch) -> BisectSearch | None:
     """Return a new search for a case that passes everywhere, with the program that a
-    release makes itself and fails on.
+    release makes itself and fails on; None if no release does.
     """
     tried = [one for one in search.range.candidates if one.probes]
     request = search.request
@@ -191,8 +191,13 @@ def candidates_of(
 def compilers_at(
     request: BisectRequest, before: str, after: str
 ) -> tuple[ToolchainRef, ToolchainRef]:
-    """Return the compilers of two revisions, which may be the same; nothing is probed.
-    Raises BadInput as `plan` does.
+    """Return the compilers of two revisions, which may be the same.
+
+    Nothing is probed; a release may be installed to read its commit.
+
+    Raises:
+        BadInput: As `plan`; also if both revisions are one commit, unless each names a
+            toolchain.
     """
     if request.repo is None:
         registry, family = request.engine.registry, request.case.compiler
@@ -212,7 +217,8 @@ def compilers_at(
 def _releases(
     request: BisectRequest, before: str | None, after: str | None
 ) -> tuple[Sequence[ToolchainRef], int | None, int | None]:
-    """Return releases, oldest first, and the indices of two of them.
+    """Return releases, oldest first, and the indices of both ends; None for an end
+    that is not named.
 
     Between two ends that are not both releases, nightlies come too.
 
@@ -316,13 +322,13 @@ def versions_between(
         return _no_versions(
             f"{new.revision.name} is not newer than {old.revision.name}"
         )
-    known, skipped = list(registry.releases(new.family)), None
+    refs, skipped = list(registry.releases(new.family)), None
     if nightlies or not (old.is_stable and new.is_stable):
         try:
-            known += registry.nightlies(new.family)
+            refs += registry.nightlies(new.family)
         except (BadInput, EnvironmentFailure) as error:
             skipped = f"nightlies are left out: {error}"
-    by_version = {Version(ref.revision.name): ref for ref in known}
+    by_version = {Version(ref.revision.name): ref for ref in refs}
     inside = {
         version: ref for version, ref in by_version.items() if first < version < last
     }
@@ -341,6 +347,9 @@ def rev_text(ref: ToolchainRef) -> str:
 def _commits_between(
     request: BisectRequest, before: str, after: str
 ) -> CommitCandidates:
+    """Return the commits between two revisions, with the compilers that the request's
+    project offers for them; errors as of `plan`.
+    """
     registry, family = request.engine.registry, request.case.compiler
     old, new = range_end(request, before), range_end(request, after)
     project, repository = request.project, request.repository
@@ -387,7 +396,7 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
     if colon and word == "commit":
         return RangeEnd(request.repository.resolve(rest))
     if colon and word == "nightly":
-        return RangeEnd(_nightly(request, text, rest))
+        return RangeEnd(_nightly_commit(request, text, rest))
     if is_day(text):
         timeline = Timeline(request.repository)
         return RangeEnd(timeline.commits[timeline.newest_at(text)].sha)
@@ -411,12 +420,12 @@ def range_end(request: BisectRequest, text: str) -> RangeEnd:
         ) from unknown
 
 
-def _nightly(request: BisectRequest, text: str, day: str) -> str:
-    """Return the newest tagged nightly of a day, or the newest commit of that day if
-    there is no tag.
+def _nightly_commit(request: BisectRequest, text: str, day: str) -> str:
+    """Return the sha of the newest tagged nightly of a day, or of the newest commit of
+    that day if there is no tag.
 
     Tags that the project file describes come before others with that day in their
-    names.
+    names. Raises BadInput, which names `text`, if it is not a day.
     """
     timeline = Timeline(request.repository)
     stamp = day.replace("-", "")

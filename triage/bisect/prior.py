@@ -50,9 +50,9 @@ class PassEvidence:
     files: tuple[str, ...] = ()
     """Paths relative to the repository."""
     summary: str = ""
-    pipeline: tuple[str, ...] = ()
-    """Commits that add to a pipeline, or remove from it, a pass that ran with one
-    compiler only.
+    scheduling_commits: tuple[str, ...] = ()
+    """Shas of commits that add to a pipeline, or remove from it, a pass that ran with
+    one compiler only.
     """
 
 
@@ -224,9 +224,11 @@ def feature_matrix(
         ],
         "overlap": _shared_bits(topics_of, topics(diagnostics, table.synonyms)),
         "recent": _recency(len(commits)) if clues.noticed else [0.0] * len(commits),
-        "named": _named(sources, clues),
+        "named": _changes_suspected_file(sources, clues),
         "pass-words": _shared_bits(topics_of, topics(passes, table.synonyms)),
-        "pipeline": [commit.sha in clues.place.pipeline for commit in commits],
+        "pipeline": [
+            commit.sha in clues.place.scheduling_commits for commit in commits
+        ],
     }
     for feature in features():
         if feature.words:
@@ -245,7 +247,9 @@ def _recency(count: int) -> list[float]:
     return [math.log2(count / (count - index)) for index in range(count)]
 
 
-def _named(sources: Sequence[Sequence[str]], clues: Clues) -> list[bool]:
+def _changes_suspected_file(
+    sources: Sequence[Sequence[str]], clues: Clues
+) -> list[bool]:
     """Return for each commit whether it changes a file of a suspected pass, and not too
     many files.
     """
@@ -263,18 +267,13 @@ def _named(sources: Sequence[Sequence[str]], clues: Clues) -> list[bool]:
 def _topics_of(
     commit: Commit, kind_of: Callable[[str], str], synonyms: Mapping[str, str]
 ) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the topics of a commit's subject, and those of the names of its files."""
+    names = []
     if len(commit.files) <= _MANY_FILES:
-        few = commit.files
-    else:
-        few = ()
-    stems = (
-        path.rsplit("/", 1)[-1].split(".")[0]
-        for path in few
-        if kind_of(path) != "other"
-    )
-    return topics(_NUMBER.sub("", commit.subject), synonyms), topics(
-        " ".join(stems), synonyms
-    )
+        paths = [path for path in commit.files if kind_of(path) != "other"]
+        names = [path.rsplit("/", 1)[-1].split(".")[0] for path in paths]
+    of_subject = topics(_NUMBER.sub("", commit.subject), synonyms)
+    return of_subject, topics(" ".join(names), synonyms)
 
 
 def _shared_bits(
@@ -375,7 +374,7 @@ class ProjectTable:
 
 def table_of(project: Project) -> str | None:
     """Return the name of the table for a project: its own, or that of its compiler
-    family.
+    family; None if neither has one.
     """
     return next(
         (name for name in (project.name, project.compiler) if name in _tables()), None
@@ -387,6 +386,9 @@ def project_table(name: str | None) -> ProjectTable:
     """Return the table of a project; for a project without one, what holds for all."""
     shared, own = _tables()["any"], _tables().get(name or "", {})
     synonyms = [*shared["synonyms"], *own.get("synonyms", [])]
+    behaviour = None
+    if "vocabulary" in own:
+        behaviour = re.compile(_tables()["vocabularies"][own["vocabulary"]])
     return ProjectTable(
         kinds=tuple(
             (kind, re.compile(text))
@@ -395,9 +397,7 @@ def project_table(name: str | None) -> ProjectTable:
         decides=re.compile(
             "|".join(filter(None, [own.get("decides"), shared["decides"]]))
         ),
-        behaviour=re.compile(_tables()["vocabularies"][own["vocabulary"]])
-        if "vocabulary" in own
-        else None,
+        behaviour=behaviour,
         backends={
             backend: re.compile(text)
             for backend, text in own.get("backends", {}).items()
@@ -418,7 +418,8 @@ def _tables() -> dict[str, Any]:
         files("triage.bisect").joinpath("prior.yaml").read_text("utf-8")
     )
     for folder in files("triage.compilers").iterdir():
-        if folder.is_dir() and (own := folder / "commits.yaml").is_file():
+        own = folder / "commits.yaml"
+        if own.is_file():
             tables |= yaml.safe_load(own.read_text("utf-8"))
     return tables
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
-from triage.bisect.answer import answer, logged
+from triage.bisect.answer import answer, probe_log
 from triage.bisect.candidates import CommitCandidates
-from triage.bisect.history import bounds_of, narrow, state_of
-from triage.bisect.result import Answer, Bisection, BisectKind, Side, unexpected
+from triage.bisect.history import bounds_of, middles_of_changes, state_of
+from triage.bisect.result import Answer, Bisection, BisectKind, Side, hint_if_unexpected
 from triage.bisect.search import BisectSearch, cannot_test, run_search
 from triage.execution.judge import result_of
 from triage.execution.match import Match, any_failure
@@ -34,8 +34,7 @@ def search_from_open_ends(
     answer if there are none.
 
     Without both ends, a failure that the newest release does not have is searched where
-    it was last; the search's
-    `fixed` then has its fix.
+    it was last; the search's `fixed` then has its fix.
     """
     ends = _find_ends(search, first, last)
     if isinstance(ends, NoAnswer):
@@ -44,7 +43,7 @@ def search_from_open_ends(
         fixed = found.fixed
         if fixed is None:
             return found
-        hint = unexpected(search.request.case, fixed.failure)
+        hint = hint_if_unexpected(search.request.case, fixed.failure)
         # it was always there until then
         return found.about(fixed, kind=BisectKind.FIX, failure=fixed.failure, hint=hint)
     part, candidates = search.part(*ends), search.range.candidates
@@ -101,8 +100,8 @@ def _find_ends(
 
 
 def _before_the_fix(search: BisectSearch, newest: int) -> int | NoAnswer:
-    """Return the last release that fails before the newest one, which compiles, and set
-    the search's `fixed`.
+    """Find where the newest release, which compiles, was fixed, and set the search's
+    `fixed`. Return the last release that fails before it, or why there is none.
     """
     failing = _newest_before(search, newest, is_failing=True)
     if isinstance(failing, NoAnswer):
@@ -131,14 +130,14 @@ def _before_the_fix(search: BisectSearch, newest: int) -> int | NoAnswer:
 def _newest_before(
     search: BisectSearch, last: int, *, is_failing: bool
 ) -> int | NoAnswer:
-    """Return a release before `last` that fails, or one that compiles. If all that are
-    looked at are alike, return the reason.
+    """Probe releases before `last` until one fails, or with `is_failing` false
+    compiles, and return it. If all that are looked at are alike, return the reason.
     """
     jobs, candidates = search.request.engine.jobs, search.range.candidates
-    for wanted in _looked_at(search, last):
+    for wanted in _releases_to_look_at(search, last):
         for start in range(0, len(wanted), jobs):
             batch = wanted[start : start + jobs]
-            search.ask(index for index in batch if not candidates[index].outcomes)
+            search.probe_unprobed(batch)
             for index in batch:
                 outcome = search.outcome(index)
                 if is_failing:
@@ -153,14 +152,14 @@ def _newest_before(
         if one.outcomes and not isinstance(one.outcomes[-1], NoAnswer)
     ]
     if tested[0] < last:
-        alike = search.alike(tested[0], last)
+        alike = search.reason_if_alike(tested[0], last)
     else:
         alike = None
     why = f"no release before {search.name(last)} can be tested"
     return alike or NoAnswer(Cause.NOT_FOUND, why)
 
 
-def _looked_at(search: BisectSearch, last: int) -> Iterator[list[int]]:
+def _releases_to_look_at(search: BisectSearch, last: int) -> Iterator[list[int]]:
     """Yield releases before `last` to look at, those that are likely to differ first.
 
     First 1, 2, 4, ... releases back, the oldest, and those around the bounds of the
@@ -177,27 +176,27 @@ def _looked_at(search: BisectSearch, last: int) -> Iterator[list[int]]:
     )
     first = [*(last - (1 << power) for power in range(last.bit_length())), 0, *bounds]
     yield [index for index in dict.fromkeys(first) if 0 <= index < last]
-    while wanted := _between_different(search, last):
+    while wanted := _middles_between_different(search, last):
         yield wanted
     others = [
         index for index in range(last - 1, -1, -1) if not candidates[index].outcomes
     ]
-    known = [
+    cached = [
         index
         for index in others
         if engine.recall(ProbeJob(case, candidates[index].ref))
     ]
-    yield known
+    yield cached
     yield [
         index
         for index in others
-        if index not in known and engine.registry.is_installed(candidates[index].ref)
+        if index not in cached and engine.registry.is_installed(candidates[index].ref)
     ]
-    while wanted := _between_different(search, last):
+    while wanted := _middles_between_different(search, last):
         yield wanted
 
 
-def _between_different(search: BisectSearch, last: int) -> list[int]:
+def _middles_between_different(search: BisectSearch, last: int) -> list[int]:
     """Return the middles between neighbours before `last` that were probed and differ,
     newest first.
     """
@@ -207,7 +206,7 @@ def _between_different(search: BisectSearch, last: int) -> list[int]:
         if one.outcomes
     ]
     row: dict[int, Hashable] = {index: state_of(outcome) for index, outcome in probed}
-    return sorted((index for _, index in narrow({"": row})), reverse=True)
+    return sorted((index for _, index in middles_of_changes({"": row})), reverse=True)
 
 
 def _is_failing(outcome: Outcome) -> bool:
@@ -244,7 +243,7 @@ def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
         probes=effort.probes,
         rounds=effort.rounds,
         cached=effort.cached,
-        log=tuple(logged(search)),
+        log=tuple(probe_log(search)),
     )
     if first is None or second is None:
         return found

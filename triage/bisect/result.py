@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from triage.git_history.branches import Branch
-from triage.git_history.refs import PinMove
+from triage.git_history.repository import PinMove
 from triage.model.case import Case
 from triage.model.outcome import UNANSWERED, Failure, MayLackAnswer, NoAnswer, Verdict
 from triage.model.probe_result import ProbeResult
@@ -34,7 +34,7 @@ class BisectKind(StrEnum):
     FIX = "fix"
 
     @property
-    def failing(self) -> Side:
+    def failing_side(self) -> Side:
         if self is BisectKind.REGRESSION:
             return Side.NEW
         return Side.OLD
@@ -43,12 +43,12 @@ class BisectKind(StrEnum):
         """Return the side that a verdict belongs to, unless it is skip."""
         if verdict is Verdict.SKIP:
             return None
-        if (verdict is Verdict.BAD) == (self.failing is Side.NEW):
+        if (verdict is Verdict.BAD) == (self.failing_side is Side.NEW):
             return Side.NEW
         return Side.OLD
 
     def verdict(self, side: Side) -> Verdict:
-        if side is self.failing:
+        if side is self.failing_side:
             return Verdict.BAD
         return Verdict.GOOD
 
@@ -218,8 +218,8 @@ class Bisection(MayLackAnswer):
         return replace(self, **{**own, "status": change.status, **more})
 
     def transition(self, failure: Failure | None = None) -> Transition | None:
-        """Return the change between `before` and `after`, if they are known. failure:
-        instead of the own one.
+        """Return the change between `before` and `after`; None if they are not known.
+        failure: instead of the own one.
         """
         about = failure or self.failure
         if self.before is None or self.after is None or about is None:
@@ -234,9 +234,9 @@ class Combination(ProbeResult):
     model: Revision
 
 
-def unexpected(case: Case, failure: Failure) -> str | None:
-    """Return a hint if the recipe expects other failures than this one, and it is not
-    about a metric.
+def hint_if_unexpected(case: Case, failure: Failure) -> str | None:
+    """Return a hint that the recipe expects other failures than this one; None if it
+    expects this one or none, or if a metric is searched.
     """
     if (
         not case.expect

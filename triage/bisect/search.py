@@ -5,8 +5,8 @@ value, `Belief`; it also says which candidates to probe next. The loop probes th
 adds what they showed, and asks again, until nothing is left to ask:
 
     begin   probe both ends; each must be what the search takes it for
-    choose  the candidates that the belief asks for, several at once
-    ask     probe them; an outcome becomes good, bad or skip for one failure
+    next_candidates   those that the belief asks for, several at once
+    probe_candidates  an outcome becomes good, bad or skip for one failure
     answer  a culprit if the belief proves one, otherwise suspects, or why not
 
 Another failure, a compiler that cannot be obtained and a flag that a version does not
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from triage.bisect.answer import answer
-from triage.bisect.belief import Belief, next_probes, next_round
+from triage.bisect.belief import Belief, FailureAge, next_probes, next_round
 from triage.bisect.candidates import BisectRange, Candidate, CommitCandidates
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.prior import Clues, PassEvidence
@@ -34,7 +34,7 @@ from triage.bisect.result import (
     BisectKind,
     Side,
     Transition,
-    unexpected,
+    hint_if_unexpected,
 )
 from triage.execution.match import Match, any_failure, verdict_of
 from triage.execution.task import ProbeJob
@@ -107,28 +107,28 @@ class BisectSearch:
         return len(self.range.candidates) - 1
 
     @property
-    def failing(self) -> Side:
+    def failing_side(self) -> Side:
         """The side of the failure."""
-        return self.request.kind.failing
+        return self.request.kind.failing_side
 
     @property
     def failing_end(self) -> int:
-        if self.failing is Side.NEW:
+        if self.failing_side is Side.NEW:
             return self.last
         return 0
 
     @property
-    def known(self) -> Belief:
+    def current_belief(self) -> Belief:
         """The belief of a search that has begun."""
         assert self.belief is not None
         return self.belief
 
     @property
-    def resolved(self) -> bool:
+    def is_resolved(self) -> bool:
         """Whether the leading suspects are likely enough, with a probe on each side of
         them.
         """
-        return self.known.is_resolved(self.request.confidence)
+        return self.current_belief.is_resolved(self.request.confidence)
 
     @property
     def seconds(self) -> list[float]:
@@ -173,14 +173,16 @@ class BisectSearch:
         """
         candidate = self.range.candidates[index]
         if not candidate.outcomes:
-            self.ask([index])
+            self.probe_candidates({index: 1})
         return candidate.outcomes[-1]
 
     def verdict(self, outcome: Outcome) -> Verdict:
         return self.judge(outcome, self.match)
 
     def side(self, outcome: Outcome) -> Side | None:
-        """Return the side of the change that an outcome shows, unless it is skipped."""
+        """Return the side of the change that an outcome shows; None if it is
+        skipped.
+        """
         return self.request.kind.side(self.verdict(outcome))
 
     # Begin
@@ -190,11 +192,11 @@ class BisectSearch:
         cannot begin (see `stopped`).
         """
         ends = (0, self.last)
-        self.ask(index for index in ends if not self.range.candidates[index].outcomes)
+        self.probe_unprobed(ends)
         for index, side in zip(ends, Side, strict=True):
             problem = self._verify_end(index, side)
             if problem is not None:
-                self.stopped = self.alike(*ends) or problem
+                self.stopped = self.reason_if_alike(*ends) or problem
                 return False
         self.stopped = None  # of a candidate that is not an end
         outcome = self.outcome(self.failing_end)
@@ -204,10 +206,10 @@ class BisectSearch:
             f"{request.case.name}: bisecting {outcome.failure.failure_class}: "
             f"{outcome.failure.headline}"
         )
-        hint = unexpected(request.case, outcome.failure)
+        hint = hint_if_unexpected(request.case, outcome.failure)
         if hint is not None:
             note(hint)
-        if self.evidence is None and self._worth_comparing():
+        if self.evidence is None and self._is_worth_comparing():
             good, bad = (
                 self.range.candidates[index].ref
                 for index in (self.last - self.failing_end, self.failing_end)
@@ -230,9 +232,11 @@ class BisectSearch:
         self.belief = belief
 
     def end_problem(self, index: int, side: Side) -> NoAnswer | None:
-        """Return why a candidate cannot be an end of the range, by its last outcome."""
+        """Return why a candidate cannot be this end of the range, by its last outcome;
+        None if it can.
+        """
         name = self.name(index)
-        failing = self.request.kind.failing
+        failing = self.request.kind.failing_side
         match self.outcome(index):
             case NoAnswer() as outcome:
                 return cannot_test(name, outcome)
@@ -256,9 +260,9 @@ class BisectSearch:
                 )
         return None
 
-    def alike(self, old: int, new: int) -> NoAnswer | None:
-        """Return why nothing is between two candidates, if both compile or both fail
-        each time.
+    def reason_if_alike(self, old: int, new: int) -> NoAnswer | None:
+        """Return why nothing is between two candidates if both compile or both fail
+        each time, else None.
         """
         names = f"{self.name(old)} and {self.name(new)}"
         before, after = (self.range.candidates[index].outcomes for index in (old, new))
@@ -285,16 +289,16 @@ class BisectSearch:
         return None
 
     def _verify_end(self, index: int, side: Side) -> NoAnswer | None:
-        """Return why a candidate is not an end, if so.
+        """Return why a candidate cannot be this end of the range, or None.
 
-        A first probe with the wrong state may itself be wrong. The candidate is taken
-        as an end if `_END_REPEATS` further probes all have the right state.
+        A first probe with the wrong state may itself be wrong: the candidate is probed
+        again, and is an end if `_END_REPEATS` further probes have the right state.
         """
         problem = self.end_problem(index, side)
         if problem is None or isinstance(self.outcome(index), NoAnswer):
             return problem
         for repeat in range(_END_REPEATS):
-            self.ask([index])
+            self.probe_candidates({index: 1})
             problem = self.end_problem(index, side)
             if problem is None:
                 continue
@@ -304,7 +308,7 @@ class BisectSearch:
             return problem
         return None
 
-    def _worth_comparing(self) -> bool:
+    def _is_worth_comparing(self) -> bool:
         """Return whether comparing passes costs less than the probes that it may save:
         it compiles twice, and slowly.
         """
@@ -322,86 +326,105 @@ class BisectSearch:
 
     # Probe
 
-    def separating(self) -> tuple[int, ...]:
-        return next_probes(self.known, self.seconds, self.request.engine.jobs)
+    def separating_probes(self) -> tuple[int, ...]:
+        return next_probes(self.current_belief, self.seconds, self.request.engine.jobs)
 
-    def choose(self) -> Mapping[int, int]:
-        """Return the candidates to probe next, and how often; none if the answer is
-        final or no probe can help any more.
+    def stop_if_too_flaky(self) -> None:
+        """Stop if an end comes and goes too often to distinguish both states."""
+        if not self.is_resolved or self.stopped is not None:
+            return
+        end = FailureAge(self.current_belief, self.failing_side).end_too_flaky()
+        if end is not None:
+            self.stopped = _flaky_end(self.name(end))
+
+    def next_candidates(self) -> Mapping[int, int]:
+        """Return the candidates to probe next, and how often; empty if the answer is
+        final, the search stopped, or no probe can help any more.
         """
-        if self.resolved and self.stopped is None:
-            end = self.known.too_flaky(self.failing)
-            if end is not None:
-                self.stopped = _flaky_end(self.name(end))
         if (
             self.stopped is not None
             or self.effort.probes >= _MOST_FLAKY_PROBES
-            or self._meets_others()
+            or self._meets_too_many_others()
         ):
             return {}
         return next_round(
-            self.known,
+            self.current_belief,
             self.seconds,
             [candidate.seconds_again for candidate in self.range.candidates],
             self.request.engine.jobs,
-            self.failing,
+            self.failing_side,
             self.request.confidence,
         )
 
-    def _meets_others(self) -> bool:
+    def _meets_too_many_others(self) -> bool:
         """Return whether too many candidates between the suspects and the bad end have
         another failure.
         """
-        if self.most_others is None or self.resolved:
+        if self.most_others is None or self.is_resolved:
             return False
-        low, high = self.known.bounds
+        low, high = self.current_belief.bounds
         inside = self.range.candidates[low + 1 : high]
-        failures = [one.outcomes[-1].failure for one in inside if one.outcomes]
-        others = [one for one in failures if one and not self.match(one)]
+        failures = [
+            one.outcomes[-1].failure
+            for one in inside
+            if one.outcomes and isinstance(one.outcomes[-1], Failed)
+        ]
+        others = [one for one in failures if one is not None and not self.match(one)]
         return len(others) >= self.most_others
 
-    def ask(self, chosen: Mapping[int, int] | Iterable[int]) -> None:
-        """Probe candidates at once, each as often as it says, and take in the outcomes.
-        Only a first probe may be cached.
+    def probe_unprobed(self, indices: Iterable[int]) -> None:
+        """Probe those candidates once that never were."""
+        candidates = self.range.candidates
+        unprobed = [index for index in indices if not candidates[index].outcomes]
+        self.probe_candidates(dict.fromkeys(unprobed, 1))
+
+    def probe_candidates(self, counts: Mapping[int, int]) -> None:
+        """Probe candidates at once, each `counts[index]` times, and add the outcomes to
+        the belief.
+
+        Only a first probe may come from the result cache. Of candidates that share
+        compiler and input, the first one is probed; the others find its result in the
+        cache when they are asked for again. Sets `stopped` if no compiler can be
+        obtained.
         """
-        if not isinstance(chosen, Mapping):
-            chosen = dict.fromkeys(chosen, 1)
-        # one of those that share compiler and input; the others are cached later
         asked: dict[tuple[Path, str], int] = {}
         jobs: list[ProbeJob] = []
-        for index, times in chosen.items():
+        for index, times in counts.items():
             candidate = self.range.candidates[index]
             case: Case | NoAnswer = self.request.case
             if candidate.case_of:
                 case = candidate.case_of()
             if isinstance(case, NoAnswer):
-                self._take(index, self.without_run(candidate, case))
+                self._add_probe(index, self.without_run(candidate, case))
                 continue
             key = (case.source, candidate.ref.revision.name)
-            if asked.setdefault(key, index) == index:
-                jobs += [
-                    ProbeJob(case, candidate.ref, bool(number or candidate.outcomes))
-                    for number in range(times)
-                ]
+            if asked.setdefault(key, index) != index:
+                continue
+            for number in range(times):
+                is_repeat = number > 0 or bool(candidate.outcomes)
+                jobs.append(ProbeJob(case, candidate.ref, fresh=is_repeat))
         if not jobs:
             return
         self.effort.rounds += 1
         what = f"bisect {self.request.case.name}"
         for probe in self.request.engine.probe_all(jobs, what):
-            self._take_in(asked[probe.case.source, probe.revision.name], probe)
+            self._count_probe(asked[probe.case.source, probe.revision.name], probe)
         self._stop_without_compilers()
 
-    def _take_in(self, index: int, probe: Probe) -> None:
-        """Take in a probe that was made; stop if the environment fails."""
+    def _count_probe(self, index: int, probe: Probe) -> None:
+        """Add a probe that was made to the effort and the belief; stop if the
+        environment fails.
+        """
         outcome, effort = probe.outcome, self.effort
         effort.probes += 1
-        effort.cached += probe.cached
+        if probe.cached:
+            effort.cached += 1
         effort.longest_compile = max(effort.longest_compile, probe.measured.seconds)
         candidate = self.range.candidates[index]
         if candidate.revision.commit is None:
             candidate.revision = probe.revision
         effort.log.append((candidate, probe))
-        self._take(index, probe)
+        self._add_probe(index, probe)
         has_failed = isinstance(outcome, NoAnswer) and not probe.measured.seconds
         if has_failed and outcome.cause is Cause.ENVIRONMENT:
             why = f"{probe.revision.name}: {outcome.reason}"
@@ -428,11 +451,11 @@ class BisectSearch:
             )
 
     def without_run(self, candidate: Candidate, why: NoAnswer) -> Probe:
-        """Return the probe of a candidate that has no compiler or no case."""
+        """Return a probe, not made, of a candidate that has no compiler or no case."""
         case = self.request.case
         return Probe(case, candidate.revision, None, why, Measured(), cached=False)
 
-    def _take(self, index: int, probe: Probe) -> None:
+    def _add_probe(self, index: int, probe: Probe) -> None:
         candidate = self.range.candidates[index]
         candidate.probes.append(probe)
         if self.belief is not None:
@@ -442,11 +465,11 @@ class BisectSearch:
 
     def tell(self) -> None:
         """Print one line of progress if it changed."""
-        (index, chance), *others = self.known.suspects()
+        (index, chance), *others = self.current_belief.suspects()
         likeliest = self.range.change(index)
         name = f"{likeliest.name} {likeliest.subject or ''}".rstrip()
         if others:
-            steps = self.known.steps
+            steps = self.current_belief.steps
             line = (
                 f"{1 + len(others)} suspects left, about {steps} "
                 f"step{'' if steps == 1 else 's'}"
@@ -460,7 +483,7 @@ class BisectSearch:
             self.request.engine.progress.note(line)
 
     def part(self, first: int, last: int) -> BisectSearch:
-        """Return the search between two of the candidates, with what is known of them.
+        """Return a search between two of the candidates, with what is known of them.
         Probes count for the whole.
         """
         return replace(
@@ -473,8 +496,12 @@ def run_search(search: BisectSearch) -> Bisection:
     if search.belief is None and not search.begin():
         return answer(search)
     search.tell()
-    while chosen := search.choose():
-        search.ask(chosen)
+    while True:
+        search.stop_if_too_flaky()
+        chosen = search.next_candidates()
+        if not chosen:
+            break
+        search.probe_candidates(chosen)
         search.tell()
     found = answer(search)
     if found.status is not Answer.CULPRIT:
@@ -482,7 +509,7 @@ def run_search(search: BisectSearch) -> Bisection:
     # A commit of the old end's branch is the culprit, but the new end has its original,
     # or merged it. That end has the new state all the same, so that a later commit
     # brought the change, unless the original does not have the old state.
-    start = search.range.original(search.known.leading.last)
+    start = search.range.original(search.current_belief.leading_block.last)
     if start is None or start == search.last:
         return found
     names = (search.name(index) for index in (0, start, search.last))

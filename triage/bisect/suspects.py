@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
-from triage.bisect.candidates import commit_change
+from triage.bisect.candidates import suspect_of
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.plan import line_to, range_end
 from triage.bisect.prior import Clues, PassEvidence, commit_prior, explain, table_of
@@ -21,7 +21,7 @@ from triage.git_history.branches import (
     read_branches,
     same_change,
 )
-from triage.git_history.refs import links_of, pull_request, title
+from triage.git_history.repository import links_of, pull_request, title
 from triage.git_history.timeline import Timeline
 from triage.model.outcome import Failure
 from triage.model.revision import Commit
@@ -59,7 +59,7 @@ def rank_changes(
     span = timeline.between(old.commit, new.commit)
     lost = _lost_commits(timeline, old.commit, span, branches)
     commits = (*lost, *timeline.with_files(span))
-    evidence = _evidence(request, old.ref, new.ref)
+    evidence = _evidence_of_installed(request, old.ref, new.ref)
     noticed = not new.is_release
     backend = request.case.target.backend
     clues = Clues.of(failures, backend, evidence, noticed=noticed)
@@ -67,7 +67,7 @@ def rank_changes(
     chances = commit_prior(commits, clues, table)
     reasons = explain(commits, clues, table)
     groups = sorted(
-        same_changes([commit.subject for commit in commits]),
+        group_by_change([commit.subject for commit in commits]),
         key=lambda group: (-chances[group].sum(), group),
     )
     links = links_of(request.repository.remote) or links_of(project.repository)
@@ -78,7 +78,7 @@ def rank_changes(
         if index < len(lost):
             places.append(f"{good} has it, {bad} lacks it")
         change = replace(
-            commit_change(commits[index], links),
+            suspect_of(commits[index], links),
             probability=round(float(chances[group].sum()), 5),
             reasons=reasons[index],
             branch="; ".join(filter(None, places)) or None,
@@ -115,11 +115,11 @@ def _lost_commits(
     )
 
 
-def _evidence(
+def _evidence_of_installed(
     request: BisectRequest, good: ToolchainRef | None, bad: ToolchainRef | None
 ) -> PassEvidence | None:
-    """Compare the passes of two compilers if the request asks for it and both are
-    installed.
+    """Compare the passes of two compilers; None unless the request asks for it, both
+    are installed, and they differ.
     """
     registry = request.engine.registry
     if not (request.attribute and good and bad):
@@ -129,7 +129,7 @@ def _evidence(
     return pass_evidence(request.engine, request.case, good, bad, request.repository)
 
 
-def same_changes(subjects: Sequence[str]) -> list[list[int]]:
+def group_by_change(subjects: Sequence[str]) -> list[list[int]]:
     """Group the indices of subjects, oldest first: a group is a pull request with its
     reverts and the commits that land it again.
     """
@@ -141,15 +141,8 @@ def same_changes(subjects: Sequence[str]) -> list[list[int]]:
             text, again = match[1].strip(), True
         numbers = [f"#{each}" for each in (number, *_NUMBER.findall(text)) if each]
         words = _NUMBER.sub("", text).strip().casefold()
-        known = [
-            group_of[name]
-            for name in (*numbers, *([words] if again else []))
-            if name in group_of
-        ]
-        if known:
-            group = known[0]
-        else:
-            group = str(index)
+        names = [*numbers, words] if again else numbers
+        group = next((group_of[name] for name in names if name in group_of), str(index))
         groups.setdefault(group, []).append(index)
         group_of |= dict.fromkeys((*numbers, words), group)
     return list(groups.values())

@@ -21,14 +21,13 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from triage.bisect.candidates import BisectRange, Candidate, commit_change
+from triage.bisect.candidates import BisectRange, Candidate, suspect_of
 from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, Combination, Side
 from triage.bisect.search import BisectSearch, run_search
 from triage.execution.judge import result_of
-from triage.git_history.refs import links_of
-from triage.git_history.repository import Repository
+from triage.git_history.repository import Repository, links_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.json_form import in_json
@@ -79,27 +78,25 @@ class ModelHistory:
         is none.
         """
         try:
-            return self._load(
-                self._extract(*self.trees([sha])) / self._path.relative_to(self._folder)
-            )
+            (tree,) = self.trees([sha])
+            folder = self._extract(tree)
+            return self._load(folder / self._path.relative_to(self._folder))
         except BadInput as error:
-            problems = "; ".join(
-                re.sub(
-                    rf"{re.escape(str(self._cache))}/[0-9a-f]+/", "", str(error)
-                ).splitlines()
-            )
+            cached = rf"{re.escape(str(self._cache))}/[0-9a-f]+/"
+            problems = "; ".join(re.sub(cached, "", str(error)).splitlines())
             where = f"{self._path} at {sha[:_SHORT_SHA]}"
             raise BadInput(f"{where}: {problems}") from error
 
     def case_of(self, sha: str) -> Case | NoAnswer:
+        """Load the case at a commit, or return why there is none."""
         try:
             return self.at(sha)
         except BadInput as error:
             return NoAnswer(Cause.RECIPE, str(error))
 
     def trees(self, shas: Sequence[str]) -> list[str | None]:
-        """Return for each commit the git object of all that the case is made of, if it
-        exists.
+        """Return for each commit the sha of the folder with all that the case is made
+        of; None if the commit has no such folder.
         """
         if self._folder == PurePosixPath():
             path = ""
@@ -114,6 +111,7 @@ class ModelHistory:
         ]
 
     def _extract(self, tree: str | None) -> Path:
+        """Return the folder of an extracted tree. Raises BadInput if there is none."""
         if tree is None:
             raise BadInput("the commit has no such folder")
         # a compiler may read the name of the folder, such as that of a package
@@ -160,7 +158,7 @@ class ModelHistory:
                 Candidate(
                     commit.revision,
                     compiler,
-                    change=commit_change(commit, links),
+                    change=suspect_of(commit, links),
                     shas=(commit.sha,),
                     case_of=partial(self.case_of, commit.sha),
                 )
@@ -237,15 +235,17 @@ def bisect_two(
     """Name the repository that changed the outcome, and the commit or release in it,
     between two revisions of the compiler.
     """
-    old_case, new_case = cases = [models.at(model) for model in models.ends]
-    compilers = compilers_at(request, before, after)
-    candidates = tuple(
-        _combined(compiler, model, case)
-        for model, case in zip(models.ends, cases, strict=True)
-        for compiler in compilers
+    old_model, new_model = models.ends
+    old_case, new_case = models.at(old_model), models.at(new_model)
+    old_compiler, new_compiler = compilers_at(request, before, after)
+    candidates = (
+        _candidate_with(old_compiler, old_model, old_case),
+        _candidate_with(new_compiler, old_model, old_case),
+        _candidate_with(old_compiler, new_model, new_case),
+        _candidate_with(new_compiler, new_model, new_case),
     )
-    changed = _changed(BisectSearch(request, BisectRange(candidates)))
-    combinations = tuple(_combination(one) for one in candidates if one.probes)
+    changed = _find_changed_side(BisectSearch(request, BisectRange(candidates)))
+    combinations = tuple(map(_combination, filter(_is_probed, candidates)))
     if isinstance(changed, NoAnswer):
         undecided = Bisection.inconclusive(new_case, changed, request.kind)
         return TwoRepositories(None, combinations, undecided=undecided)
@@ -253,12 +253,13 @@ def bisect_two(
     # While one repository is bisected, the other one must not bring the change by
     # itself.
     if changed is ChangedSide.EITHER:
-        case, compiler = old_case, compilers[0]
+        case, compiler = old_case, old_compiler
     else:
-        case, compiler = new_case, compilers[1]
+        case, compiler = new_case, new_compiler
     by_compiler = by_model = None
     if changed is not ChangedSide.MODEL:
         own = replace(request, case=case)
+        compilers = (old_compiler, new_compiler)
         if request.repo is not None or all(ref.is_release for ref in compilers):
             by_compiler = bisect_between(own, before, after)
         else:
@@ -270,10 +271,14 @@ def bisect_two(
     return TwoRepositories(changed, combinations, by_compiler, by_model)
 
 
-def _combined(compiler: ToolchainRef, model: str, case: Case) -> Candidate:
+def _candidate_with(compiler: ToolchainRef, model: str, case: Case) -> Candidate:
     """Return the candidate that compiles the model of a commit with a compiler."""
     name = f"{compiler.revision.name} with the model of {model[:_SHORT_SHA]}"
     return Candidate(Revision(name, model), compiler, case_of=lambda: case)
+
+
+def _is_probed(candidate: Candidate) -> bool:
+    return bool(candidate.probes)
 
 
 def _combination(candidate: Candidate) -> Combination:
@@ -284,25 +289,27 @@ def _combination(candidate: Candidate) -> Combination:
     return Combination(**vars(result), model=Revision(model[:_SHORT_SHA], model))
 
 
-def _changed(search: BisectSearch) -> ChangedSide | NoAnswer:
-    """Return which repository brought the change, or why that is undecided."""
+def _find_changed_side(search: BisectSearch) -> ChangedSide | NoAnswer:
+    """Probe the four combinations. Return which repository brought the change, or why
+    that is undecided.
+    """
     if not search.begin():
         assert search.stopped is not None
         return search.stopped
     is_new = []
     for index in (1, 2):  # probed twice
-        search.ask({index: 2})
+        search.probe_candidates({index: 2})
         candidate = search.range.candidates[index]
         sides = {search.side(outcome) for outcome in candidate.outcomes}
         if len(sides) > 1 or None in sides:
             last = candidate.outcomes[-1]
-            why = f"{candidate.revision.name} {_undecided(last)}"
+            why = f"{candidate.revision.name} {_why_undecided(last)}"
             return NoAnswer(last.cause or Cause.NOISE, why)
         is_new.append(sides == {Side.NEW})
     return _CHANGED[is_new[0], is_new[1]]
 
 
-def _undecided(outcome: Outcome) -> str:
+def _why_undecided(outcome: Outcome) -> str:
     if isinstance(outcome, NoAnswer):
         return f"cannot be tested: {outcome.reason}"
     if isinstance(outcome, Failed) and not outcome.flaky:

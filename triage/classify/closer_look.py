@@ -98,6 +98,7 @@ def look_closely(
 def _match_messages(
     line: NumberedLine, rules: RuleSet, *, is_quote: bool
 ) -> Finding | None:
+    """Return the finding of the first message in a line that a rule knows, or None."""
     text = line.text[:_READ]
     messages = _messages(text)
     if is_quote:
@@ -108,7 +109,7 @@ def _match_messages(
         finding = _match(message, rules, is_quote=is_quote)
         if finding:
             finding.line = line.number
-            finding.headline = _as_written(finding.headline, text)
+            finding.headline = _capitalise_as_in(finding.headline, text)
             return finding
     return None
 
@@ -180,7 +181,7 @@ def _endings(text: str) -> Iterator[str]:
         yield text[blank.end() :]
 
 
-def _as_written(headline: str, text: str) -> str:
+def _capitalise_as_in(headline: str, text: str) -> str:
     """Capitalise a headline if the text contains it only so."""
     capitalised = headline[:1].upper() + headline[1:]
     if headline not in text and capitalised in text:
@@ -189,14 +190,14 @@ def _as_written(headline: str, text: str) -> str:
 
 
 def _match(message: str, rules: RuleSet, *, is_quote: bool) -> Finding | None:
-    """Match a message with the rules. A rule with loose wording matches only a message
-    that names an operation or, in a quote, a value or a type.
+    """Match a message with the rules; None if none knows it. A rule with loose wording
+    matches only a message that names an operation or, in a quote, a value or a type.
     """
     if _EXCEPTION.match(message):
         finding = match_exception(rules, message, ())
     else:
         finding = match_line(rules, LogLine(message), Diagnostic("error", message))
-    if finding is None or (finding.rule.consequence and not is_quote):
+    if finding is None or (finding.rule.is_consequence and not is_quote):
         return None
     is_loose = finding.rule.as_read is not None or finding.rule.family == "input"
     names_something = _NAMED if is_quote else _NAMED_OPERATION

@@ -70,20 +70,22 @@ def diagnose(
         if _says_more(on_stdout.failures, found.failures, rules):
             found, printed = on_stdout, printed or on_stdout.first_pass
     failures = found.failures
-    explained = tuple(failure for failure in failures if not rules.unexplained(failure))
+    explained = tuple(
+        failure for failure in failures if not rules.is_unexplained(failure)
+    )
     failed = failing_pass or printed
-    stopped = _stopped(execution, rules)
+    stopped = _limit_failure(execution, rules)
     if stopped:
         return Diagnosis((stopped, *explained))
-    crashed = _crashed(execution, rules)
+    crashed = _signal_failure(execution, rules)
     if crashed:
         return Diagnosis(_crash_failures(explained, crashed))
     if not explained:
-        lines = (
-            _fallback(captured.text, rules)
-            for captured in (execution.stderr, execution.stdout)
-        )
-        failures = failures or remarks[:1] or tuple(filter(None, lines))[:1]
+        failures = failures or remarks[:1]
+        for captured in (execution.stderr, execution.stdout):
+            if failures:
+                break
+            failures = _failures_from_plain_lines(captured.text, rules)
         if failed is None:
             return Diagnosis(
                 failures or (silent_failure(rules, None),), needs_pass=True
@@ -109,7 +111,7 @@ def _says_more(
 ) -> bool:
     """Return whether the other failures say more than these."""
     is_silent = all(failure.failure_class == "silent-failure" for failure in failures)
-    return bool(others) and (is_silent or not all(map(rules.unexplained, others)))
+    return bool(others) and (is_silent or not all(map(rules.is_unexplained, others)))
 
 
 def _crash_failures(
@@ -152,9 +154,9 @@ def _scan(captured: Captured, rules: RuleSet) -> Findings:
     return scan([captured.text.encode("utf-8", "replace")], rules)
 
 
-def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
-    """Return the failure of a run that exceeded a limit, which a rule's `endings`
-    name.
+def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
+    """Return the failure of a run that exceeded a limit, by the rule whose `endings`
+    name that; None for another ending.
     """
     memory = f"{execution.peak_rss_mb:.0f} MiB of memory"
     for rule in rules:
@@ -168,8 +170,10 @@ def _stopped(execution: Execution, rules: RuleSet) -> Failure | None:
     return None
 
 
-def _crashed(execution: Execution, rules: RuleSet) -> Failure | None:
-    """Return the failure of a run that a signal ended, or whose exit code says so."""
+def _signal_failure(execution: Execution, rules: RuleSet) -> Failure | None:
+    """Return the failure of a run that a signal ended, or whose exit code says so; None
+    for another ending.
+    """
     number = execution.signal
     if number is None and execution.exit_code is not None and execution.exit_code > 128:
         number = execution.exit_code
@@ -185,11 +189,10 @@ def _crashed(execution: Execution, rules: RuleSet) -> Failure | None:
     return Finding(rule, f"ended by {name}", captures={"signal": name}).failure()
 
 
-def _fallback(text: str, rules: RuleSet) -> Failure | None:
-    """Take the line of an exception, else the first line that sounds like an error,
-    else the last.
-
-    Remarks and warnings must not be taken for the failure.
+def _failures_from_plain_lines(text: str, rules: RuleSet) -> tuple[Failure, ...]:
+    """Take the line of an exception that a rule knows; else, unless a line has a
+    severity, the first one that sounds like an error, or the last one. Nothing if no
+    line may be a message.
     """
     raw = text.encode("utf-8", "replace").splitlines()[:_FALLBACK_LINES]
     lines = [(number, clean(line)) for number, line in enumerate(raw, 1)]
@@ -199,13 +202,18 @@ def _fallback(text: str, rules: RuleSet) -> Failure | None:
             continue
         finding = match_exception(rules, line, ())
         if finding is not None:
-            return replace(finding, line=number).failure()
+            return (replace(finding, line=number).failure(),)
+    # a remark or a warning must not be taken for the failure
     if not plain or any(diagnostic(line) for _, line in lines):
-        return None
-    number, line = next(
-        ((number, line) for number, line in plain if _ERROR_WORDS.search(line)),
-        plain[-1],
-    )
+        return ()
+    for number, line in plain:
+        if _ERROR_WORDS.search(line):
+            return (_unknown_failure(number, line, rules),)
+    return (_unknown_failure(*plain[-1], rules),)
+
+
+def _unknown_failure(number: int, line: str, rules: RuleSet) -> Failure:
+    """Return the failure of a line that no rule knows, without its location."""
     message, place = line, None
     location = _LOCATION.match(line)
     if location:

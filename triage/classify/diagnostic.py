@@ -94,7 +94,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     text = line.text
     match = _LOGGER.match(text)
     if match:
-        return _logged(match)
+        return _read_logger_line(match)
     match = _SEVERITY.search(text)
     if match is None:
         return _unmarked_error(text) or _shouted_error(line)
@@ -103,7 +103,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
         severity = match["severity"]  # type: ignore[assignment]
     prefix = text[: match.start()].rstrip(" :")
     message, of_mlir = _split_location(match["message"])
-    location = of_mlir or _location(prefix)
+    location = of_mlir or _parse_location(prefix)
     if severity == "error" and log_format("no_errors", "{}", re.I).match(message):
         return None
     located = (
@@ -135,7 +135,7 @@ def diagnostic(line: LogLine) -> Diagnostic | None:
     )
 
 
-def _logged(match: re.Match[str]) -> Diagnostic | None:
+def _read_logger_line(match: re.Match[str]) -> Diagnostic | None:
     """Read a line of a logging library. A fatal line is certainly a failure; one of
     severity E only if it quotes a status, such as `INTERNAL: ...`.
     """
@@ -151,7 +151,7 @@ def _logged(match: re.Match[str]) -> Diagnostic | None:
 
 
 def _unmarked_error(text: str) -> Diagnostic | None:
-    """Parse an error that no word marks as one."""
+    """Parse an error that no word marks as one; None if the line is not one."""
     in_cython = _IN_CYTHON.match(text)
     if in_cython:
         message = in_cython["message"][:HEADLINE]
@@ -162,6 +162,7 @@ def _unmarked_error(text: str) -> Diagnostic | None:
 
 
 def _shouted_error(line: LogLine) -> Diagnostic | None:
+    """Parse an error of a CUDA tool, or one marked by capitals or a CI system."""
     match = _CUDA_TOOL.match(line.text)
     if match:
         severity: Severity
@@ -180,8 +181,8 @@ def _shouted_error(line: LogLine) -> Diagnostic | None:
 
 
 def _split_location(message: str) -> tuple[str, str | None]:
-    """Separate a location that MLIR or a native backend prints in the message: `error:
-    loc("x":1:2): failed ...`.
+    """Return a message without the location that MLIR or a native backend prints in it,
+    and that location: `error: loc("x":1:2): failed ...`.
     """
     message = message.removeprefix("<unknown>:0:0: ").removeprefix("unknown: ")
     match = _MLIR_LOCATION.match(message)
@@ -194,7 +195,8 @@ def _split_location(message: str) -> tuple[str, str | None]:
     return message, None
 
 
-def _location(prefix: str) -> str | None:
+def _parse_location(prefix: str) -> str | None:
+    """Return the location in front of a severity as `file:line:col`, or None."""
     match = _MLIR_LOCATION.match(prefix)
     if match:
         return f"{match['file']}:{match['line']}:{match['column']}"

@@ -16,7 +16,7 @@ from triage.classify.rules import (
     MatchScope,
     Rule,
     RuleSet,
-    compiled,
+    compile_regex,
     detail,
     packaged_yaml,
 )
@@ -52,28 +52,28 @@ _DISPATCH_KIND = re.compile(
 _INTRINSIC = re.compile(r"[%@]llvm\.\w+(?:\.\w+)*")
 
 
-def _replaced(text: str, key: str) -> str:
+def _apply_replacements(text: str, key: str) -> str:
     """Apply the replacements that `log_formats.yaml` lists under a key."""
     for regex, instead, *times in packaged_yaml("log_formats")[key]:
         for _ in range(*times or (1,)):
-            text, replaced = compiled(regex).subn(instead, text)
+            text, replaced = compile_regex(regex).subn(instead, text)
             if not replaced:
                 break
     return text
 
 
 @lru_cache(maxsize=4096)
-def normalised(message: str) -> str:
+def normalise(message: str) -> str:
     """Remove what varies: SSA names, numbers, shapes, addresses, paths, locations,
     symbols and type parameters.
 
     Element types and the names of operations and intrinsics stay: a failure on f8 or on
     another operation is another failure.
 
-    >>> normalised("failed to legalize operation 'arith.addf' at %12")
+    >>> normalise("failed to legalize operation 'arith.addf' at %12")
     "failed to legalize operation 'arith.addf' at %"
     """
-    text = _replaced(message, "varies")
+    text = _apply_replacements(message, "varies")
     for name in _INTRINSIC.findall(message):
         text = text.replace("\x01", name, 1)
     return text.strip(" .:;,")[:_SIGNATURE_LENGTH].rstrip()
@@ -131,8 +131,8 @@ class Finding:
         parts = []
         for alternatives in self.rule.identity:
             names = alternatives.split("|")
-            known = (self._identity(name, alone=len(names) == 1) for name in names)
-            parts.append(next(filter(None, known), ""))
+            texts = (self._identity(name, alone=len(names) == 1) for name in names)
+            parts.append(next(filter(None, texts), ""))
         text = " ".join(filter(None, parts))
         if text:
             return f"{self.rule.name}:{text}"
@@ -148,7 +148,7 @@ class Finding:
             case "message":
                 return self._message(alone=alone)
             case "reason":
-                return normalised(value)
+                return normalise(value)
             case "frames":
                 return self.stack.place
             case "caller" if is_in_header(function):
@@ -173,11 +173,11 @@ class Finding:
         message = self.captures.get("message", "")
         if self.rule.name != "unknown":
             is_headline = alone and "type" not in self.captures
-            return normalised(message or (self.headline if is_headline else ""))
+            return normalise(message or (self.headline if is_headline else ""))
         text = message or self.headline
         if "reason" in self.captures:
             text = f"{text} {self.captures['reason']}"
-        return normalised(_replaced(text, "of_unknown"))
+        return normalise(_apply_replacements(text, "of_unknown"))
 
     def _caller(self) -> str:
         """Return the function that called a check in a header; without a stack, the
@@ -204,8 +204,8 @@ class Finding:
         name = signal_name(self.captures.get("signal", ""))
         if name is not None:
             details["signal"] = name
-        if self.stack.meaningful:
-            details["frames"] = " < ".join(self.stack.meaningful)
+        if self.stack.specific_frames:
+            details["frames"] = " < ".join(self.stack.specific_frames)
         dispatch = dispatch_kind(self.captures.get("function", ""))
         if dispatch:
             details["dispatch"] = dispatch
@@ -230,7 +230,7 @@ class Finding:
             failure_class=self.rule.name,
             family=self.rule.family,
             signature=self.signature,
-            headline=_replaced(self._headline(), "of_one_run"),
+            headline=_apply_replacements(self._headline(), "of_one_run"),
             phase=(phase_of(failed) if failed else None) or self.rule.phase,
             failing_pass=failed.name if failed else None,
             location=self.location,
@@ -273,12 +273,12 @@ class Findings:
                     finding.line,
                 )
                 key = is_remark, finding.signature
-        known = self._by_key.setdefault(key, finding)
-        if known is not finding:
-            known.count += 1
-            if finding.location and not known.location:
-                finding.failing_pass = finding.failing_pass or known.failing_pass
-                finding.line, finding.count = known.line, known.count
+        first = self._by_key.setdefault(key, finding)
+        if first is not finding:
+            first.count += 1
+            if finding.location and not first.location:
+                finding.failing_pass = finding.failing_pass or first.failing_pass
+                finding.line, finding.count = first.line, first.count
                 self._by_key[key] = finding
         if finding.failing_pass is None and len(self._without_pass) < _MOST_WAITING:
             self._without_pass.append(finding)
@@ -301,7 +301,7 @@ class Findings:
     def has_cause(self) -> bool:
         """Whether there is a finding that is not a consequence of another one."""
         return any(
-            not is_remark and not finding.rule.consequence
+            not is_remark and not finding.rule.is_consequence
             for (is_remark, _), finding in self._by_key.items()
         )
 
@@ -327,7 +327,11 @@ class Findings:
                 as_input_failure(failure, self._rules, certain=True) or failure
                 for failure in self._with_unread_input(failures)
             )
-        if self.first_pass and failures and all(map(self._rules.unexplained, failures)):
+        if (
+            self.first_pass
+            and failures
+            and all(map(self._rules.is_unexplained, failures))
+        ):
             return with_pass(failures, self.first_pass, self._rules)
         return failures
 
@@ -349,7 +353,7 @@ class Findings:
             failure for failure in failures if failure.signature != unread.signature
         ]
         return tuple(
-            failure if failure.family == "crash" else _renamed(failure, unread.rule)
+            failure if failure.family == "crash" else _reclassify(failure, unread.rule)
             for failure in others
         )
 
@@ -358,13 +362,13 @@ class Findings:
         every = [
             finding for (is_remark, _), finding in self._by_key.items() if not is_remark
         ]
-        roots = [finding for finding in every if not finding.rule.consequence]
+        roots = [finding for finding in every if not finding.rule.is_consequence]
         if not roots:
             every.sort(key=_order)
             every.sort(key=_lacks_identity)
             every.sort(key=lambda finding: finding.rule.rank)
             return every[:1]
-        return _unexplained(_without_endings(_one_of_each_class(roots)))
+        return _without_explained(_without_endings(_one_of_each_class(roots)))
 
     @cached_property
     def remarks(self) -> tuple[Failure, ...]:
@@ -376,17 +380,18 @@ class Findings:
 
 def _one_of_each_class(roots: Sequence[Finding]) -> list[Finding]:
     """Leave out a finding without identity, such as a stack without symbols, if another
-    one of its class is identified: both are one failure.
+    one of its class is identified: both are one failure. The headline of that one gets
+    the command that crashed.
     """
     identified = {one.rule.name: one for one in roots if not _lacks_identity(one)}
     kept = []
     for finding in roots:
-        known = identified.get(finding.rule.name)
-        if known is None or not _lacks_identity(finding):
+        same = identified.get(finding.rule.name)
+        if same is None or not _lacks_identity(finding):
             kept.append(finding)
         elif finding.stack.command:
-            headline = f"{known.headline}: {finding.stack.command}"
-            known.headline = headline[:HEADLINE]
+            headline = f"{same.headline}: {finding.stack.command}"
+            same.headline = headline[:HEADLINE]
     return kept
 
 
@@ -399,7 +404,7 @@ def _without_endings(roots: list[Finding]) -> list[Finding]:
     return roots
 
 
-def _unexplained(roots: list[Finding]) -> list[Finding]:
+def _without_explained(roots: list[Finding]) -> list[Finding]:
     """Leave out what another finding explains by its rule. A crash keeps the words for
     its signal.
     """
@@ -494,8 +499,8 @@ def silent_failure(rules: RuleSet, failed: PassName | None) -> Failure:
 def as_input_failure(
     failure: Failure, rules: RuleSet, *, certain: bool = False
 ) -> Failure | None:
-    """Return a failure in the `as_read` class of its rule, if it is about an operation
-    that the input contains.
+    """Return a failure in the `as_read` class of its rule; None unless it has one and
+    the failure is about an operation that the input contains.
 
     certain: the message must show that no pass caused the failure.
     """
@@ -509,23 +514,23 @@ def as_input_failure(
     ):
         return None
     message = str(failure.details.get("message", failure.headline))
-    if certain and not compiled(rule.as_read.certain).match(message):
+    if certain and not compile_regex(rule.as_read.certain).match(message):
         return None
-    return _renamed(failure, rules.by_name[rule.as_read.name])
+    return _reclassify(failure, rules.by_name[rule.as_read.name])
 
 
 def as_pass_failure(failure: Failure, rules: RuleSet) -> Failure | None:
-    """Return a failure in the `as_made` class of its rule, if a verifier prints its
-    message, too.
+    """Return a failure in the `as_made` class of its rule; None unless it has one and a
+    verifier prints the message, too.
     """
     rule = rules.by_name.get(failure.failure_class)
     if rule is None or rule.as_made is None:
         return None
-    if not compiled(rule.as_made.doubtful).search(failure.headline):
+    if not compile_regex(rule.as_made.doubtful).search(failure.headline):
         return None
-    return _renamed(failure, rules.by_name[rule.as_made.name])
+    return _reclassify(failure, rules.by_name[rule.as_made.name])
 
 
-def _renamed(failure: Failure, rule: Rule) -> Failure:
+def _reclassify(failure: Failure, rule: Rule) -> Failure:
     signature = failure.signature.replace(failure.failure_class, rule.name, 1)
-    return rule.renamed(failure, signature)
+    return rule.reclassify(failure, signature)

@@ -69,8 +69,8 @@ _PRINTED = re.compile(
 def match_line(
     rules: RuleSet, line: LogLine, parsed: Diagnostic | None
 ) -> Finding | None:
-    """Find the first rule that matches a line. parsed: the line as a diagnostic, if it
-    has a severity.
+    """Find the first rule that matches a line; None if none does, or for a warning or
+    note. parsed: the line as a diagnostic, if it has a severity.
     """
     if parsed and parsed.severity in ("warning", "note"):
         return None
@@ -105,7 +105,9 @@ def match_line(
 def _search(
     rules: RuleSet, line: str, message: str, severity: str | None, *, of_source: bool
 ) -> tuple[Rule, MatchScope, re.Match[str]] | None:
-    """Find the first rule. Logs repeat their lines, so the answers are remembered."""
+    """Return the first rule that matches, where it matched, and the match; None if no
+    rule does. Logs repeat their lines, so the answers are remembered.
+    """
     scopes: tuple[MatchScope, ...]
     if severity == "error":
         scopes = (*_PLAIN, MatchScope.ERROR)
@@ -133,7 +135,8 @@ def _search(
 
 
 def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding | None:
-    """Find the rule for the exception `text` that ends a traceback through `files`.
+    """Find the rule for the exception `text` that ends a traceback through `files`;
+    None if no rule knows it.
 
     An exception that no other rule knows may pass on a message of the compiler, which
     then decides.
@@ -152,18 +155,18 @@ def match_exception(rules: RuleSet, text: str, files: Sequence[str]) -> Finding 
             captures=captures_of(match),
             scope=MatchScope.EXCEPTION,
         )
-        if rule.consequence:
+        if rule.is_consequence:
             nested = _NESTED.match(text)
             if nested:
                 inner = match_exception(rules, nested["exception"], files)
-                if inner and not inner.rule.consequence:
+                if inner and not inner.rule.is_consequence:
                     inner.headline = found.headline
                     return inner
         rank = rule.rank
         has_diagnostic = ": error: " in text
         if has_diagnostic:
             rank += 1  # a rule of the same rank may match the diagnostic
-        if rule.consequence or has_diagnostic or "status" in found.captures:
+        if rule.is_consequence or has_diagnostic or "status" in found.captures:
             return _match_passed_on(rules, text, rank) or found
         return found
     return None

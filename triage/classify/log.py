@@ -43,8 +43,8 @@ _TEST_ENDS = re.compile(
 _TEST_LINES = 400  # printed by a test whose end is looked for
 _LINES_ABOVE = 8  # kept for messages that stand above the line that reveals them
 
-# at the end of a line that a terminal broke
-_CUT_ASSERTION = tuple(b": Assertion"[:length] for length in range(3, 11))
+# beginnings of `: Assertion` at the end of a line that a terminal broke
+_BROKEN_ASSERTION = tuple(b": Assertion"[:length] for length in range(3, 11))
 # a build log has these flags of C++ compilers in every command
 _NOT_A_FLAG = r"(?<!-Werror)(?<!-Wno-error)"
 _WARNING = re.compile(rb"[\w./+@-]++:\d++:\d++: warning: ")
@@ -67,7 +67,7 @@ def text_pieces(
     """
     decoder, only_returns = None, False
     total, is_blank = 0, True
-    for number, piece in enumerate(_unpacked(stream, name)):
+    for number, piece in enumerate(_unpack(stream, name)):
         if number == 0 and piece.startswith(_UTF_16):
             decoder = codecs.getincrementaldecoder("utf-16")("replace")
         if decoder:
@@ -92,7 +92,7 @@ def _is_binary(text: bytes) -> bool:
     return controls > len(text) * _MOST_CONTROL
 
 
-def _unpacked(stream: BinaryIO, name: str) -> Iterator[bytes]:
+def _unpack(stream: BinaryIO, name: str) -> Iterator[bytes]:
     data: Any
     if isinstance(stream, io.BufferedReader):
         data = stream
@@ -107,17 +107,19 @@ def _unpacked(stream: BinaryIO, name: str) -> Iterator[bytes]:
         raise BadInput(f"{name}: the compressed log is damaged: {error}") from error
 
 
-def _unwrapped(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def _unwrap(lines: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
     """Join the lines that a terminal broke in the middle of a word. Only a short text
     was copied from a terminal.
     """
     first = list(islice(lines, _LINES_FOR_WIDTH))
     if len(first) == _LINES_FOR_WIDTH:
         return chain(first, lines)
-    return _joined(first)
+    return _join_broken_lines(first)
 
 
-def _joined(lines: Sequence[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+def _join_broken_lines(
+    lines: Sequence[tuple[int, bytes]],
+) -> Iterator[tuple[int, bytes]]:
     """Join each line that fills the terminal with the line that continues it. The width
     of the terminal is that of the longest lines.
     """
@@ -189,21 +191,22 @@ class SelectedLines:
         self._rules = rules
         self._bytes_left = closely
         self.is_read_closely = closely > 0
-        self.numbered = self._numbered(pieces)
+        self.numbered = self._select(pieces)
         self.above: deque[bytes] = deque(maxlen=_LINES_ABOVE)
         """The lines before the one that was yielded last."""
         self.last: deque[tuple[int, bytes]] = deque(maxlen=_LAST_LINES)
         """The last lines of a log that is read closely, after its first part."""
         self.follow = 0
 
-    def _numbered(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    def _select(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """Yield the selected lines, each with its number."""
         cutter = LineCutter(HEAD)
         lines = chain.from_iterable(map(cutter.feed, pieces))
         numbered: Iterator[tuple[int, bytes]] = enumerate(
             chain(lines, cutter.finish()), 1
         )
         if self.is_read_closely:
-            numbered = _unwrapped(numbered)
+            numbered = _unwrap(numbered)
         for number, line in _without_passed_tests(numbered):
             self.follow -= 1
             self._bytes_left -= len(line) + 1
@@ -220,10 +223,15 @@ class SelectedLines:
         return _selectors(self._rules)
 
     def _is_selected(self, line: bytes) -> bool:
-        needle, message = self._selectors
-        if needle.search(line) and not _WARNING.match(line):
+        """Return whether a line that is not a warning contains a literal, or its
+        message begins with one, or a terminal broke it within an assertion.
+        """
+        anywhere, at_beginning = self._selectors
+        if anywhere.search(line) and not _WARNING.match(line):
             return True
-        return bool(message.match(line)) or line.rstrip().endswith(_CUT_ASSERTION)
+        if at_beginning.match(line):
+            return True
+        return line.rstrip().endswith(_BROKEN_ASSERTION)
 
 
 @cache
@@ -233,8 +241,8 @@ def _selectors(rules: RuleSet) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
     """
     patterns = [pattern for rule in rules for pattern in rule.patterns]
     anchors = {re.escape(text) for pattern in patterns for text in pattern.anchors}
-    needles = [f"{needle}{_NOT_A_FLAG}" for needle in NEEDLES]
-    anywhere = "|".join([*needles, *sorted(anchors)])
+    of_most_errors = [f"{literal}{_NOT_A_FLAG}" for literal in NEEDLES]
+    anywhere = "|".join([*of_most_errors, *sorted(anchors)])
     formats = packaged_yaml("log_formats")
     prefixes = "|".join(formats["before_messages"])
     begins = {text for pattern in patterns for text in pattern.begins}

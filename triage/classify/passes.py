@@ -43,7 +43,7 @@ def _phase_of(name: str) -> str | None:
 
 def failing_pass(text: str) -> PassName | None:
     """Return the pass that a line reports as failed, in a dump after failure or in
-    MLIR's own note.
+    MLIR's own note; None if it reports none.
 
     >>> failing_pass("// -----// IR Dump After CSEPass Failed (cse) //----- //")
     PassName(name='CSEPass', argument='cse')

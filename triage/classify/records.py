@@ -138,7 +138,9 @@ class LogReader:
         self._lines.follow = max(self._lines.follow, lines)
 
     def next(self, wanted: int = 0) -> NumberedLine | None:
-        """Return the next selected line. The next `wanted` lines are all selected."""
+        """Return the next selected line, or None at the end of the log. The next
+        `wanted` lines are all selected.
+        """
         if self._put_back:
             return self._put_back.popleft()
         self.follow(wanted)
@@ -164,12 +166,12 @@ class LogReader:
         """Return the messages so far and the last lines of the log. Empty unless the
         log is read closely, line by line.
         """
-        known = {message.number for message in self._messages}
+        numbers = {message.number for message in self._messages}
         scripts = _Scripts()
         lines: list[NumberedLine] = [*self._messages]
         for number, raw in self._lines.last:
             line = NumberedLine(number, clean(raw))
-            if not scripts.skips(line) and number not in known:
+            if not scripts.skips(line) and number not in numbers:
                 lines.append(line)
         return lines
 
@@ -224,9 +226,9 @@ class _OpenTraceback:
             return True
         return bool(self.files) and LOOSE_EXCEPTION.match(text) is not None
 
-    def raised(self) -> NumberedLine | None:
+    def exception_in_source(self) -> NumberedLine | None:
         """Return the exception that the last line of source raises, for a traceback
-        that was cut before its end.
+        that was cut before its end; None if it raises none.
         """
         raises = _RAISES.match(self.source)
         if raises is None:
@@ -237,7 +239,8 @@ class _OpenTraceback:
             text = f"{raises['type']}: {raises['message'] or ''}".rstrip(": ")
         return NumberedLine(self.source_number, LogLine(text))
 
-    def ended_by(self, line: NumberedLine) -> Traceback:
+    def close_with(self, line: NumberedLine) -> Traceback:
+        """Return the whole traceback with the line of its exception."""
         return Traceback(
             line.number,
             line.line,
@@ -256,7 +259,9 @@ class _Scripts:
     """The last line of the one that is open."""
 
     def skips(self, line: NumberedLine) -> bool:
-        """Return whether a line belongs to a script, or opens a group of lines."""
+        """Note where scripts begin and end; return whether a line belongs to one, or
+        opens a group of lines.
+        """
         is_group = line.line.annotation == "group"
         if is_group or line.text.startswith("##[endgroup]"):
             self.until = 0
@@ -316,9 +321,11 @@ class _Cutter:
         """Yield a traceback that was cut before its exception, if its last line of
         source raises the exception.
         """
-        raised = self._trace and self._trace.raised()
-        if self._trace and raised:
-            yield self._trace.ended_by(raised)
+        if self._trace is None:
+            return
+        exception = self._trace.exception_in_source()
+        if exception:
+            yield self._trace.close_with(exception)
 
     def _begin_traceback(self, line: NumberedLine) -> Iterator[Record]:
         self._reader.follow(_FRAMES_APART + 1)
@@ -327,7 +334,7 @@ class _Cutter:
         exception = EXCEPTION.match(text)
         if self._trace and exception and exception["message"]:
             ending = replace(line, line=replace(line.line, text=text))
-            yield self._trace.ended_by(ending)
+            yield self._trace.close_with(ending)
         self._trace = _OpenTraceback(line.line.indent)
         of_crash = _OF_CRASH.match(line.text) is not None
         yield TracebackBegins(line.number, line.line, of_crash)
@@ -340,7 +347,7 @@ class _Cutter:
         if trace.read_frame(line.text) or trace.read_source(line):
             return
         if trace.raises(line.text):
-            ended = trace.ended_by(line)
+            ended = trace.close_with(line)
             if not ended.announces_another:
                 self._trace = None
             yield ended
@@ -357,6 +364,7 @@ def begins_exception(text: str) -> bool:
 
 
 def _single_line(line: NumberedLine) -> StackLine | PassFailed | None:
+    """Return the record that a line is by itself; None if it may be part of another."""
     frame = stack_dump.parse_frame(line.text)
     if frame or stack_dump.AROUND_STACK.match(line.text):
         return StackLine(line.number, line.line, frame)

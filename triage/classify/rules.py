@@ -58,7 +58,7 @@ def read_yaml(file: Path) -> Any:
 
 
 @cache
-def compiled(regex: str) -> re.Pattern[str]:
+def compile_regex(regex: str) -> re.Pattern[str]:
     """Compile a regex on first use: a run that never fails pays for none."""
     return re.compile(regex)
 
@@ -211,12 +211,12 @@ class Pattern(Strict):
     """Every matching line contains one of these anywhere."""
 
 
-def _found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
-    known = any(text in pattern.regex for text in NEEDLES)
+def _check_found_fast(pattern: Pattern, info: ValidationInfo) -> Pattern:
+    has_needle = any(text in pattern.regex for text in NEEDLES)
     if (
         info.context
         and pattern.scope in ("line", "crash")
-        and not (pattern.begins or pattern.anchors or known)
+        and not (pattern.begins or pattern.anchors or has_needle)
     ):
         raise ValueError(
             f"a `{pattern.scope}` pattern needs `begins` (how its message starts) or "
@@ -266,7 +266,7 @@ class RemedyCandidate(Strict):
         return tuple(value for value in powers if self.above < value <= self.upto)
 
 
-def _one_kind(candidate: RemedyCandidate) -> RemedyCandidate:
+def _check_one_kind(candidate: RemedyCandidate) -> RemedyCandidate:
     if sum(getattr(candidate, kind) is not None for kind in _KINDS) != 1:
         raise ValueError(f"a candidate has one of {', '.join(_KINDS)}")
     if candidate.least and candidate.above >= candidate.upto:
@@ -288,7 +288,7 @@ class RuleExample(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Context(Strict):
+class LinesAfter(Strict):
     """A regex for the lines after the match."""
 
     regex: Regex
@@ -296,8 +296,15 @@ class Context(Strict):
     """Search the lines only if the match is about this operation (default: any)."""
     unless: str = ""
     """Do not search them if the match has this capture."""
-    below: Regex = ""
-    """For lines above the match: search them only if the match's text matches this."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinesAbove(Strict):
+    """A regex for the lines above the match."""
+
+    regex: Regex
+    match_text: Annotated[Regex, Field(alias="below")] = ""
+    """Search the lines only if this regex matches the text of the match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +339,7 @@ class Rule(Strict):
     near_misses: Annotated[tuple[str, ...], Field(min_length=1), OneOrMore]
     family: str = ""
     patterns: Annotated[
-        tuple[Annotated[Pattern, WithRegex, AfterValidator(_found_fast)], ...],
+        tuple[Annotated[Pattern, WithRegex, AfterValidator(_check_found_fast)], ...],
         OneOrMore,
     ] = ()
     identity: Texts = ()
@@ -342,7 +349,9 @@ class Rule(Strict):
     lines around the match, also extends the headline.
     """
     candidates: Annotated[
-        Mapping[str, tuple[Annotated[RemedyCandidate, AfterValidator(_one_kind)], ...]],
+        Mapping[
+            str, tuple[Annotated[RemedyCandidate, AfterValidator(_check_one_kind)], ...]
+        ],
         BeforeValidator(_by_compiler),
     ] = field(default_factory=dict)
     """What `triage remedy` tries first, most promising first, by compiler family; `""`
@@ -351,8 +360,10 @@ class Rule(Strict):
     phase: str | None = None
     says_nothing: Cause | None = None
     """Why a probe with this failure is untestable."""
-    context: Annotated[tuple[Annotated[Context, WithRegex], ...], OneOrMore] = ()
-    above: Annotated[tuple[Context, ...], OneOrMore] = ()
+    context: Annotated[tuple[Annotated[LinesAfter, WithRegex], ...], OneOrMore] = ()
+    """Regexes whose captures are read from the lines after the match."""
+    above: Annotated[tuple[LinesAbove, ...], OneOrMore] = ()
+    """The same for the lines above it."""
     source_op: bool = False
     """Read `source_op`, the operation in the source line that follows the match."""
     as_read: OtherClass | None = None
@@ -385,12 +396,12 @@ class Rule(Strict):
         )
 
     @property
-    def consequence(self) -> bool:
+    def is_consequence(self) -> bool:
         """Whether this class is reported only when no root cause is found."""
         return self.rank >= _CONSEQUENCE
 
-    def renamed(self, failure: Failure, signature: str) -> Failure:
-        """Return a failure under this class."""
+    def reclassify(self, failure: Failure, signature: str) -> Failure:
+        """Return a failure as one of this class, with another signature."""
         return replace(
             failure,
             failure_class=self.name,
@@ -409,16 +420,17 @@ class Rule(Strict):
         """Return the candidates for one compiler family, in order."""
         return (*self.candidates.get("", ()), *self.candidates.get(compiler, ()))
 
-    def context_of(self, text: str, known: Mapping[str, str]) -> dict[str, str]:
-        """Return the captures in a line that follows the match. known: the captures of
-        the match.
+    def captures_below(self, text: str, so_far: Mapping[str, str]) -> dict[str, str]:
+        """Return the captures in a line that follows the match. so_far: the captures of
+        the match and of the lines between.
         """
         captures: dict[str, str] = {}
-        for context in self.context:
-            if context.op in (None, known.get("op")) and not known.get(context.unless):
-                match = compiled(context.regex).search(text)
-                if match:
-                    captures |= captures_of(match)
+        for lines in self.context:
+            if lines.op not in (None, so_far.get("op")) or so_far.get(lines.unless):
+                continue
+            match = compile_regex(lines.regex).search(text)
+            if match:
+                captures |= captures_of(match)
         return captures
 
 
@@ -445,7 +457,7 @@ class RuleSet:
         return {rule.name: rule for rule in self.rules}
 
     def search(self, pattern: Pattern, text: str) -> re.Match[str] | None:
-        """Return the first match of a rule's pattern."""
+        """Return the first match of a rule's pattern, or None."""
         start = 0
         for step in self.literals_of(pattern):
             places = [(text.find(literal, start), len(literal)) for literal in step]
@@ -453,24 +465,24 @@ class RuleSet:
             if not ends:
                 return None
             start = min(ends)
-        return compiled(pattern.regex).search(text)
+        return compile_regex(pattern.regex).search(text)
 
     def literals_of(self, pattern: Pattern) -> Steps:
         """Return the literals that each match of a pattern contains."""
-        known = self.literals.get(pattern.regex)
-        if known is None:
+        packaged = self.literals.get(pattern.regex)
+        if packaged is None:
             return required_literals(pattern.regex)
-        return known
+        return packaged
 
-    def unexplained(self, failure: Failure) -> bool:
+    def is_unexplained(self, failure: Failure) -> bool:
         """Return whether the output does not say what went wrong: only a consequence,
         or a message that no rule knows.
         """
         rule = self.by_name.get(failure.failure_class)
-        return rule is None or rule.consequence or rule.name == "unknown"
+        return rule is None or rule.is_consequence or rule.name == "unknown"
 
     def needs_pass(self, failure: Failure) -> bool:
         """Return whether only the failing pass identifies the failure, because the
         output does not say what went wrong.
         """
-        return self.unexplained(failure) or failure.failure_class == "silent-failure"
+        return self.is_unexplained(failure) or failure.failure_class == "silent-failure"

@@ -89,7 +89,7 @@ def _read_packaged(files: Sequence[Path]) -> RuleSet:
     ]
     regexes = (pattern.regex for rule in rules for pattern in rule.patterns)
     literals = {regex: required_literals(regex) for regex in regexes}
-    return _ranked(rules, literals)
+    return _rule_set(rules, literals)
 
 
 def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
@@ -117,13 +117,13 @@ def load_rules(paths: Sequence[Path] = ()) -> RuleSet:
     packaged = packaged_rules()
     if own:
         others = [rule for rule in packaged if rule.name not in own]
-        return _ranked([*own.values(), *others], packaged.literals)
+        return _rule_set([*own.values(), *others], packaged.literals)
     return packaged
 
 
-def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
-    """Read and check one rule file. known: the rules of other files, whose classes must
-    not be repeated.
+def check_rules(path: Path, elsewhere: Mapping[str, Rule]) -> tuple[Rule, ...]:
+    """Read and check one rule file. elsewhere: the rules of other files, whose classes
+    must not be repeated.
 
     Raises:
         BadFiles: with one problem for each mistake.
@@ -137,11 +137,11 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
     for index, rule in enumerate(rules):
         _check_identity(rule, index, document)
         earlier = [other.name for other in rules[:index]]
-        if rule.name in known or rule.name in earlier:
+        if rule.name in elsewhere or rule.name in earlier:
             document.report(
                 ("classes", index, "class"), f"class {rule.name!r} is already defined"
             )
-    names = {*packaged_rules().by_name, *known, *(rule.name for rule in rules)}
+    names = {*packaged_rules().by_name, *elsewhere, *(rule.name for rule in rules)}
     for index, rule in enumerate(rules):
         for key, other in (("as_made", rule.as_made), ("as_read", rule.as_read)):
             if other is not None and other.name not in names:
@@ -149,19 +149,20 @@ def check_rules(path: Path, known: Mapping[str, Rule]) -> tuple[Rule, ...]:
                     ("classes", index, key), f"there is no class {other.name!r}"
                 )
     if not document.problems:
-        _check_examples(rules, known, document)
+        _check_examples(rules, elsewhere, document)
     if document.problems:
         raise BadFiles(document.in_order())
     return rules
 
 
-def _ranked(rules: Sequence[Rule], literals: Mapping[str, Steps]) -> RuleSet:
+def _rule_set(rules: Sequence[Rule], literals: Mapping[str, Steps]) -> RuleSet:
     return RuleSet(tuple(sorted(rules, key=lambda rule: rule.rank)), literals)
 
 
 def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
     regexes = [pattern.regex for pattern in rule.patterns]
-    regexes += [context.regex for context in (*rule.context, *rule.above)]
+    regexes += [lines.regex for lines in rule.context]
+    regexes += [lines.regex for lines in rule.above]
     regexes += rule.frames
     groups = {*_ALWAYS}
     if rule.source_op:
@@ -176,7 +177,7 @@ def _check_identity(rule: Rule, index: int, document: ConfigDocument) -> None:
 
 
 def _check_examples(
-    rules: Sequence[Rule], known: Mapping[str, Rule], document: ConfigDocument
+    rules: Sequence[Rule], elsewhere: Mapping[str, Rule], document: ConfigDocument
 ) -> None:
     """Report each example that is not classified as its class or has other details,
     and each near miss that is classified as the class.
@@ -185,8 +186,8 @@ def _check_examples(
 
     packaged = packaged_rules()
     own = {rule.name: rule for rule in rules}
-    by_name = {**packaged.by_name, **known, **own}
-    every = _ranked(tuple(by_name.values()), packaged.literals)
+    by_name = {**packaged.by_name, **elsewhere, **own}
+    every = _rule_set(tuple(by_name.values()), packaged.literals)
 
     def first_failure(text: str, rule: Rule) -> Failure | None:
         found = scan([text.encode("utf-8", "replace")], every).failures

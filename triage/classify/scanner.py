@@ -39,7 +39,7 @@ from triage.classify.records import (
     begins_exception,
     records,
 )
-from triage.classify.rules import MatchScope, Rule, RuleSet, captures_of, compiled
+from triage.classify.rules import MatchScope, Rule, RuleSet, captures_of, compile_regex
 from triage.model.errors import BadInput
 from triage.model.json_form import in_json
 from triage.model.outcome import Failure
@@ -64,7 +64,7 @@ _STATEMENT = re.compile(
 )
 _COLUMN = re.compile(r":\d+:(\d+)\Z")
 # without its end, because a terminal broke the line
-_CUT_ASSERTION = re.compile(
+_BROKEN_ASSERTION = re.compile(
     r":\d+: (?:.*: )?A(?:s(?:s(?:e(?:r(?:t(?:i(?:on?)?)?)?)?)?)?)?\Z|\bAssertion "
     r"[`'](?!.*[`'] failed)|\bAssertion\Z"
     r"|\bpanicked at \S+:\d+:\d+:\Z"
@@ -186,7 +186,7 @@ class _Scanner:
     def _read(self, record: Record) -> None:
         match record:
             case StackLine():
-                self._in_stack(record)
+                self._read_stack_line(record)
             case PassFailed():
                 self._close_error()
                 self._close_crash()
@@ -197,11 +197,11 @@ class _Scanner:
                 self._cause, self._error = self._error, None
             case TracebackBegins():
                 # the exception says more
-                if record.of_crash and self._error and self._error.rule.consequence:
+                if record.of_crash and self._error and self._error.rule.is_consequence:
                     self._error = None
                 self._close_error()
             case Traceback():
-                self._exception(record)
+                self._read_exception(record)
             case Message() | Chained():
                 self._match(record, diagnostic(record.line))
 
@@ -218,14 +218,14 @@ class _Scanner:
                 line, parsed = whole, None
                 finding = match_line(self._rules, line.line, None)
         if finding is None and parsed and parsed.severity == "error" and parsed.certain:
-            finding = self._unexplained(parsed)
+            finding = self._unknown_error(parsed)
         if finding is not None:
             finding.line = line.number
             self._open_finding(finding)
         else:
             self._read_context(line, parsed)
 
-    def _unexplained(self, parsed: Diagnostic) -> Finding:
+    def _unknown_error(self, parsed: Diagnostic) -> Finding:
         """Return the finding of an error that no rule knows."""
         # a compile has no such class: the program itself may be C
         is_build = parsed.of_source and "build-error" in self._rules.by_name
@@ -240,7 +240,7 @@ class _Scanner:
             self._add_context(line, note=is_note)
         elif self._crash and self._error is None and parsed is None:
             captures = self._crash.captures
-            context = self._crash.rule.context_of(line.text, captures)
+            context = self._crash.rule.captures_below(line.text, captures)
             self._crash.captures = context | captures
 
     def _is_source(self, line: LogLine, parsed: Diagnostic | None) -> bool:
@@ -256,7 +256,7 @@ class _Scanner:
         if line.number <= self._searched_until:
             return line
         whole, read = line, list[NumberedLine]()
-        while _CUT_ASSERTION.search(whole.text) and len(read) < _ASSERTION_LINES:
+        while _BROKEN_ASSERTION.search(whole.text) and len(read) < _ASSERTION_LINES:
             following = self._reader.next(1)
             if following is None:
                 break
@@ -271,6 +271,7 @@ class _Scanner:
         return line
 
     def _open_finding(self, finding: Finding) -> None:
+        """Open a finding as a crash or an error, which closes the one before."""
         self._read_above(finding)
         if self._error and WRAPPED.search(self._error.headline):
             self._error = None
@@ -288,7 +289,7 @@ class _Scanner:
     def _read_on(self, finding: Finding) -> None:
         """Read the message below a line that only announces it."""
         rule = finding.rule
-        if "reason" in finding.captures or (rule.context and not rule.consequence):
+        if "reason" in finding.captures or (rule.context and not rule.is_consequence):
             return
         needs_reason = rule.is_identified_by("reason") or rule.name == "unknown"
         if needs_reason and _ANNOUNCES.search(finding.headline.rstrip()):
@@ -297,10 +298,10 @@ class _Scanner:
     def _read_above(self, finding: Finding) -> None:
         """Add the captures of the nearest lines above that the rule asks for."""
         for above in finding.rule.above:
-            if not compiled(above.below).search(finding.headline):
+            if not compile_regex(above.match_text).search(finding.headline):
                 continue
             matches = (
-                compiled(above.regex).match(line.text)
+                compile_regex(above.regex).match(line.text)
                 for line in self._reader.above()
                 if line.text and not line.indent
             )
@@ -309,6 +310,7 @@ class _Scanner:
                 finding.captures |= captures_of(match)
 
     def _open_error(self, finding: Finding) -> None:
+        """Open a finding as an error, and read what belongs to it below."""
         self._close_error()
         self._error = finding
         match = _AT_SOURCE.match(finding.headline)
@@ -369,7 +371,7 @@ class _Scanner:
         """Return whether a line begins another exception or is context of this one."""
         if _AT_SOURCE.match(text) or begins_exception(text):
             return True
-        return bool(finding.rule.context_of(text, finding.captures))
+        return bool(finding.rule.captures_below(text, finding.captures))
 
     def _is_failure(self, line: LogLine) -> bool:
         return match_line(self._rules, line, diagnostic(line)) is not None
@@ -378,13 +380,13 @@ class _Scanner:
         """Replace the open error if it says nothing itself and a rule knows the message
         below it. Return the open error.
         """
-        if not (finding.rule.consequence or finding.rule.name == "unknown"):
+        if not (finding.rule.is_consequence or finding.rule.name == "unknown"):
             return finding
         kind = finding.captures.get("type", "Error")
         for prefix in ("", "error: "):
             text = f"{kind}: {prefix}{message}"
             found = match_exception(self._rules, text, ())
-            if found and not found.rule.consequence:
+            if found and not found.rule.is_consequence:
                 self._error = Finding(
                     found.rule,
                     finding.headline,
@@ -397,7 +399,7 @@ class _Scanner:
     def _add_context(self, line: NumberedLine, *, note: bool) -> None:
         assert self._error
         captures = self._error.captures
-        for name, text in self._error.rule.context_of(line.text, captures).items():
+        for name, text in self._error.rule.captures_below(line.text, captures).items():
             captures.setdefault(name, text)
         is_next = line.number == (self._error.line or 0) + 1
         if self._error.rule.source_op and is_next and not note:
@@ -427,7 +429,8 @@ class _Scanner:
             finding.failing_pass = PassName(name)
         self._findings.add(finding)
 
-    def _in_stack(self, line: StackLine) -> None:
+    def _read_stack_line(self, line: StackLine) -> None:
+        """Add a line to the open crash, or open one; a first frame closes the last."""
         self._close_error()
         crash = self._crash = self._crash or self._unnamed_crash(line.number)
         running = stack_dump.RUNNING.match(line.text)
@@ -443,7 +446,8 @@ class _Scanner:
         rule = self._rules.by_name["segfault"]
         return Finding(rule, "", number, scope=MatchScope.CRASH)
 
-    def _exception(self, trace: Traceback) -> None:
+    def _read_exception(self, trace: Traceback) -> None:
+        """Match a traceback, and open what it shows as an error."""
         # the message is a diagnostic of the compiler, and more of them may follow
         passed_on = _PASSED_ON.match(trace.text)
         if passed_on:
@@ -463,7 +467,7 @@ class _Scanner:
         if not _AT_SOURCE.match(finding.headline):
             self._cause = None
         self._open_error(finding)
-        if finding.rule.consequence and _ANNOUNCES.search(finding.headline):
+        if finding.rule.is_consequence and _ANNOUNCES.search(finding.headline):
             self._read_reason(finding)
 
 

@@ -101,13 +101,13 @@ class Stack:
     """The program that crashed, with its long flags."""
 
     @property
-    def meaningful(self) -> tuple[str, ...]:
+    def specific_frames(self) -> tuple[str, ...]:
         """The first frames that are specific to the crash, innermost first, up to the
         pass that ran.
         """
-        return tuple(map(_short, self._specific()))
+        return tuple(map(_short, self._specific_symbols()))
 
-    def _specific(self) -> list[str]:
+    def _specific_symbols(self) -> list[str]:
         symbols: list[str] = []
         for symbol in self.symbols:
             if _is_common(symbol):
@@ -127,7 +127,7 @@ class Stack:
         Only these two: functions between them are inlined and renamed from release to
         release. Without a pass on the stack, the function's caller.
         """
-        symbols = self._specific()
+        symbols = self._specific_symbols()
         own = [_short(symbol) for symbol in symbols if not _is_of_header(symbol)]
         own = own or [_short(symbol) for symbol in symbols]
         name = self.failing_pass
@@ -152,7 +152,7 @@ class Stack:
 
     @property
     def failing_pass(self) -> str | None:
-        """The innermost pass on the stack."""
+        """The innermost pass on the stack, or None."""
         for symbol in self.symbols:
             match = _PASS.search(symbol)
             if match and not _is_common(symbol):
@@ -184,7 +184,7 @@ class Stack:
             return False
         self.last = index
         if "mangled" in groups:
-            symbol = _demangled(groups["mangled"])
+            symbol = _demangle(groups["mangled"])
         else:
             symbol = symbol_of(groups.get("rest") or groups.get("unnumbered") or "")
         in_system = _SYSTEM.search(frame[0]) is not None
@@ -215,7 +215,7 @@ def _short(symbol: str) -> str:
 def parse_frame(text: str) -> re.Match[str] | None:
     """Parse ` #4 0x00007f.. mlir::Foo::bar(...) Foo.cpp:0:0`, `4  libX.so 0x00007f..
     mlir::Foo::bar(...) + 63`, `/lib/libX.so(_ZN4mlir3Foo3barEv+0x3f)[0x7f..]`, or
-    `@ 0x7f.. mlir::Foo::bar()`.
+    `@ 0x7f.. mlir::Foo::bar()`. None for another line.
     """
     for form in (_NUMBERED, _COLUMNS, _MANGLED, _AT_ADDRESS, _OF_DEBUGGER):
         match = form.match(text)
@@ -224,7 +224,7 @@ def parse_frame(text: str) -> re.Match[str] | None:
     return None
 
 
-def _demangled(symbol: str) -> str:
+def _demangle(symbol: str) -> str:
     names, rest = [], symbol.removeprefix("_ZN").removeprefix("K").removeprefix("_Z")
     while match := _MANGLED_NAME.match(rest):
         end = match.end() + int(match[1])
@@ -235,7 +235,7 @@ def _demangled(symbol: str) -> str:
 
 def assertion_headline(captures: Mapping[str, str]) -> str | None:
     """Describe a failed assertion with its function's name instead of the whole
-    declaration.
+    declaration; None if the captures are not those of one.
     """
     function, expression = captures.get("function"), captures.get("expression")
     if not function or not expression:
@@ -308,7 +308,7 @@ def symbol_of(text: str) -> str:
 
 def signal_name(value: str) -> str | None:
     """Return `SIGSEGV` for `Segmentation fault`, `SIGSEGV`, `11`, or an exit code such
-    as `139` or `245`.
+    as `139` or `245`; None for a value that means no signal.
     """
     if _STATUS.fullmatch(value):
         number = abs(int(value))

@@ -40,7 +40,10 @@ _GLOBAL = {"-q": "--quiet", "--quiet": "--quiet", "--verbose": "--verbose"}
 
 #: Where each command is defined, and its line in `triage --help`.
 COMMANDS: Mapping[str, tuple[str, str]] = {
-    "why": ("why:why", "Explain one failure: how, since when, where, and what helps."),
+    "why": (
+        "why:why",
+        "Explain one failure: what fails, since when, where, and what helps.",
+    ),
     "init": ("recipe:init", "Write a first folder of recipes to start from."),
     "run": (
         "run:run_cases",
@@ -51,7 +54,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Name the failures in compiler output or a CI log.",
     ),
     "history": (
-        "changes:history",
+        "run:history",
         "Find every change of each case's status across releases.",
     ),
     "nightly": (
@@ -70,7 +73,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Find the release or commit that introduced or fixed a failure.",
     ),
     "suspects": (
-        "changes:suspects",
+        "bisect:suspects",
         "Rank the commits between two revisions without building any.",
     ),
     "attribute": (
@@ -117,6 +120,7 @@ _PANELS = {
     "Output": "--out --format --github --allow-missing",
     "Advanced": "",
 }
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
 
 
 def load(name: str) -> Any:
@@ -129,30 +133,26 @@ def load(name: str) -> Any:
     else:
         parent.command(name)(target)
         loaded = typer.main.get_command(parent)
-    for _, leaf in _leaves(name, loaded):
-        _describe_parameters(leaf)
+    for _, leaf in _runnable(name, loaded):
+        _arrange_parameters(leaf)
     return loaded
 
 
-def _describe_parameters(command: Any) -> None:
+def _arrange_parameters(command: Any) -> None:
     """Show arguments first, and many options in panels by purpose."""
     options = [param for param in command.params if param.param_type_name == "option"]
-    arguments = [
-        param for param in command.params if param.param_type_name == "argument"
-    ]
-    for option in options if len(options) >= _MANY else ():
-        panels = (
-            panel for panel, names in _PANELS.items() if option.opts[0] in names.split()
-        )
-        option.rich_help_panel = next(panels, "Advanced")
-    options.sort(
-        key=lambda option: list(_PANELS).index(option.rich_help_panel or "Advanced")
-    )
-    command.params[:] = [*arguments, *options]
+    others = [param for param in command.params if param.param_type_name != "option"]
+    if len(options) >= _MANY:
+        for option in options:
+            option.rich_help_panel = _PANEL_OF.get(option.opts[0], "Advanced")
+    order = list(_PANELS)
+    options.sort(key=lambda option: order.index(option.rich_help_panel or "Advanced"))
+    command.params[:] = [*others, *options]
     command.get_help_option = partial(_help_option, command.get_help_option)
 
 
 def _help_option(make: Callable[[Any], Any], context: Any) -> Any:
+    """Return the option --help without the type of its value."""
     option = make(context)
     if option is not None:
         option.metavar = ""
@@ -160,7 +160,7 @@ def _help_option(make: Callable[[Any], Any], context: Any) -> Any:
 
 
 @contextmanager
-def _printable_errors() -> Iterator[None]:
+def _complete_usage_errors() -> Iterator[None]:
     """Complete usage errors: make what they quote safe to print, name all missing
     parameters and what replaces removed ones.
     """
@@ -168,10 +168,7 @@ def _printable_errors() -> Iterator[None]:
         yield
     except _UsageError as error:
         shown: Any = error
-        if shown.ctx:
-            name = shown.ctx.info_name
-        else:
-            name = ""
+        name = shown.ctx.info_name if shown.ctx else ""
         option = getattr(shown, "option_name", "")
         instead = _REMOVED.get(f"{name} {option}")
         if instead:
@@ -203,35 +200,33 @@ class LazyGroup(TyperGroup):
             for name, (_, summary) in COMMANDS.items()
         }
         super().__init__(**{**settings, "commands": stubs})
-        _describe_parameters(self)
+        _arrange_parameters(self)
 
     def make_context(
         self, info_name: str | None, args: list[str], *values: Any, **settings: Any
     ) -> Any:
         for option in self.params:  # typer adds those of completion late
             cast(Any, option).metavar = ""
-        if "--" in args:
-            end = args.index("--")
-        else:
-            end = len(args)
-        found = {_GLOBAL[word] for word in args[:end] if word in _GLOBAL}
-        words = [word for word in args[:end] if word not in _GLOBAL]
-        with _printable_errors():
+        end = args.index("--") if "--" in args else len(args)
+        own, rest = args[:end], args[end:]
+        # global options may follow the command
+        first = {_GLOBAL[word] for word in own if word in _GLOBAL}
+        words = [word for word in own if word not in _GLOBAL]
+        with _complete_usage_errors():
             return super().make_context(
-                info_name, [*found, *words, *args[end:]], *values, **settings
+                info_name, [*first, *words, *rest], *values, **settings
             )
 
     def invoke(self, ctx: Any) -> Any:
-        with _printable_errors():
+        with _complete_usage_errors():
             return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: Any, args: list[str]
     ) -> tuple[str | None, Any, list[str]]:
-        for words in (" ".join(args[:2]), args[0]):
-            if words in COMMANDS:
-                args = [words, *args[len(words.split()) :]]
-                break
+        two_words = " ".join(args[:2])
+        if two_words in COMMANDS:
+            args = [two_words, *args[2:]]
         name, _, rest = super().resolve_command(ctx, args)
         return name, load(name) if name else None, rest
 
@@ -250,10 +245,11 @@ app = typer.Typer(
 def every_command() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Import all commands; yield each that can be run, with the words that call it."""
     for name in COMMANDS:
-        yield from _leaves(name, load(name))
+        yield from _runnable(name, load(name))
 
 
-def _leaves(name: str, command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _runnable(name: str, command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield a command, or those of a group, with the words that call each."""
     children = getattr(command, "commands", None)
     if children is None:
         yield tuple(name.split()), command
@@ -286,14 +282,14 @@ def options(
         typer.Option(
             "--quiet",
             "-q",
-            help="Suppress progress, before or after the command; errors are printed.",
+            help="Print no progress, only errors; before or after the command.",
         ),
     ] = False,
     verbose: Annotated[
         bool,
         typer.Option(
             "--verbose",
-            help="Show each failure with all its details, before or after the command.",
+            help="Show all details of each failure; before or after the command.",
         ),
     ] = False,
 ) -> None:
@@ -325,11 +321,12 @@ def _handle_signals() -> None:
     first: list[float] = []  # when the first signal arrived
     main_thread = threading.main_thread().ident or 0
 
-    def interrupt(_: int, __: FrameType | None) -> None:
+    def on_signal(_: int, __: FrameType | None) -> None:
         handled.set()
         if not first:
             first.append(time.monotonic())
-            if (processes := sys.modules.get("triage.processes.process")) is not None:
+            processes = sys.modules.get("triage.processes.process")
+            if processes is not None:
                 # other threads may wait for them, and this one for the threads
                 processes.interrupt_all()
             raise KeyboardInterrupt
@@ -338,7 +335,7 @@ def _handle_signals() -> None:
             os.write(2, b"\x1b[?25h" if os.isatty(2) else b"")
             os._exit(130)
 
-    def send_again() -> None:
+    def send_until_handled() -> None:
         while arrived := os.read(source, 64):
             sent_again = False
             while not handled.wait(0.2):
@@ -350,11 +347,11 @@ def _handle_signals() -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, interrupt)
+            signal.signal(number, on_signal)
     source, sink = os.pipe()
     os.set_blocking(sink, False)
     signal.set_wakeup_fd(sink, warn_on_full_buffer=False)
-    threading.Thread(target=send_again, daemon=True).start()
+    threading.Thread(target=send_until_handled, daemon=True).start()
 
 
 def main() -> None:
@@ -362,13 +359,9 @@ def main() -> None:
     try:
         _handle_signals()
     except RuntimeError as error:
-        os.write(
-            2,
-            (
-                f"triage: this machine starts no more threads ({error}); end other "
-                "programs or raise its limit\n"
-            ).encode(),
-        )
+        problem = f"triage: this machine starts no more threads ({error})"
+        advice = "end other programs or raise its limit"
+        os.write(2, f"{problem}; {advice}\n".encode())
         sys.exit(4)
     for name in ("COLUMNS", "LINES"):  # rich makes lines as wide as they say
         if len(os.environ.get(name, "")) > _MOST_DIGITS:
@@ -376,10 +369,7 @@ def main() -> None:
     # searching every installed package for plugins slows each start
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "1"
     words = sys.argv[1:]
-    if "--" in words:
-        end = words.index("--") + 1
-    else:
-        end = len(words)
+    end = words.index("--") + 1 if "--" in words else len(words)
     # one command line in the place of a recipe, instead of paths
     if any(word.startswith("-") for word in words[end:]):
         words[end:] = [shlex.join(words[end:])]

@@ -1,11 +1,11 @@
-"""`triage bisect`: which change it was."""
+"""`triage bisect` and `triage suspects`: which change it was."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,41 +13,53 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from triage.bisect.belief import confirmations
+from triage.bisect.belief import confirmations_needed
 from triage.bisect.candidates import CommitCandidates
-from triage.bisect.metric import MetricChoice, measuring
+from triage.bisect.metric import MetricChoice, engine_with_threshold
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
 from triage.bisect.recorded_pair import RecordedPair
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
 from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
-from triage.cli.context import named_family
+from triage.classify import classify_log, packaged_rules
+from triage.cli.context import cases_in, named_family, one_case, open_engine_for
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.interactive_bisect import prompt
 from triage.cli.options import (
+    RECIPES,
     SECONDS,
     Compiling,
     FailureMatch,
     ForecastOption,
     FormatOption,
+    OneCaseOption,
     OneCaseOrScript,
+    ProgramOptions,
     ProjectOption,
     RepoOption,
     TrustOption,
+    argument,
+    clone_option,
     flag,
     match_by,
     option,
 )
-from triage.compilers.family_ref import FamilyRef
-from triage.compilers.registry import Families
+from triage.cli.program import TEXTS
+from triage.cli.screen import AppContext
+from triage.compilers.registry import Families, recipe_families
 from triage.execution.engine import Engine
 from triage.execution.results import Forecast, forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
-from triage.model.case import Case
-from triage.model.errors import BadInput
-from triage.model.outcome import Cause
-from triage.report.bisection import bisect_document, two_repositories_document
+from triage.model.case import Case, Input, InputKind, Target
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.outcome import Cause, Failed, Failure
+from triage.model.revision import FamilyRef
+from triage.report.bisection import (
+    bisect_document,
+    suspects_document,
+    two_repositories_document,
+)
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import default_home
@@ -83,7 +95,8 @@ class BisectEnds:
     verify: Annotated[
         Path | None,
         option(
-            "Repeat only the deciding pair of an answer that --format json printed.",
+            "Probe only the two revisions around the change in FILE, an answer "
+            "of --format json.",
             metavar="FILE",
         ),
     ] = None
@@ -118,7 +131,8 @@ def bisect(
     match: Annotated[
         FailureMatch,
         option(
-            "What of the failure must stay the same; other failures are skipped.",
+            "Follow failures with the same signature, class or family, or any; "
+            "skip others.",
             metavar=None,
         ),
     ] = FailureMatch.SIGNATURE,
@@ -135,10 +149,8 @@ def bisect(
     threshold: Annotated[
         float | None,
         option(
-            (
-                "Call a revision bad beyond this value (default: halfway between "
-                "--good and --bad); for run_seconds, a ratio to --good."
-            ),
+            "Call a revision bad beyond this value (default: halfway between "
+            "--good and --bad); for run_seconds, a ratio to --good.",
             least=0.0,
         ),
     ] = None,
@@ -146,10 +158,8 @@ def bisect(
     model: Annotated[
         str | None,
         option(
-            (
-                "Clone that holds RECIPE, and two commits of it: find out whether the "
-                "compiler or the model changed."
-            ),
+            "Find out whether the compiler or the model changed, with the clone "
+            "that holds RECIPE and two of its commits.",
             metavar="DIR@GOOD..BAD",
         ),
     ] = None,
@@ -157,23 +167,21 @@ def bisect(
     build: Annotated[
         bool,
         flag(
-            "Build commits from source where nothing else has their compiler (hours).",
+            "Build commits from source if no other source has them (takes hours).",
             "--build",
         ),
     ] = False,
     confidence: Annotated[
         float,
         option(
-            "Stop when the culprit's posterior probability reaches this.",
-            least=0.5,
-            most=1.0,
+            "Stop when the culprit is known with this probability.", least=0.5, most=1.0
         ),
     ] = CONFIDENCE,
     trust: TrustOption = False,
     interactive: Annotated[
         bool,
         flag(
-            "Show the suspects and propose each revision to test; you decide.",
+            "Show the suspects, propose each revision to test, and let you decide.",
             "--interactive",
             "-i",
         ),
@@ -181,10 +189,8 @@ def bisect(
     resume: Annotated[
         bool,
         flag(
-            (
-                "Continue an interrupted interactive bisect; cached results are used "
-                "in any case."
-            ),
+            "Continue an interrupted interactive bisect; cached results are used "
+            "in any case.",
             "--resume",
         ),
     ] = False,
@@ -230,30 +236,25 @@ def bisect(
             confidence,
             metric is None,
             build,
-            _asked,
+            _is_accepted,
         )
         if dry_run:
             write_report(output, _forecast(request, before, after), forecast_document)
             return Exit.OK
         if models:
             return _bisect_both(request, models, before, after, output)
-        with (
-            _measuring(request, before, after, metric, threshold)
-            if metric
-            else nullcontext(request) as request
-        ):
+        with ExitStack() as opened:
+            if metric:
+                request = opened.enter_context(
+                    _measuring(request, before, after, metric, threshold)
+                )
             if interactive:
                 found = prompt(request, before, after, resume=resume)
             else:
                 found = bisect_between(request, before, after)
     if ends.recorded:
         found = ends.recorded.compare(found)
-    elif (
-        repo is None
-        and (ends.good or ends.bad or ends.find is BisectKind.FIX)
-        and _lacks_ends(found)
-        and not _always_fails(engine, chosen, found, before)
-    ):
+    elif repo is None and _would_find_ends(engine, chosen, ends, found):
         found = replace(found, command=_command_without_ends(named, chosen))
     write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
     return _exit_of([found])
@@ -278,13 +279,21 @@ def _bisect_both(
     return _exit_of(both.bisections)
 
 
-def _lacks_ends(found: Bisection) -> bool:
-    """Return whether the named revisions are not the ends of a change."""
-    return (
-        found.status is Answer.INCONCLUSIVE
-        and found.cause is Cause.NOT_FOUND
-        and found.failure is None
-    )
+def _would_find_ends(
+    engine: Engine, case: Case, ends: BisectEnds, found: Bisection
+) -> bool:
+    """Return whether a bisect that finds its ends itself may succeed where this one
+    failed: the named revisions are not the ends of a change, and there may be others.
+    """
+    is_named = ends.good or ends.bad or ends.find is BisectKind.FIX
+    if not is_named or found.status is not Answer.INCONCLUSIVE:
+        return False
+    if found.cause is not Cause.NOT_FOUND or found.failure is not None:
+        return False
+    oldest = engine.registry.releases(case.compiler)[0].revision.name
+    is_from_oldest = ends.pair[0] in (None, oldest)
+    always_fails = "it fails at both ends" in (found.reason or "")
+    return not (always_fails and is_from_oldest)
 
 
 def _command_without_ends(named: OneCaseOrScript, case: Case) -> str:
@@ -297,16 +306,6 @@ def _command_without_ends(named: OneCaseOrScript, case: Case) -> str:
     if case.matrix:
         words += ["--case", case.name]
     return shlex.join(words)
-
-
-def _always_fails(
-    engine: Engine, case: Case, found: Bisection, before: str | None
-) -> bool:
-    """Return whether there is no older release that might compile a case that fails at
-    both ends.
-    """
-    oldest = engine.registry.releases(case.compiler)[0].revision.name
-    return "it fails at both ends" in (found.reason or "") and before in (None, oldest)
 
 
 def _tested_family(project: Path | None, *revs: str | None) -> str:
@@ -323,16 +322,15 @@ def _tested_family(project: Path | None, *revs: str | None) -> str:
 
 
 def _in_order(kind: BisectKind, good: T, bad: T) -> tuple[T, T]:
-    """Return the older one first; also the other way round."""
-    if kind is BisectKind.REGRESSION:
-        return (good, bad)
-    return (bad, good)
+    """Return the older of two first, or good first of an older and a newer one."""
+    return (good, bad) if kind is BisectKind.REGRESSION else (bad, good)
 
 
-def _asked(cost: str) -> bool:
-    return not (sys.stdin.isatty() and sys.stderr.isatty()) or typer.confirm(
-        f"{cost}. Go on?", default=True, err=True
-    )
+def _is_accepted(cost: str) -> bool:
+    """Ask on a terminal whether to pay a cost; it is accepted elsewhere."""
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return typer.confirm(f"{cost}. Go on?", default=True, err=True)
+    return True
 
 
 def _exit_of(bisections: Sequence[Bisection]) -> Exit:
@@ -378,25 +376,20 @@ def _forecast(
     most.
     """
     found = candidates_of(request, before, after)
-    again = 2 * confirmations(request.confidence)
+    again = 2 * confirmations_needed(request.confidence)
     if isinstance(found, CommitCandidates):
         return Forecast([], found.most_builds + again, found.cost)
     jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
     # If the ends are not named, up to three changes are confirmed: where it broke,
     # changed and went.
+    pairs, what = 3, "the pairs around up to three changes"
     if before and after:
-        pairs = 1
-    else:
-        pairs = 3
-    if pairs == 1:
-        what = "confirm the pair around the change"
-    else:
-        what = "confirm the pairs around up to three changes"
+        pairs, what = 1, "the pair around the change"
     return forecast(
         request.engine,
         jobs,
         more=again * pairs,
-        remark=f"that includes {again * pairs} to {what}",
+        remark=f"that includes {again * pairs} to confirm {what}",
     )
 
 
@@ -408,7 +401,7 @@ def _measuring(
     text: str,
     threshold: float | None,
 ) -> Iterator[BisectRequest]:
-    """Yield the request with a engine for which a number beyond the threshold is a
+    """Yield the request with an engine that calls a number beyond the threshold a
     failure. text: NAME[:FUNCTION].
     """
     if before is None or after is None:
@@ -418,5 +411,112 @@ def _measuring(
         )
     ends = _in_order(request.kind, *compilers_at(request, before, after))
     choice = MetricChoice.parse(text, SECONDS, threshold)
-    with measuring(request.engine, request.case, ends, choice) as judging:
+    with engine_with_threshold(request.engine, request.case, ends, choice) as judging:
         yield replace(request, engine=judging)
+
+
+@command
+def suspects(
+    app: AppContext,
+    source: Annotated[
+        Path,
+        argument(
+            "RECIPE|LOG",
+            "Recipe, program, pasted issue, or log with the failure; a log is of "
+            "the default compiler unless a REV names another.",
+        ),
+    ],
+    repo: Annotated[Path, clone_option("Clone of the compiler.")],
+    good: Annotated[str, option("Known-good revision or commit.")],
+    bad: Annotated[str, option("Known-bad revision or commit.")],
+    program: ProgramOptions,
+    case: OneCaseOption = None,
+    project: ProjectOption = None,
+    output: FormatOption = "text",
+) -> Exit:
+    """Rank the commits between two revisions by how suspicious the failure makes them.
+    Nothing is built.
+
+    All failures of a log count. For a recipe or a program, its latest stored failures
+    count. A text whose program cannot be run is read as a log, of IREE or of the
+    compiler that a REV names (`triton:3.1.0`).
+
+    Commits of the good revision's branch that the bad one lacks, also as cherry-picks,
+    are ranked, too: a fix may be missing. For a recipe or a program, the passes of both
+    compilers are compared if they are installed. Commits that change the pass after
+    which the two first differ are then more suspicious, as are those that change which
+    passes run. The 20 most suspicious changes are shown, all of them with --verbose.
+    """
+    from triage.bisect.suspects import rank_changes
+
+    failures: tuple[Failure, ...] = ()
+    chosen = _case_to_run(program, source, case)
+    if _is_read_as_text(source):
+        failures = classify_log(source, packaged_rules()).failures
+    has_program = chosen is not None
+    if chosen is None:
+        chosen = _log_case(source, program.backend, named_family(good, bad))
+    with open_engine_for(app, [chosen]) as engine:
+        if has_program:
+            failures = (*_last_failures(engine, chosen), *failures)
+        ranked = rank_changes(
+            BisectRequest(engine, chosen, repo, project, attribute=has_program),
+            good,
+            bad,
+            failures,
+        )
+    write_report(output, ranked, suspects_document)
+    return Exit.OK
+
+
+def _is_read_as_text(source: Path) -> bool:
+    """Return whether a file is a log or an issue, not a program that a family reads."""
+    if source.suffix in TEXTS:
+        return True
+    families = recipe_families().values()
+    known = (*RECIPES, *(suffix for family in families for suffix in family.inputs))
+    return source.suffix not in known
+
+
+def _case_to_run(
+    program: ProgramOptions, source: Path, name: str | None
+) -> Case | None:
+    """Return the case of a recipe, of a program, or of the program in a text.
+
+    None for a text that has no program that can be run.
+    """
+    is_text = _is_read_as_text(source)
+    if is_text and source.suffix not in TEXTS:
+        return None
+    try:
+        recipes = program.recipes([source])
+    except BadInput:
+        # a text may hold no program, several, or one that no family reads
+        if program.save or not is_text:
+            raise
+        return None
+    return one_case(cases_in(recipes), name)
+
+
+def _last_failures(engine: Engine, case: Case) -> tuple[Failure, ...]:
+    """Return the latest stored failures of the case.
+
+    Names of cases are not unique, so its runs are found by content.
+    """
+    for name in (record.toolchain for record in engine.cache.newest_of(case.name)):
+        try:
+            ref = engine.registry.resolve(name, case.compiler)
+            if not engine.registry.is_installed(ref):
+                continue
+            probe = engine.cached_probe_on(case, engine.registry.obtain(ref))
+        except (BadInput, EnvironmentFailure):
+            continue  # a toolchain that no longer exists
+        if probe and isinstance(probe.outcome, Failed):
+            return (probe.outcome.failure, *probe.outcome.others)
+    return ()
+
+
+def _log_case(log: Path, backend: str | None, compiler: str) -> Case:
+    """Return what is known of the case of a log: nothing but its compiler."""
+    unknown = Input(log.absolute(), InputKind.OTHER)
+    return Case(log.stem, log.stem, "", compiler, log, unknown, Target(backend or ""))

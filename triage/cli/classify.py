@@ -35,7 +35,7 @@ def classify(
     rules: Annotated[
         list[Path] | None,
         option(
-            "YAML file with failure classes of your own; repeatable.",
+            "Read your own failure classes from this YAML file; repeatable.",
             "--rules",
             metavar="FILE",
         ),

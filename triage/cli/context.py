@@ -1,5 +1,5 @@
-"""What commands share: an engine for cases, and the selection of cases, compiler
-families and revisions.
+"""Open an engine for the cases of a command, and select cases, compiler families and
+revisions.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_runner(
+def open_engine_for(
     app: AppContext,
     cases: Sequence[Case] = (),
     jobs: int | None = None,
@@ -65,7 +65,7 @@ def open_runner(
 def _cluster(
     executor: str, jobs: int | None
 ) -> Callable[[ToolchainRegistry], DaskCluster] | None:
-    """Return what opens the cluster that an executor names; None for this machine.
+    """Return a function that opens the cluster of an executor; None for this machine.
 
     Raises BadInput for another text, and without the packages of a cluster.
     """
@@ -93,7 +93,7 @@ def show_command_lines(engine: Engine, planned: Sequence[ProbeJob]) -> Exit:
 
 
 def show_forecast(
-    output: str, engine: Engine, planned: Sequence[ProbeJob], remark: str | None = None
+    output: str, engine: Engine, planned: Sequence[ProbeJob], remark: str | None
 ) -> Exit:
     """Print what is known of the jobs and how many compiles the others need. Compiles
     nothing.
@@ -139,21 +139,8 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     `name` is the case's name, its part in brackets or behind the last slash, or enough
     `key=value` pairs in any order. Raises BadInput when no case or several cases fit.
     """
-    if name:
-        wanted = {pair.strip() for pair in name.split(",")}
-    else:
-        wanted = set()
-    exact = [
-        case
-        for case in cases
-        if name
-        in (
-            case.name,
-            case.name.partition("[")[2].rstrip("]"),
-            case.name.rpartition("/")[2],
-        )
-    ]
-    chosen = exact or [
+    wanted = {pair.strip() for pair in name.split(",")} if name else set()
+    chosen = [case for case in cases if name in _names_of(case)] or [
         case
         for case in cases
         if wanted <= {f"{key}={value}" for key, value in case.matrix}
@@ -164,6 +151,11 @@ def one_case(cases: Sequence[Case], name: str | None) -> Case:
     if not chosen:
         raise BadInput(f"there is no case {name!r}; choose from {names}")
     raise BadInput(f"several cases fit; choose one with --case: {names}")
+
+
+def _names_of(case: Case) -> tuple[str, str, str]:
+    in_brackets = case.name.partition("[")[2].rstrip("]")
+    return case.name, in_brackets, case.name.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,11 +215,9 @@ def select_one_family(
 
 
 def _family_of(rev: str, families: Sequence[str]) -> str:
-    prefix = max(
-        (name for name in families if rev.startswith(f"{name}:")), key=len, default=None
-    )
-    if prefix is not None:
-        return prefix
+    prefixes = [name for name in families if rev.startswith(f"{name}:")]
+    if prefixes:
+        return max(prefixes, key=len)
     if len(families) == 1:
         return families[0]
     if DEFAULT_FAMILY in families:
@@ -240,11 +230,7 @@ def _family_of(rev: str, families: Sequence[str]) -> str:
 
 def named_family(*revs: str | None) -> str:
     """Return the family that a revision names, such as `triton:3.1.0`."""
-    return next(
-        (
-            name
-            for name in Families()
-            if any(rev and rev.startswith(f"{name}:") for rev in revs)
-        ),
-        DEFAULT_FAMILY,
-    )
+    for name in Families():
+        if any(rev and rev.startswith(f"{name}:") for rev in revs):
+            return name
+    return DEFAULT_FAMILY

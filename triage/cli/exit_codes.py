@@ -61,64 +61,56 @@ def command(function: Callable[..., Exit]) -> Callable[..., None]:
     @functools.wraps(function)
     def run(context: typer.Context, **given: Any) -> None:
         values = {
-            name: _value(name, one.annotation, given, context.obj)
+            name: _value_of(name, one.annotation, given, context.obj)
             for name, one in signature.parameters.items()
         }
+        may_resume = given.get("resume") is False
         with printed_streams():
-            code = int(
-                _exit_code(
-                    lambda: function(**values), may_resume=given.get("resume") is False
-                )
-            )
-        raise typer.Exit(code)
+            code = _exit_code(lambda: function(**values), may_resume=may_resume)
+        raise typer.Exit(int(code))
 
-    shown = [
-        inspect.Parameter(
-            "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
-        )
-    ]
+    context = inspect.Parameter(
+        "context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
+    )
+    shown = [context]
     for parameter in signature.parameters.values():
-        shown.extend(_options(parameter))
+        shown.extend(_options_of(parameter))
     run.__annotations__ = {}  # typer prefers these
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return run
 
 
-def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+def _options_of(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    """Yield the options for a parameter: itself, or the fields of its dataclass."""
     kind: type[Any] = parameter.annotation
-    if is_dataclass(kind):
-        hints = get_type_hints(kind, include_extras=True)
-        for name, field in (
-            inspect.signature(kind).parameters.items() if kind is not AppContext else ()
-        ):
-            yield from _options(field.replace(annotation=hints[name]))
-    else:
+    if kind is AppContext:
+        return
+    if not is_dataclass(kind):
         yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        return
+    hints = get_type_hints(kind, include_extras=True)
+    for name, field in inspect.signature(kind).parameters.items():
+        yield from _options_of(field.replace(annotation=hints[name]))
 
 
-def _value(
+def _value_of(
     name: str, kind: type[Any], given: Mapping[str, Any], app: AppContext
 ) -> Any:
+    """Return the value of a parameter from the options that were given."""
     if kind is AppContext:
         return app
-    if is_dataclass(kind):
-        return kind(
-            **{
-                field: _value(field, hint, given, app)
-                for field, hint in get_type_hints(kind).items()
-            }
-        )
-    return given[name]
+    if not is_dataclass(kind):
+        return given[name]
+    hints = get_type_hints(kind)
+    fields = {field: _value_of(field, hints[field], given, app) for field in hints}
+    return kind(**fields)
 
 
 def command_again(*more: str) -> str:
     """Return the command line of this run with more options."""
     words = [word for word in sys.argv[1:] if word not in more]
     # what follows are paths
-    if "--" in words:
-        end = words.index("--")
-    else:
-        end = len(words)
+    end = words.index("--") if "--" in words else len(words)
     return shlex.join(["triage", *words[:end], *more, *words[end:]])
 
 
@@ -139,30 +131,26 @@ def _exit_code(call: Callable[[], Exit], *, may_resume: bool) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (KeyboardInterrupt, Interrupted):
-        again = command_again(*["--resume"] * may_resume)
+        again = command_again("--resume") if may_resume else command_again()
         print_stderr(f"stopped; finished work is cached. To continue:\n  {again}")
         return Exit.INTERRUPTED
     except BadFiles as error:
         for problem in error.problems:
             print_stderr(str(problem))
-        print_stderr(
-            f"{len(error.problems)} problem{'' if len(error.problems) == 1 else 's'}; "
-            "nothing was run"
-        )
+        count = len(error.problems)
+        noun = "problem" if count == 1 else "problems"
+        print_stderr(f"{count} {noun}; nothing was run")
         return error.exit_code
     except TriageError as error:
         print_stderr(f"triage: {error}")
         return error.exit_code
     except OSError as error:
-        print_stderr(
-            f"triage: {error.strerror or error}"
-            f"{f': {error.filename}' if error.filename else ''}"
-        )
+        file = f": {error.filename}" if error.filename else ""
+        print_stderr(f"triage: {error.strerror or error}{file}")
         return Exit.ENVIRONMENT
     except Exception as error:
-        if isinstance(error, MemoryError) or (
-            isinstance(error, RuntimeError) and "start new thread" in str(error)
-        ):
+        no_thread = isinstance(error, RuntimeError) and "start new thread" in str(error)
+        if no_thread or isinstance(error, MemoryError):
             print_stderr(
                 f"triage: the system has no more memory or threads: {error}; pass a "
                 "lower --jobs or end other programs"

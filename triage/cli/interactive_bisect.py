@@ -112,19 +112,16 @@ class Session:
                 "an earlier bisect of this range left "
                 f"{plural(len(known), 'verdict')}; --resume continues it"
             )
-        if search.request.kind is BisectKind.REGRESSION:
-            change = "good to bad"
-        else:
-            change = "bad to good"
+        is_regression = search.request.kind is BisectKind.REGRESSION
+        change = "good to bad" if is_regression else "bad to good"
         out.print(f"Find the first revision after the change from {change}.")
         out.print(HELP, style="dim")
-        while (
-            not search.resolved
-            and not search.stopped
-            and (chosen := search.separating())
-        ):
+        while not search.is_resolved and not search.stopped:
+            chosen = search.separating_probes()
+            if not chosen:
+                break
             proposed = chosen[len(chosen) // 2]
-            self._show(proposed)
+            self._show_suspects(proposed)
             out.print("> ", end="")
             # `input` would drop a Ctrl-C that arrives while it flushes the output
             line = typed.readline()
@@ -134,44 +131,33 @@ class Session:
                 self._obey(proposed, line.split())
             except BadInput as error:
                 out.print(f"  {error}", style="yellow")
-        pair = {search.name(index) for index, _ in search.known.pair}
+        pair = {search.name(index) for index, _ in search.current_belief.pair}
         # their verdict is not confirmed
         if any(entry.by == "person" and entry.name in pair for entry in self.entries):
             return answer(search)
         out.print("probing the pair again", style="dim")
         return run_search(search)
 
-    def _show(self, proposed: int) -> None:
-        search, belief = self.search, self.search.known
+    def _show_suspects(self, proposed: int) -> None:
+        """Show the likeliest suspects and the revision to test next."""
+        search, belief = self.search, self.search.current_belief
         ranked = belief.suspects()
         each = duration_text(search.seconds[proposed])
-        steps = plural(belief.steps, "step")
-        self.out.print(
-            Text(
-                f"\n{plural(len(ranked), 'suspect')}, about {steps}, {each} each",
-                style="bold",
-            )
-        )
+        count = plural(len(ranked), "suspect")
+        title = f"\n{count}, about {plural(belief.steps, 'step')}, {each} each"
+        self.out.print(Text(title, style="bold"))
         table = Table.grid(padding=(0, 1))
         for index, chance in ranked[:_SHOWN]:
             change, full = search.range.change(index), round(chance * _BAR)
-            bar = Text("█" * full, style="cyan").append(
-                "░" * (_BAR - full), style="dim"
-            )
-            table.add_row(
-                bar,
-                f"{chance:.1%}",
-                Text(change.name, style="bold"),
-                change.date or "",
-                change.subject or "",
-            )
+            bar = Text("█" * full, style="cyan")
+            bar.append("░" * (_BAR - full), style="dim")
+            name = Text(change.name, style="bold")
+            date, subject = change.date or "", change.subject or ""
+            table.add_row(bar, f"{chance:.1%}", name, date, subject)
         self.out.print(table)
         revision = search.range.candidates[proposed].revision
-        self.out.print(
-            Text.assemble(
-                "next: ", (revision.name, "bold"), f" {revision.subject or ''}"
-            )
-        )
+        line = Text.assemble("next: ", (revision.name, "bold"))
+        self.out.print(line.append(f" {revision.subject or ''}"))
 
     def _obey(self, proposed: int, words: list[str]) -> None:
         match words:
@@ -203,26 +189,19 @@ class Session:
                 self.out.print(HELP, style="dim")
 
     def _probe(self, index: int) -> None:
-        self.search.ask([index])
+        self.search.probe_candidates({index: 1})
         outcome = self.search.outcome(index)
-        if outcome.reason is not None:
-            said, style, why = f"untestable: {outcome.reason}", "yellow", outcome.reason
-        elif outcome.failure is not None:
-            failure = outcome.failure
+        failure, why = outcome.failure, outcome.reason
+        if why is not None:
+            said, style = f"untestable: {why}", "yellow"
+        elif failure is not None:
             said = f"fails: {failure.failure_class}: {failure.headline}"
-            style = "red"
-            why = failure.signature
+            style, why = "red", failure.signature
         else:
             said, style, why = "good: it compiles", "green", "compiled"
         self.out.print(Text(f"  {said}", style=style))
-        self._change(
-            [
-                *self.entries,
-                JournalEntry(
-                    self.search.name(index), self.search.verdict(outcome), "probe", why
-                ),
-            ]
-        )
+        name, verdict = self.search.name(index), self.search.verdict(outcome)
+        self._change([*self.entries, JournalEntry(name, verdict, "probe", why)])
 
     def record(self, index: int, verdict: Verdict) -> None:
         """Take in a person's verdict about a candidate: bad means that it has the
@@ -236,24 +215,17 @@ class Session:
         known = {0: kind.verdict(Side.OLD), search.last: kind.verdict(Side.NEW)}
         known |= {self._index_of(entry.name): entry.verdict for entry in self.entries}
         for other, said in sorted(known.items()):
-            is_new_before_old = (
-                side is Side.NEW and kind.side(said) is Side.OLD and index <= other
-            )
-            is_old_after_new = (
-                side is Side.OLD and kind.side(said) is Side.NEW and index >= other
-            )
-            if is_new_before_old or is_old_after_new:
+            order = (side, kind.side(said))
+            if (order == (Side.NEW, Side.OLD) and index <= other) or (
+                order == (Side.OLD, Side.NEW) and index >= other
+            ):
+                where = f"{name} is {'older' if index < other else 'newer'}"
                 if index == other:
                     where = "the same revision"
-                else:
-                    where = f"{name} is {'older' if index < other else 'newer'}"
-                if other in (0, search.last):
-                    undo = ""
-                else:
-                    undo = "; `undo` removes the last verdict"
+                if other not in (0, search.last):
+                    where += "; `undo` removes the last verdict"
                 raise BadInput(
-                    f"{verdict} {name} contradicts {said} {search.name(other)}: "
-                    f"{where}{undo}"
+                    f"{verdict} {name} contradicts {said} {search.name(other)}: {where}"
                 )
         others = [
             entry
@@ -278,7 +250,7 @@ class Session:
         for entry in entries:
             index = self._index_of(entry.name)
             if entry.by == "person" or not search.range.candidates[index].outcomes:
-                search.belief = search.known.observe(
+                search.belief = search.current_belief.observe(
                     (index, search.request.kind.side(entry.verdict)), trusted=False
                 )
 
@@ -286,15 +258,13 @@ class Session:
         """Return the candidate with this name, or a sha that begins with it (4 digits
         or more). BadInput: not exactly one.
         """
-        shas = [
-            one.shas if len(name) >= 4 else () for one in self.search.range.candidates
-        ]
-        names = [one.revision.name for one in self.search.range.candidates]
-        matches = [
-            i
-            for i, own in enumerate(shas)
-            if names[i] == name or any(sha.startswith(name) for sha in own)
-        ]
+        matches = []
+        for index, candidate in enumerate(self.search.range.candidates):
+            is_sha = len(name) >= 4 and any(
+                sha.startswith(name) for sha in candidate.shas
+            )
+            if is_sha or candidate.revision.name == name:
+                matches.append(index)
         if len(matches) != 1:
             raise BadInput(
                 f"{name!r} is not one of the {self.search.last + 1} candidates of "

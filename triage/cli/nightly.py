@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -38,16 +38,14 @@ from triage.execution.task import ProbeJob
 from triage.investigate.origin import OriginFinder
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
-from triage.nightly.owners import owner_rules, with_owners
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun, with_investigation
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
+from triage.nightly.verdict import owner_rules, with_owners
 from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
 from triage.toolchains.sources.project import OwnerRule
-
-_THRESHOLD = 0.05  # the smallest change of a run time that counts
 
 
 @command
@@ -57,23 +55,16 @@ def nightly(
     suite_config: SuiteOption = None,
     toolchain: Annotated[
         list[str] | None,
-        rev_option("New toolchain (default: latest).", "--toolchain", "-t"),
+        rev_option("Test this toolchain (default: latest).", "--toolchain", "-t"),
     ] = None,
     baseline: Annotated[
         list[str] | None,
         rev_option(
-            "Toolchain to compare with (default: previous).", "--baseline", "-b"
+            "Compare with this toolchain (default: previous).", "--baseline", "-b"
         ),
     ] = None,
     bisect: Annotated[
-        bool,
-        flag(
-            (
-                "Find the release that introduced each regression, slower compile and "
-                "slower run."
-            ),
-            "--bisect",
-        ),
+        bool, flag("Bisect each regression, slower compile and slower run.", "--bisect")
     ] = False,
     repo: RepoOption = None,
     project: ProjectOption = None,
@@ -88,21 +79,16 @@ def nightly(
     investigate: Annotated[
         bool,
         flag(
-            (
-                "Bisect, attribute and reduce one case of each new failure, find "
-                "remedies and draft an issue; needs --out."
-            ),
+            "Bisect, attribute and reduce one case of each new failure, find "
+            "remedies and draft an issue; needs --out.",
             "--investigate",
         ),
     ] = False,
     budget: Annotated[
         float | None,
         duration_option(
-            (
-                "With --investigate: spend at most this long, such as 45m (default: "
-                "no limit)."
-            ),
-            "--budget",
+            "With --investigate: spend at most this long, such as 45m (default: "
+            "no limit)."
         ),
     ] = None,
     strict: Annotated[
@@ -115,17 +101,15 @@ def nightly(
     bench: Annotated[
         float | None,
         duration_option(
-            (
-                "Measure the run time of each case with `bench` or `run` for this "
-                "long, on both toolchains."
-            ),
-            "--bench",
+            "Measure the run time of each case that has `bench` or `run` for "
+            "this long (default: not measured)."
         ),
     ] = None,
     out: Annotated[
         Path | None,
         option(
-            "Folder for nightly.md, nightly.xml (JUnit) and nightly.json.",
+            "Write nightly.md, nightly.xml (JUnit) and nightly.json to this "
+            "folder (default: none).",
             metavar="DIR",
         ),
     ] = None,
@@ -158,7 +142,9 @@ def nightly(
     )
     selection = select_one_family(cases_in(paths, suite_config), revs, "nightly")
     cases = shard(selection.cases, part)
-    wanted = _Wanted(bisect, bisect and repo is not None, reduce, investigate, budget)
+    wanted = _WantedSteps(
+        bisect, bisect and repo is not None, reduce, investigate, budget
+    )
     wanted.check(out, cases)
     owners = owner_rules(selection.family, project)
     with compiling.open(*cases, fresh=fresh, trust=trust) as engine:
@@ -166,7 +152,9 @@ def nightly(
             engine.registry.resolve(rev, selection.family) for rev in selection.revs
         )
         if dry_run:
-            jobs = [ProbeJob(case, ref, fresh) for case in cases for ref in (new, old)]
+            jobs = [
+                ProbeJob(case, ref, fresh=fresh) for case in cases for ref in (new, old)
+            ]
             return show_forecast(output, engine, jobs, wanted.remark)
         run = NightRun(
             engine,
@@ -185,14 +173,14 @@ def nightly(
             if bench or wanted.is_any:
                 reports.write()
             if bench:
-                run.bench(_THRESHOLD, bench)
+                run.bench(bench)
             if bisect or investigate:
                 run.scope = finder.describe(cases[0])
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
             if reduce and out:
                 reports.write()
-                _reduce_slower(run, out, bench or SECONDS)
+                run.reduce_slower(out, bench or SECONDS, write_reproducer)
             if wanted.is_any:
                 _investigate(run, finder, wanted, reports, fresh=fresh)
             night = reports.write()
@@ -201,8 +189,8 @@ def nightly(
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """What is done with each new failure."""
+class _WantedSteps:
+    """The steps that the user wants for each new failure."""
 
     bisect: bool
     narrow: bool
@@ -227,7 +215,7 @@ class _Wanted:
     def is_any(self) -> bool:
         return self.bisect or self.reduce or self.investigate
 
-    def among(self, steps: Iterable[str]) -> list[str]:
+    def chosen_from(self, steps: Iterable[str]) -> list[str]:
         """Return the steps that were asked for."""
         chosen = {
             "bisect": self.bisect,
@@ -247,27 +235,15 @@ class _Wanted:
 
     @property
     def remark(self) -> str | None:
-        """What a forecast cannot count."""
-        if self.is_any:
-            return (
-                "then those of --bisect, --reduce and --investigate for each new "
-                "failure"
-            )
-        return None
-
-
-def _reduce_slower(run: NightRun, out: Path, budget: float) -> None:
-    from triage.nightly.slower import SlowerReductions
-
-    run.phase = "reductions"
-    work = SlowerReductions(run, out, budget, write_reproducer)
-    run.replace_slower(work.reduce)
+        """A remark on the steps that a forecast cannot count."""
+        steps = "those of --bisect, --reduce and --investigate"
+        return f"then {steps} for each new failure" if self.is_any else None
 
 
 def _investigate(
     run: NightRun,
     finder: OriginFinder,
-    wanted: _Wanted,
+    wanted: _WantedSteps,
     reports: _Reports,
     *,
     fresh: bool,
@@ -282,7 +258,7 @@ def _investigate(
     run.phase = wanted.phase
     setting = InvestigationSetting(
         run.engine,
-        run.by_name,
+        run.cases_by_name,
         run.toolchain,
         run.baseline,
         finder,
@@ -291,11 +267,11 @@ def _investigate(
         write_page=write_attribution,
     )
     command_line = shlex.join(["triage", *sys.argv[1:]])
-    steps = wanted.among(STEPS)
+    steps = wanted.chosen_from(STEPS)
     work = Investigation(setting, command_line, wanted.budget, steps)
     night = run.night()
     results = {case.case: case for case in night.cases}
-    work.open(night.clusters, results, fresh=fresh)
+    work.add_clusters(night.clusters, results, fresh=fresh)
     reports.add = partial(with_investigation, found=work)
     for _ in work.run():
         reports.write()
@@ -308,7 +284,10 @@ def nightly_merge(
     ],
     out: Annotated[
         Path | None,
-        option("Folder for the joined reports and reproducers.", metavar="DIR"),
+        option(
+            "Write the joined reports and reproducers to this folder (default: none).",
+            metavar="DIR",
+        ),
     ] = None,
     allow_missing: Annotated[
         bool,
@@ -343,15 +322,12 @@ def exit_of(night: Night) -> Exit:
     """Return the exit code of a night: FOUND for a new failure, else why cases could
     not be tested, else OK.
     """
-    if any(case.counts for case in night.cases) or (
-        night.strict and (night.slower or night.unexpected_passes)
-    ):
+    fails_strictly = night.strict and (night.slower or night.unexpected_passes)
+    if fails_strictly or any(case.is_new_failure for case in night.cases):
         return Exit.FOUND
     results = (result for case in night.cases for result in (case.baseline, case))
     code = exit_for_results(results)
-    if code is Exit.FOUND:
-        return Exit.OK
-    return code
+    return Exit.OK if code is Exit.FOUND else code
 
 
 def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> None:
@@ -365,6 +341,8 @@ def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> No
 
 @dataclass
 class _Reports:
+    """Writes what is known of a run, as often as it changes."""
+
     run: NightRun
     out: Path | None
     output: str
@@ -374,12 +352,12 @@ class _Reports:
     """Adds what is known beyond the comparison."""
 
     def write(self, stopped: str | None = None) -> Night:
-        if self.out is not None:
-            self.run.write_logs(self.out)
-        night = with_owners(self.add(self.run.night(stopped)), self.owners)
         if self.out:
-            return write_reports(night, self.out)
-        return night
+            self.run.write_logs(self.out)
+        night = self.add(self.run.night(stopped))
+        clusters = with_owners(night.cases, night.clusters, self.owners)
+        night = replace(night, clusters=clusters)
+        return write_reports(night, self.out) if self.out else night
 
     @contextmanager
     def partial(self) -> Iterator[None]:
@@ -389,12 +367,11 @@ class _Reports:
         try:
             yield
         except (KeyboardInterrupt, Exception) as error:
-            if isinstance(error, TriageError | OSError):
-                stopped = str(error)
-            else:
-                stopped = f"internal error: {type(error).__name__}"
+            stopped = f"internal error: {type(error).__name__}"
             if isinstance(error, KeyboardInterrupt | Interrupted):
                 stopped = "interrupted"
+            elif isinstance(error, TriageError | OSError):
+                stopped = str(error)
             try:
                 _publish(self.write(stopped), self.out, self.output, github=self.github)
             except Exception as problem:
@@ -411,6 +388,4 @@ def _single(option: str, revs: Sequence[str] | None, default: str) -> str:
             f"{option} takes one revision in a nightly, not {' and '.join(revs)}; run "
             "it once for each"
         )
-    if revs:
-        return revs[0]
-    return default
+    return revs[0] if revs else default

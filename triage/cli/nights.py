@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache
@@ -29,7 +29,7 @@ from triage.report.elements import plural
 from triage.report.formats import write_answer, write_report
 from triage.report.issue import issue_body
 from triage.report.night import write_night
-from triage.report.nights import night_table
+from triage.report.night_text import night_table
 from triage.report.printable import visible
 from triage.report.tables import issues_document
 from triage.toolchains.home import Home, open_home, write_whole
@@ -70,11 +70,11 @@ def store_night(night: Night, folder: Path | None) -> None:
 
 
 def flaky_in_nights() -> Callable[[str], bool]:
-    """Return what says whether stored nights show that a case is flaky. They are read
-    when it is first asked.
+    """Return a test of whether stored nights show that a case is flaky. They are read
+    when the test is first used.
     """
     history = cache(lambda: open_nights().history())
-    return lambda case: history().is_unsteady(case)
+    return lambda case: history().alternates(case)
 
 
 @app.command("list")
@@ -85,16 +85,22 @@ def list_nights(output: FormatOption = "text") -> Exit:
     stored = store.columns()
     for number, columns in stored:
         night = columns.night
-        ends = {"toolchain": night.toolchain, "baseline": night.baseline}
-        more = {"cases": columns.statuses, "partial": night.partial}
-        more["verdict"] = columns.verdicts
-        suites = {"suites": columns.suites}
-        listed.append({"night": number, "at": night.started, **suites, **ends, **more})
+        listed.append(
+            {
+                "night": number,
+                "at": night.started,
+                "suites": columns.suites,
+                "toolchain": night.toolchain,
+                "baseline": night.baseline,
+                "cases": columns.statuses,
+                "partial": night.partial,
+                "verdict": columns.verdicts,
+            }
+        )
     size = sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file())
+    total = "no nights yet: `triage nightly` stores each one"
     if listed:
         total = f"{plural(len(listed), 'night')}, {size / 1e6:.1f} MB"
-    else:
-        total = "no nights yet: `triage nightly` stores each one"
     write_answer(
         output,
         {"nights": listed, "bytes": size},
@@ -111,7 +117,7 @@ def show_night(
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Print the report of a stored night."""
-    write_night(output, open_nights().named(night)[1])
+    write_night(output, open_nights().night_named(night)[1])
     return Exit.OK
 
 
@@ -129,7 +135,7 @@ def prune_nights(
         raise BadInput("name nights, or pass --keep N")
     store = open_nights()
     stored = [(number, columns.night) for number, columns in store.columns()]
-    doomed = {store.named(name)[0] for name in nights or ()}
+    doomed = {store.night_named(name)[0] for name in nights or ()}
     if keep is not None:
         doomed |= {number for number, _ in stored[:-keep]}
     removed = [
@@ -138,15 +144,10 @@ def prune_nights(
         if number in doomed
     ]
     store.remove(doomed)
-    answer = {"removed": sorted(doomed), "kept": len(stored) - len(doomed)}
-    write_answer(
-        output,
-        answer,
-        [
-            *removed,
-            Paragraph(f"{plural(len(doomed), 'night')} removed, {answer['kept']} kept"),
-        ],
-    )
+    kept = len(stored) - len(doomed)
+    total = Paragraph(f"{plural(len(doomed), 'night')} removed, {kept} kept")
+    answer = {"removed": sorted(doomed), "kept": kept}
+    write_answer(output, answer, [*removed, total])
     return Exit.OK
 
 
@@ -171,11 +172,13 @@ def show(
 
 @command
 def site(
-    out: Annotated[Path, option("Folder to write.", metavar="DIR")] = Path("public"),
+    out: Annotated[
+        Path, option("Write the site to this folder.", metavar="DIR")
+    ] = Path("public"),
     tracks: Annotated[
         str,
         option(
-            "Show only tracks whose names fit this shell pattern, such as '*cuda*'.",
+            "Show only tracks whose names match this pattern, such as `*cuda*`.",
             "--track",
             metavar="GLOB",
         ),
@@ -216,7 +219,7 @@ issues = typer.Typer(
 def sync(
     repository: Annotated[
         str,
-        option("Repository whose issues are changed.", "--repo", metavar="OWNER/NAME"),
+        option("Change the issues of this repository.", "--repo", metavar="OWNER/NAME"),
     ],
     report: Annotated[
         Path,
@@ -232,7 +235,7 @@ def sync(
         ),
     ] = 10,
     label: Annotated[
-        str, option("Label of the issues to keep in step with nights.")
+        str, option("Read and change only issues with this label.")
     ] = "triage",
     output: FormatOption = "text",
 ) -> Exit:
@@ -257,17 +260,11 @@ def sync(
         r"[A-Za-z0-9_-][\w.-]*/(?!\.{1,2}$)[\w.-]+", repository, re.ASCII
     ):
         raise BadInput(f"--repo {repository!r}: write OWNER/NAME")
-    token = os.environ.get("GITHUB_TOKEN", "").strip()
-    if not re.fullmatch("[!-~]*", token):
-        raise BadInput(
-            "GITHUB_TOKEN has characters that no token has; set it to the token alone"
-        )
-    if apply and not token:
-        raise BadInput("--apply needs a token that may write issues in GITHUB_TOKEN")
+    token = _token(is_needed=apply)
     night = read_night(report)
     failures = failures_of(night)
     api = os.environ.get("GITHUB_API_URL") or PUBLIC_API
-    hub = GitHubIssues(repository, label, token or None, api)
+    hub = GitHubIssues(repository, label, token, api)
     tracked = hub.read(
         lambda issue: issue.is_open or stands_for(issue.marker, failures) is not None
     )
@@ -283,26 +280,37 @@ def sync(
     done: list[IssueChange] = []
     try:
         for change in planned.changes:
-            number = hub.apply(
-                replace(change, title=visible(change.title)[:_TITLE]),
-                issue_body(change, night),
-            )
+            change = replace(change, title=visible(change.title)[:_TITLE])
+            number = hub.apply(change, issue_body(change, night))
             done.append(replace(change, issue=number))
     finally:
+        address = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
         if api == PUBLIC_API:
-            begin = f"{repository}#"
-        else:
-            begin = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
-        try:
-            open_nights().add_issues(
-                {change.key.id: f"{begin}{change.issue}" for change in done}
-            )
-        except (TriageError, OSError) as error:
-            print_stderr(f"the issues are not stored for `triage site`: {error}")
+            address = f"{repository}#"
+        _store_issues({change.key.id: f"{address}{change.issue}" for change in done})
         left = (*planned.changes[len(done) :], *planned.left)
-        write_report(
-            output,
-            replace(planned, changes=tuple(done), left=left, applied=True),
-            issues_document,
-        )
+        made = replace(planned, changes=tuple(done), left=left, applied=True)
+        write_report(output, made, issues_document)
     return Exit.OK
+
+
+def _token(*, is_needed: bool) -> str | None:
+    """Return the token in GITHUB_TOKEN. Raises BadInput for a damaged one, and for none
+    if one is needed.
+    """
+    token = os.environ.get("GITHUB_TOKEN", "").strip()
+    if not re.fullmatch("[!-~]*", token):
+        raise BadInput(
+            "GITHUB_TOKEN has characters that no token has; set it to the token alone"
+        )
+    if is_needed and not token:
+        raise BadInput("--apply needs a token that may write issues in GITHUB_TOKEN")
+    return token or None
+
+
+def _store_issues(issues: Mapping[str, str]) -> None:
+    """Store issues by the id of their cluster. A failure is only reported."""
+    try:
+        open_nights().add_issues(issues)
+    except (TriageError, OSError) as error:
+        print_stderr(f"the issues are not stored for `triage site`: {error}")

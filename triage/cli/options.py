@@ -65,7 +65,7 @@ def rev_option(text: str, *names: str) -> Any:
     return option(text, *names, metavar="REV")
 
 
-def duration_option(text: str, name: str) -> Any:
+def duration_option(text: str) -> Any:
     """Return an option that takes a duration such as 45m or 90d, as seconds."""
 
     def seconds(value: str) -> float:
@@ -78,7 +78,7 @@ def duration_option(text: str, name: str) -> Any:
         except ValueError as error:
             raise typer.BadParameter(str(error)) from error
 
-    return typer.Option(name, metavar="DURATION", parser=seconds, help=text)
+    return typer.Option(metavar="DURATION", parser=seconds, help=text)
 
 
 def clone_option(text: str) -> Any:
@@ -129,7 +129,7 @@ def format_option(*more: str, only: tuple[str, ...] = ()) -> Any:
         "-f",
         metavar="|".join(names),
         callback=check,
-        help="Format of the report on stdout.",
+        help="Print the report in this format.",
     )
 
 
@@ -143,28 +143,24 @@ RecipePaths = Annotated[
 SuiteOption = Annotated[
     list[Path] | None,
     option(
-        (
-            "Read PATH as a test suite of the compiler, with the flags and known "
-            "failures in this JSON file; repeatable."
-        ),
+        "Read PATH as a test suite, with flags and known failures from this "
+        "JSON file; repeatable (default: PATH holds recipes).",
         "--suite-config",
         metavar="FILE",
     ),
 ]
 OneCaseOption = Annotated[
     str | None,
-    option(
-        "Case of a matrix: its name, or the `key=value,...` that select it.", "--case"
-    ),
+    option("Choose one case of a matrix by its name or by `key=value,...`.", "--case"),
 ]
 CasesOption = Annotated[
     str | None,
-    option("Only cases whose name contains this (default: all).", "--case"),
+    option("Use only cases whose name contains this text (default: all).", "--case"),
 ]
 ToolchainsOption = Annotated[
     list[str] | None,
     rev_option(
-        "Toolchain to compile with; repeatable (default: the newest installed one).",
+        "Compile with this toolchain; repeatable (default: the newest installed one).",
         "--toolchain",
         "-t",
     ),
@@ -175,10 +171,7 @@ FreshOption = Annotated[
 TrustOption = Annotated[
     bool,
     flag(
-        (
-            "Let results of other machines decide the answer (default: repeat them "
-            "here)."
-        ),
+        "Trust results of other machines (default: repeat those that decide).",
         "--trust",
     ),
 ]
@@ -188,21 +181,21 @@ DryRunOption = Annotated[
 ForecastOption = Annotated[
     bool,
     flag(
-        "Print what would be compiled and what is known already; compile nothing.",
-        "--dry-run",
+        "Print what is known and what would be compiled; compile nothing.", "--dry-run"
     ),
 ]
 RepoOption = Annotated[
     Path | None,
-    clone_option("Clone of the compiler, to search commits and nightlies too."),
+    clone_option(
+        "Search commits and nightlies too, with this clone of the compiler "
+        "(default: releases only)."
+    ),
 ]
 ProjectOption = Annotated[
     Path | None,
     option(
-        (
-            "File that says where toolchains of commits come from (default: "
-            "triage.yaml, if any)."
-        ),
+        "Read in this file where toolchains of commits come from (default: "
+        "triage.yaml, if any).",
         "--project",
         metavar="FILE",
     ),
@@ -210,20 +203,15 @@ ProjectOption = Annotated[
 GitHubOption = Annotated[
     bool,
     flag(
-        (
-            "Annotate the job of GitHub Actions, and write its summary and its output "
-            "values."
-        ),
+        "Annotate the GitHub Actions job, and write its summary and outputs.",
         "--github",
     ),
 ]
 SlowerOption = Annotated[
     str | None,
     option(
-        (
-            "Chase a slowdown instead of a failure: cpu_seconds, run_seconds or "
-            "run_seconds:FUNCTION."
-        ),
+        "Chase a slowdown instead of a failure: cpu_seconds, run_seconds or "
+        "run_seconds:FUNCTION.",
         "--metric",
         metavar="NAME",
     ),
@@ -231,10 +219,7 @@ SlowerOption = Annotated[
 RunCodeOption = Annotated[
     bool,
     flag(
-        (
-            "Run the Python of a pasted text, such as a kernel (default: ask on a "
-            "terminal)."
-        ),
+        "Run the Python code of a pasted text (default: ask on a terminal).",
         "--run-code",
     ),
 ]
@@ -244,18 +229,22 @@ JUnitFormatOption = Annotated[str, format_option("junit")]
 
 @dataclass(kw_only=True)
 class ProgramOptions:
-    """What to compile a program for that stands in the place of a recipe."""
+    """The target of a program that stands in the place of a recipe."""
 
     app: AppContext
     backend: Annotated[
-        str | None, option("Backend of a program that is given instead of a recipe.")
+        str | None,
+        option("Compile a program for this backend (a recipe names its own)."),
     ] = None
     chip: Annotated[
-        str | None, option("Target chip of that program, such as gfx942.")
+        str | None, option("Compile a program for this chip, such as gfx942.")
     ] = None
     save: Annotated[
         Path | None,
-        option("File to keep the recipe that is made from a program.", metavar="FILE"),
+        option(
+            "Save the recipe that triage writes for a program in this file.",
+            metavar="FILE",
+        ),
     ] = None
     run_code: RunCodeOption = False
 
@@ -282,14 +271,7 @@ class ProgramOptions:
         """Write a recipe for a program, a text or a command line."""
         from triage.cli.program import recipe_for
 
-        return recipe_for(
-            self.app,
-            str(word),
-            self.backend,
-            self.chip,
-            self.save,
-            run_code=self.run_code,
-        )
+        return recipe_for(str(word), self)
 
 
 @dataclass(kw_only=True)
@@ -305,10 +287,7 @@ class SeveralCases:
         """Load the cases that --case selects."""
         from triage.cli.context import cases_in, cases_named
 
-        if self.suite_config:
-            paths = self.paths
-        else:
-            paths = self.program.recipes(self.paths)
+        paths = self.paths if self.suite_config else self.program.recipes(self.paths)
         return cases_named(cases_in(paths, self.suite_config), self.case)
 
 
@@ -346,10 +325,8 @@ class OneCase(CaseChoice):
         Path,
         argument(
             "RECIPE",
-            (
-                "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
-                "command line after --."
-            ),
+            "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
+            "command line after --.",
         ),
     ]
 
@@ -379,10 +356,8 @@ class OneCaseOrScript(CaseChoice):
         Path | None,
         argument(
             "[RECIPE]",
-            (
-                "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
-                "command line after --; not needed with --script."
-            ),
+            "A recipe file, a program, FILE.py:KERNEL, a pasted issue, or a "
+            "command line after --; not needed with --script.",
         ),
     ] = None
     script: Annotated[
@@ -431,7 +406,7 @@ class Compiling:
     jobs: Annotated[
         int | None,
         option(
-            "Compiles to run at once (default: one per core, as memory allows).",
+            "Run at most N compiles at once (default: one per core, as memory allows).",
             "--jobs",
             "-j",
             least=1,
@@ -441,10 +416,8 @@ class Compiling:
     executor: Annotated[
         str | None,
         option(
-            (
-                "Compile here, on Dask workers started here, or on those of a "
-                "scheduler (default: local)."
-            ),
+            "Compile here, on Dask workers started here, or on those of a "
+            "scheduler (default: local).",
             metavar="local|dask|dask:ADDRESS",
         ),
     ] = None
@@ -452,15 +425,15 @@ class Compiling:
     def open(
         self, *cases: Case, fresh: bool = False, trust: bool = False
     ) -> AbstractContextManager[Engine]:
-        from triage.cli.context import open_runner
+        from triage.cli.context import open_engine_for
 
-        return open_runner(
+        return open_engine_for(
             self.app, cases, self.jobs, self.executor, fresh=fresh, trust=trust
         )
 
 
 class FailureMatch(StrEnum):
-    """What counts as the same failure."""
+    """A rule that says which failures are the same."""
 
     SIGNATURE = "signature"
     CLASS = "class"
@@ -469,7 +442,9 @@ class FailureMatch(StrEnum):
 
 
 def match_by(kind: FailureMatch) -> Callable[[Failure], Match]:
-    """Return what makes the test of whether another failure is the same."""
+    """Return the function that makes, of a failure, the test whether another one is the
+    same.
+    """
     from triage.execution import match
 
     known: dict[FailureMatch, Callable[[Failure], Match]] = {

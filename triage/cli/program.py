@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from triage.cli.context import open_runner
+from triage.cli.context import open_engine_for
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import recipe_families
@@ -28,12 +29,15 @@ from triage.recipes.loader import check_recipe
 from triage.recipes.values import name_from
 from triage.toolchains.home import KeptKind, default_home, disk_errors, save_file
 
+if TYPE_CHECKING:
+    from triage.cli.options import ProgramOptions
+
 TEXTS = (".md", ".txt", ".log", ".html")
 
 
 @dataclass(frozen=True)
 class StartedRecipe:
-    """A recipe that is made, before it is written."""
+    """A recipe in the making, not yet written."""
 
     wanted: NewRecipe
     start: RecipeStart
@@ -43,7 +47,7 @@ class StartedRecipe:
 
     @property
     def path(self) -> Path:
-        """Of the recipe."""
+        """The path of the recipe."""
         return self.wanted.path
 
     @property
@@ -80,7 +84,7 @@ class StartedRecipe:
         """
         if not self.start.guessed:
             return self
-        with open_runner(app) as engine:
+        with open_engine_for(app) as engine:
             if or_install and not engine.registry.installed_releases(self.start.family):
                 toolchains = (*toolchains, "latest")
             start, tried = try_recipe(
@@ -100,16 +104,11 @@ class StartedRecipe:
         files that exist, unless `over`.
         """
         path, start, content = self.wanted.path, self.start, self.content
-        if start.copied is not None:
-            copied = [start.input]
-        else:
-            copied = []
         if not over:
-            there = [file for file in (path, *copied) if file.exists()]
-        else:
-            there = []
-        if there:
-            raise BadInput(f"{there[0]} exists; nothing was changed")
+            copied = [start.input] if self.is_pasted else []
+            for own in (path, *copied):
+                if own.exists():
+                    raise BadInput(f"{own} exists; nothing was changed")
         check_recipe(recipe_families(), content)
         content = with_questions(content, start.unknown)
         with disk_errors(f"write {path}"):
@@ -171,48 +170,29 @@ def split_kernel(word: str) -> tuple[str, str | None]:
     kernel.
     """
     found = re.fullmatch(r"(.*\.py):(\w+)", word, re.DOTALL)
-    if found:
-        return (found[1], found[2])
-    return (word, None)
+    return (found[1], found[2]) if found else (word, None)
 
 
-def recipe_for(
-    app: AppContext,
-    word: str,
-    backend: str | None = None,
-    chip: str | None = None,
-    save: Path | None = None,
-    *,
-    run_code: bool = False,
-) -> StartedRecipe:
-    """Write a recipe for what stands in the place of one, into `save` or the home.
+def recipe_for(word: str, options: ProgramOptions) -> StartedRecipe:
+    """Write a recipe for what stands in the place of one, where --save says or into the
+    home.
 
     word: a program, FILE.py:KERNEL, a text such as a pasted issue, - for stdin, or a
     command line in one word.
-    run_code: whether Python of a text may run, which otherwise is asked on a terminal.
     """
+    app, save = options.app, options.save
     file, kernel = split_kernel(word)
     command: list[str] = []
     if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
         command = shlex.split(word)
-    programs = (
-        Path(word).stem
-        for word in command[1:]
-        if Path(word).suffix and not word.startswith("-")
-    )
-    stem = next(programs, command[0]) if command else Path(file).stem
-    place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
-    parts = "\0".join([place, str(kernel), str(backend), *command])
-    key = hashlib.sha256(parts.encode()).hexdigest()[:12]
-    name = name_from(Path(stem).name) or ("stdin" if file == "-" else "program")
-    path = save or default_home().kept(KeptKind.PROGRAMS) / key / f"{name}.yaml"
-    wanted = NewRecipe(path, None, backend, chip, kernel)
+    path = save or _kept_path(file, kernel, options.backend, command)
+    wanted = NewRecipe(path, None, options.backend, options.chip, kernel)
     is_text = file == "-" or Path(file).suffix in TEXTS
     if command:
         started = StartedRecipe(wanted, wanted.from_command(command))
     elif is_text:
         started = from_text(app, wanted, Path(file))
-        allow_code(started, Path(file), run_code=run_code)
+        allow_code(started, Path(file), run_code=options.run_code)
     else:
         started = StartedRecipe(wanted, wanted.from_file(Path(file)))
     started = started.with_chip()
@@ -223,18 +203,30 @@ def recipe_for(
         _say(started.start.notes)
     if started.start.unknown:
         names = ", ".join(started.start.unknown)
-        if is_text:
-            kind = "--from-text"
-        else:
-            kind = "--input"
-        line = shlex.join(["triage", "recipe", "new", path.name, kind, word])
-        if save:
-            advice = f"write them in {save}"
-        else:
+        advice = f"write them in {save}"
+        if save is None:
+            kind = "--from-text" if is_text else "--input"
+            line = shlex.join(["triage", "recipe", "new", path.name, kind, word])
             advice = f"start a recipe and write them there: {line}"
         raise BadInput(f"not known: {names}; {advice}")
     print_stderr(f"recipe: {path}")
     return started
+
+
+def _kept_path(
+    file: str, kernel: str | None, backend: str | None, command: Sequence[str]
+) -> Path:
+    """Return the path below the home for the recipe of a program or a command line."""
+    stem = Path(file).stem
+    if command:
+        words = [word for word in command[1:] if not word.startswith("-")]
+        programs = [Path(word).stem for word in words if Path(word).suffix]
+        stem = programs[0] if programs else command[0]
+    place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
+    parts = "\0".join([place, str(kernel), str(backend), *command])
+    key = hashlib.sha256(parts.encode()).hexdigest()[:12]
+    name = name_from(Path(stem).name) or ("stdin" if file == "-" else "program")
+    return default_home().kept(KeptKind.PROGRAMS) / key / f"{name}.yaml"
 
 
 def _guessed(start: RecipeStart) -> Iterator[tuple[str, object]]:
@@ -258,10 +250,9 @@ def _corrected(
     path, guess = started.wanted.path, f"{started.content}\0{started.start.copied}"
     before = path.with_suffix(".guess")
     if save is None and before.is_file() and before.read_text("utf-8") == guess:
-        _say(
-            line.removeprefix("# ")
-            for line in takewhile(_is_comment, path.read_text("utf-8").splitlines())
-        )
+        lines = path.read_text("utf-8").splitlines()
+        comments = takewhile(lambda line: line.startswith("# "), lines)
+        _say(line.removeprefix("# ") for line in comments)
         return started
     started = started.improved(app, or_install=True)
     started.write(over=save is None)
@@ -269,10 +260,6 @@ def _corrected(
     if save is None and not started.start.unknown:
         save_file(before, guess, f"write {before}")
     return started
-
-
-def _is_comment(line: str) -> bool:
-    return line.startswith("# ")
 
 
 def _say(lines: Iterable[str]) -> None:

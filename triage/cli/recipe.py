@@ -56,6 +56,7 @@ from triage.report.elements import outcome_text, plural
 from triage.report.formats import write_answer, write_report
 from triage.report.tables import update_document
 from triage.toolchains.home import disk_errors, save_file
+from triage.toolchains.registry import ToolchainRef
 
 app = typer.Typer(no_args_is_help=True, help="Write, validate and list recipes.")
 _FAILS = "affinity-symbol-undeclared.yaml"
@@ -84,10 +85,7 @@ def init(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadInput(f"{folder} exists and is not empty; name a new folder")
     installed = Path(str(files("triage"))) / "examples"  # not in a checkout
-    if installed.is_dir():
-        source = installed
-    else:
-        source = Path(__file__).parents[2] / "recipes"
+    source = installed if installed.is_dir() else Path(__file__).parents[2] / "recipes"
     with disk_errors(f"write {folder}"):
         if every:
             copytree(
@@ -163,17 +161,10 @@ def list_recipes(
     rows, listed = [], []
     for case in cases_in(paths or [Path("recipes")]):
         target = case.target
-        if target.chip:
-            shown = f"{target.backend}:{target.chip}"
-        else:
-            shown = target.backend
-        rows.append(
-            (
-                case.name,
-                f"{shown} x{target.devices}" if target.devices else shown,
-                case.summary,
-            )
-        )
+        shown = f"{target.backend}:{target.chip}" if target.chip else target.backend
+        if target.devices:
+            shown += f" x{target.devices}"
+        rows.append((case.name, shown, case.summary))
         keys = {
             "recipe": case.recipe,
             "case": case.name,
@@ -202,10 +193,8 @@ def new(
     source: Annotated[
         str | None,
         option(
-            (
-                "Model (.mlir, .mlirbc, .onnx, a .py generator), FILE.py:KERNEL, or a "
-                "file with one kernel."
-            ),
+            "Use this model (.mlir, .mlirbc, .onnx, a .py generator), "
+            "FILE.py:KERNEL, or file with one kernel.",
             "--input",
             "-i",
         ),
@@ -213,18 +202,18 @@ def new(
     backend: Annotated[
         str | None,
         option(
-            "Backend: llvm-cpu, rocm, cuda, vulkan-spirv, ...; cuda or hip for a "
-            "kernel (default: llvm-cpu, cuda for a kernel)."
+            "Compile for this backend: llvm-cpu, rocm, cuda, vulkan-spirv, ... "
+            "(default: llvm-cpu; cuda for a kernel)."
         ),
     ] = None,
-    chip: Annotated[str | None, option("Target chip, such as gfx942 or sm_86.")] = None,
+    chip: Annotated[
+        str | None, option("Compile for this chip, such as gfx942 or sm_86.")
+    ] = None,
     toolchain: Annotated[
         list[str] | None,
         rev_option(
-            (
-                "Try a kernel's new recipe on this toolchain too; repeatable "
-                "(default: newest installed)."
-            ),
+            "Try the recipe of a kernel on this toolchain too; repeatable "
+            "(default: the newest installed one).",
             "--toolchain",
             "-t",
         ),
@@ -232,18 +221,20 @@ def new(
     from_text: Annotated[
         Path | None,
         option(
-            (
-                "Take the program and the command line from an issue or a gist; - is "
-                "stdin."
-            ),
+            "Take the program and the command line from this issue or gist; - "
+            "is stdin.",
             metavar="FILE",
         ),
     ] = None,
     block: Annotated[
-        int | None, option("Program to use, of several in the text.", least=1)
+        int | None,
+        option("Use the N-th program of the text (default: the only one).", least=1),
     ] = None,
     line: Annotated[
-        int | None, option("Command line to use, of several in the text.", least=1)
+        int | None,
+        option(
+            "Use the N-th command line of the text (default: the only one).", least=1
+        ),
     ] = None,
     run_code: RunCodeOption = False,
     output: FormatOption = "text",
@@ -262,10 +253,7 @@ def new(
 
     - `triage recipe new mine.yaml --from-text issue.md`
     """
-    if source:
-        file, kernel = split_kernel(source)
-    else:
-        file, kernel = (None, None)
+    file, kernel = split_kernel(source) if source else (None, None)
     wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
     is_tried = True
     if from_text:
@@ -329,13 +317,11 @@ def _remarks(
             f"not known: {names}; write what the kernel is launched with instead of "
             f"each ? in {path}"
         )
-    if tried or start.family == DEFAULT_FAMILY:
-        newest = []
-    else:
-        newest = [f"{start.family}:latest"]
-    revs = reported or newest
+    revs = reported
     if start.toolchain:
         revs = [start.toolchain]
+    elif not reported and not tried and start.family != DEFAULT_FAMILY:
+        revs = [f"{start.family}:latest"]
     yield " ".join([f"next: triage run {path}", *(f"-t {rev}" for rev in revs)])
 
 
@@ -354,11 +340,11 @@ def update(
     toolchain: Annotated[
         str,
         rev_option(
-            "Toolchain whose results the lists must match.", "--toolchain", "-t"
+            "Match the lists to the results of this toolchain.", "--toolchain", "-t"
         ),
     ] = "latest",
     prune: Annotated[
-        bool, flag("Remove listed tests that do not exist, too.", "--prune")
+        bool, flag("Also remove listed tests that do not exist.", "--prune")
     ] = False,
     fresh: FreshOption = False,
     dry_run: Annotated[
@@ -388,18 +374,8 @@ def update(
         probes = list(
             engine.probe_all([ProbeJob(case, ref) for case in selection.cases])
         )
-        # A known failure that was not seen may come back: it is compiled and run once
-        # more.
-        passes = [
-            ProbeJob(probe.case, ref, fresh=True)
-            for probe in probes
-            if status_of(probe) is Status.XPASS
-        ]
-        again = engine.probe_all(passes, "unexpected passes")
+        unsure = _cases_that_fail_again(engine, probes, ref)
         revision = engine.registry.revision(ref)
-        unsure = {
-            probe.case.name for probe in again if not isinstance(probe.outcome, Passed)
-        }
         since = {
             probe.case.name: _first_known(engine, probe)
             for probe in probes
@@ -410,7 +386,7 @@ def update(
     for probe in probes:
         case = probe.case
         seen = observed.setdefault(case.source, [])
-        reason = _doubt(probe)
+        reason = _why_left(probe)
         if case.name in unsure:
             reason = "flaky: it passes and fails"
         if reason:
@@ -421,18 +397,34 @@ def update(
     files = []
     for source, seen in observed.items():
         if suite_config:
-            file = suite_reader().updated_config(paths, source, seen, prune=prune)
-            files.append(file)
+            files.append(
+                suite_reader().updated_config(paths, source, seen, prune=prune)
+            )
         elif seen:
             others = sum(case.source == source for case in selection.cases) - len(seen)
             files.append(updated_expectations(source, seen, others))
     for file in files:
         if file.new != file.old and not dry_run:
             save_file(file.path, file.new, f"write {file.path}")
-    left += [one for file in files for one in file.left]
+        left += file.left
     found = ExpectationUpdate(revision, files, left, written=not dry_run)
     write_report(output, found, update_document)
     return Exit.OK
+
+
+def _cases_that_fail_again(
+    engine: Engine, probes: Sequence[Probe], ref: ToolchainRef
+) -> set[str]:
+    """Compile and run the cases with a known failure that was not seen once more, and
+    return those that do not pass again.
+    """
+    jobs = [
+        ProbeJob(probe.case, ref, fresh=True)
+        for probe in probes
+        if status_of(probe) is Status.XPASS
+    ]
+    again = engine.probe_all(jobs, "unexpected passes")
+    return {probe.case.name for probe in again if not isinstance(probe.outcome, Passed)}
 
 
 def _first_known(engine: Engine, probe: Probe) -> str | None:
@@ -462,7 +454,8 @@ def _first_known(engine: Engine, probe: Probe) -> str | None:
     return oldest
 
 
-def _doubt(probe: Probe) -> str | None:
+def _why_left(probe: Probe) -> str | None:
+    """Return why a result changes no list; None if it does."""
     match probe.outcome:
         case NoAnswer(reason=reason):
             return f"untestable: {reason}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from triage.bisect.metric import MetricChoice
-from triage.bisect.metric_ratio import comparing
+from triage.bisect.metric_ratio import engine_with_ratio
 from triage.cli.context import select_families, show_forecast
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
@@ -48,13 +48,20 @@ def reduce_recipe(
     ],
     good: Annotated[
         str | None,
-        rev_option("Toolchain that must still compile it, to keep a regression."),
+        rev_option(
+            "Keep only programs that this toolchain compiles (default: any that fail)."
+        ),
     ] = None,
     out: Annotated[
-        Path, option("Folder for the reproducer's folder.", metavar="DIR")
+        Path,
+        option("Write the reproducer into a new folder below this one.", metavar="DIR"),
     ] = Path("reproducers"),
     match: Annotated[
-        FailureMatch, option("What of the failure must stay the same.", metavar=None)
+        FailureMatch,
+        option(
+            "Keep the same signature, class or family of the failure, or any failure.",
+            metavar=None,
+        ),
     ] = FailureMatch.SIGNATURE,
     metric: Annotated[
         str | None,
@@ -69,10 +76,8 @@ def reduce_recipe(
     resume: Annotated[
         bool,
         flag(
-            (
-                "Continue from the best program of an interrupted run of the same "
-                "reduction."
-            ),
+            "Continue from the best program of an interrupted run of the same "
+            "reduction.",
             "--resume",
         ),
     ] = False,
@@ -92,10 +97,7 @@ def reduce_recipe(
     folder_for(out, case)
     with compiling.open(case) as engine:
         bad = engine.registry.resolve(toolchain, case.compiler)
-        if good:
-            better = engine.registry.resolve(good, case.compiler)
-        else:
-            better = None
+        better = engine.registry.resolve(good, case.compiler) if good else None
         if dry_run:
             planned = [ProbeJob(case, ref) for ref in (bad, better) if ref]
             remark = "then the candidates; their number depends on the program"
@@ -107,7 +109,7 @@ def reduce_recipe(
             if metric and better:
                 choice = MetricChoice.parse(metric, SECONDS)
                 judging = stack.enter_context(
-                    comparing(engine, case, (better, bad), choice)
+                    engine_with_ratio(engine, case, (better, bad), choice)
                 )
             reduction = reduce_case(judging, request)
         if reduction.unanswered is None:
@@ -130,10 +132,8 @@ def replay_reproducers(
     toolchain: Annotated[
         list[str] | None,
         rev_option(
-            (
-                "Toolchain to compile with; repeatable (default: the recorded one and "
-                "latest)."
-            ),
+            "Compile with this toolchain; repeatable (default: the recorded one "
+            "and latest).",
             "--toolchain",
             "-t",
         ),
@@ -152,13 +152,10 @@ def replay_reproducers(
     """
     reproducers = open_reproducers(paths)
     cases = [reproducer.case for reproducer in reproducers]
+    revs_of = None
     if toolchain:
-        revs_of = {
-            selection.family: selection.revs
-            for selection in select_families(cases, toolchain)
-        }
-    else:
-        revs_of = None
+        selections = select_families(cases, toolchain)
+        revs_of = {selection.family: selection.revs for selection in selections}
     with compiling.open(*cases, fresh=fresh) as engine:
         replays = replay_all(engine, reproducers, revs_of)
     write_report(output, Replays(replays), replay_document)
@@ -172,12 +169,11 @@ def exit_of_replays(replays: Sequence[Replay]) -> Exit:
     if any(replay.holds is False for replay in replays):
         return Exit.FOUND
     untested = [replay for replay in replays if not replay.tested]
-    causes = [
+    if not untested:
+        return Exit.OK
+    return exit_without_answer(
         version.cause
         for replay in untested
         for version in replay.versions
         if version.cause
-    ]
-    if untested:
-        return exit_without_answer(causes)
-    return Exit.OK
+    )

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from triage.cli.context import cases_named, one_case, open_runner
+from triage.cli.context import cases_named, one_case, open_engine_for
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     SECONDS,
@@ -45,18 +45,16 @@ def remedy(
     good: Annotated[
         str | None,
         rev_option(
-            "Known-good revision. Flags that are new since then are tried first; each "
-            "remedy is also checked there."
+            "Try flags that are newer than this known-good revision first, and "
+            "check each remedy there."
         ),
     ] = None,
     budget: Annotated[int, option("Try at most this many candidates.", least=1)] = 100,
     every: Annotated[
         bool,
         flag(
-            (
-                "Try all candidates within the budget (default: end when a flag for "
-                "users works)."
-            ),
+            "Try all candidates within the budget (default: stop at the first "
+            "flag for users that works).",
             "--all",
         ),
     ] = False,
@@ -81,7 +79,7 @@ def remedy(
     - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds
       --budget 30`
     """
-    from triage.bisect.metric import MetricChoice, measuring
+    from triage.bisect.metric import MetricChoice, engine_with_threshold
     from triage.remedy.search import RemedyRequest, find_remedies
     from triage.report.tables import remedy_document
 
@@ -93,16 +91,13 @@ def remedy(
         )
     with compiling.open(*cases) as engine, ExitStack() as opened:
         bad = engine.registry.resolve(toolchain, case.compiler)
-        if good:
-            reference = engine.registry.resolve(good, case.compiler)
-        else:
-            reference = None
+        reference = engine.registry.resolve(good, case.compiler) if good else None
         request = RemedyRequest(case, bad, reference, budget, cases, exhaustive=every)
         if metric and reference:
             request = replace(request, untimed=engine)
             choice = MetricChoice.parse(metric, SECONDS, times_only=True)
             engine = opened.enter_context(
-                measuring(engine, case, (reference, bad), choice)
+                engine_with_threshold(engine, case, (reference, bad), choice)
             )
         found = find_remedies(engine, request)
     write_report(output, found, remedy_document)
@@ -118,15 +113,13 @@ def variants(
     app: AppContext,
     chosen: OneCase,
     toolchain: Annotated[
-        str, rev_option("Toolchain to compile with.", "--toolchain", "-t")
+        str, rev_option("Compile with this toolchain.", "--toolchain", "-t")
     ] = "installed",
     vary: Annotated[
         list[str] | None,
         option(
-            (
-                "Vary a generator argument, the target, or a kernel option; "
-                "repeatable (default: the recipe's matrix)."
-            ),
+            "Vary a generator argument, the target, or a kernel option; "
+            "repeatable (default: the recipe's matrix).",
             metavar="KEY=V,V",
         ),
     ] = None,
@@ -145,17 +138,11 @@ def variants(
     from triage.report.tables import variants_document
 
     cases = chosen.load_all()
-    if chosen.case or vary:
-        about = one_case(cases, chosen.case)
-    else:
-        about = None
+    about = one_case(cases, chosen.case) if chosen.case or vary else None
     if vary and about:
         compared = varied(about, dict(map(_axis, vary)))
         # the case's own values come first
-        if chosen.case:
-            about = compared[0]
-        else:
-            about = None
+        about = compared[0] if chosen.case else None
     elif len(cases) == 1:
         raise BadInput(
             f"{chosen.recipe} has no matrix; name a key to vary, such as --vary "
@@ -163,7 +150,7 @@ def variants(
         )
     else:
         compared = neighbourhood(about or cases[0], cases)
-    with open_runner(app, compared) as engine:
+    with open_engine_for(app, compared) as engine:
         ref = engine.registry.resolve(toolchain, compared[0].compiler)
         found = compare_variants(engine, compared, ref, about)
     write_report(output, found, variants_document)
@@ -189,20 +176,16 @@ def lint(
         list[Path],
         argument(
             "INPUT|RECIPE...",
-            (
-                "Programs (.mlir, .mlirbc, .onnx, a .py generator), pasted issues, "
-                "recipes, or folders of recipes."
-            ),
+            "Programs (.mlir, .mlirbc, .onnx, a .py generator), pasted issues, "
+            "recipes, or folders of recipes.",
         ),
     ],
     program: ProgramOptions,
     toolchain: Annotated[
         str | None,
         rev_option(
-            (
-                "Toolchain that parses the program and measures solver iterations "
-                "(default: installed, without measuring)."
-            ),
+            "Parse the program and measure solver iterations with this "
+            "toolchain (default: installed, without measuring).",
             "--toolchain",
             "-t",
         ),
@@ -210,17 +193,16 @@ def lint(
     flags: Annotated[
         list[str] | None,
         option(
-            "Flag of the compiler in addition to the recipe's; repeatable.", "--flag"
+            "Add this flag of the compiler to those of the recipe; repeatable.",
+            "--flag",
         ),
     ] = None,
     case: CasesOption = None,
     graph: Annotated[
         bool,
         flag(
-            (
-                "Print devices and transfers as a Mermaid flowchart instead of the "
-                "findings."
-            ),
+            "Print devices and transfers as a Mermaid flowchart instead of the "
+            "findings.",
             "--graph",
         ),
     ] = False,
@@ -241,7 +223,7 @@ def lint(
         paths = program.recipes(paths)
     cases = cases_named(cases_to_lint(paths, flags or (), print_stderr), case)
     answers, unreadable = [], []
-    with open_runner(app, cases) as engine:
+    with open_engine_for(app, cases) as engine:
         for each in cases:
             try:
                 answers.append(lint_case(engine, each, toolchain))

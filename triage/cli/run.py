@@ -1,30 +1,34 @@
-"""`triage run` and `triage bench`: compile cases on toolchains, and measure what they
-compile to.
+"""`triage run`, `triage history` and `triage bench`: compile cases on toolchains, find
+what changed across releases, and measure what they compile to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from triage.cli.context import (
-    open_runner,
+    open_engine_for,
     select_families,
     select_one_family,
     show_command_lines,
+    show_forecast,
 )
 from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.options import (
     SECONDS,
     Compiling,
     DryRunOption,
+    ForecastOption,
     FormatOption,
     FreshOption,
     JUnitFormatOption,
     SeveralCases,
     ToolchainsOption,
     duration_option,
+    flag,
     option,
+    rev_option,
 )
 from triage.cli.screen import AppContext
 from triage.execution.engine import Engine
@@ -38,6 +42,12 @@ from triage.model.outcome import Probe
 from triage.report.formats import write_report
 from triage.report.runs import benchmark_document, run_document, run_junit
 from triage.toolchains.registry import ToolchainRef
+
+if TYPE_CHECKING:
+    from triage.bisect.history import History
+    from triage.execution.benchmark import Configuration
+
+_SHARE = 0.5  # of all compiles, the most that a history spends
 
 
 @command
@@ -112,29 +122,28 @@ def bench(
     baseline: Annotated[
         str | None,
         option(
-            (
-                "Row to compare with: its case, its release or `CASE on RELEASE` "
-                "(default: the first)."
-            ),
+            "Compare with this row: a case, a release or `CASE on RELEASE` "
+            "(default: the first).",
             metavar="TEXT",
         ),
     ] = None,
     dispatch: Annotated[
         str | None,
         option(
-            "Measure single dispatches: those whose name contains NAME, or `all`.",
+            "Measure each dispatch whose name contains NAME, or `all` (default: "
+            "whole functions).",
             metavar="NAME",
         ),
     ] = None,
     threshold: Annotated[
         float,
         option(
-            "Smallest relative change that counts; 0.05 is five percent.", least=0.0
+            "Report relative changes from this size on; 0.05 is five percent.",
+            least=0.0,
         ),
     ] = 0.05,
     time: Annotated[
-        float | None,
-        duration_option("Measure for at most this long (default: 60s).", "--time"),
+        float | None, duration_option("Measure for at most this long (default: 60s).")
     ] = None,
     dry_run: DryRunOption = False,
     output: FormatOption = "text",
@@ -155,7 +164,7 @@ def bench(
     from triage.execution.in_turn import Pace
 
     selection = select_one_family(chosen.load(), toolchain or ["installed"], "bench")
-    with open_runner(app, selection.cases, 1) as engine:
+    with open_engine_for(app, selection.cases, 1) as engine:
         family = engine.compilers[selection.cases[0].compiler]
         if family.measures is None:
             advice = (
@@ -172,18 +181,7 @@ def bench(
             return show_command_lines(
                 engine, [ProbeJob(row.case, row.ref) for row in rows]
             )
-        fitting = [
-            row
-            for row in rows
-            if baseline in (None, row.name, row.case.name, row.ref.revision.name)
-        ]
-        if baseline is not None and len(fitting) != 1:
-            names = ", ".join(repr(row.name) for row in fitting or rows)
-            raise BadInput(
-                f"--baseline {baseline!r} names {len(fitting) or 'no'} rows; choose "
-                f"from {names}"
-            )
-        result = Benchmark(rows, fitting[0], threshold)
+        result = Benchmark(rows, _baseline_row(rows, baseline), threshold)
         try:
             result.measure(
                 engine, time or SECONDS, "" if dispatch == "all" else dispatch
@@ -196,9 +194,103 @@ def bench(
     paces = {series.verdict for series in result.series}
     if Pace.SLOWER in paces:
         return Exit.FOUND
-    unclear = Pace.NOISY in paces or any(
-        series.reason is not None for series in result.series
-    )
-    if unclear:
+    has_problem = any(series.reason is not None for series in result.series)
+    if Pace.NOISY in paces or has_problem:
         return Exit.INCONCLUSIVE
     return Exit.OK
+
+
+def _baseline_row(rows: Sequence[Configuration], baseline: str | None) -> Configuration:
+    """Return the only row that --baseline names (default: the first)."""
+    if baseline is None:
+        return rows[0]
+    fitting = [
+        row
+        for row in rows
+        if baseline in (row.name, row.case.name, row.ref.revision.name)
+    ]
+    if len(fitting) != 1:
+        names = ", ".join(repr(row.name) for row in fitting or rows)
+        raise BadInput(
+            f"--baseline {baseline!r} names {len(fitting) or 'no'} rows; choose from "
+            f"{names}"
+        )
+    return fitting[0]
+
+
+@command
+def history(
+    chosen: SeveralCases,
+    compiling: Compiling,
+    since: Annotated[
+        str | None, rev_option("Begin with this release (default: the first).")
+    ] = None,
+    until: Annotated[
+        str | None, rev_option("End with this release (default: the last).")
+    ] = None,
+    every: Annotated[
+        bool, flag("Compile on every release, so that no change is missed.", "--every")
+    ] = False,
+    fresh: FreshOption = False,
+    dry_run: ForecastOption = False,
+    output: FormatOption = "text",
+) -> Exit:
+    """Find every change of each case's status across releases.
+
+    Without --every, most releases between two with the same status are not compiled, so
+    a short window of failures can be missed. Releases where other cases change and
+    those that a recipe's `expect` names are compiled first.
+    """
+    from triage.bisect.history import Histories  # slow to import, and `run` needs none
+    from triage.report.bisection import history_document
+
+    cases = chosen.load()
+    families = list(dict.fromkeys(case.compiler for case in cases))
+    bounds = [rev for rev in (since, until) if rev]
+    share, left_out = 1.0, None
+    if not every:
+        share = _SHARE
+        left_out = "most releases between two with the same status are left out"
+    found: list[History] = []
+    planned: list[ProbeJob] = []
+    with compiling.open(*cases, fresh=fresh) as engine:
+        if bounds:
+            families = [select_one_family(cases, bounds, "history").family]
+        for family in families:
+            refs = engine.registry.between(family, since, until)
+            family_cases = [case for case in cases if case.compiler == family]
+            if dry_run:
+                planned += [
+                    ProbeJob(case, ref, fresh=fresh)
+                    for case in family_cases
+                    for ref in refs
+                ]
+            else:
+                found += _family_histories(engine, family_cases, refs, share)
+        if dry_run:
+            return show_forecast(output, engine, planned, left_out)
+    write_report(output, Histories(found), history_document)
+    code = exit_for_results(one for history in found for one in history.results)
+    if code in (Exit.FOUND, Exit.INCONCLUSIVE):
+        return Exit.OK
+    return code
+
+
+def _family_histories(
+    engine: Engine, cases: Sequence[Case], refs: Sequence[ToolchainRef], share: float
+) -> list[History]:
+    """Find the history of each case of one family.
+
+    A generated program of the newest release may lack what fails. Such a case gets a
+    second history, with the program that an older release generates.
+    """
+    from triage.bisect.history import histories
+
+    found = histories(engine, cases, refs, share=share)
+    regenerated = []
+    for history in found:
+        tried = [ref for ref in refs if ref.revision.name in history.statuses]
+        case = case_with_own_program(engine, history.about, tried, history.results)
+        if case is not None:
+            regenerated.append(case)
+    return [*found, *histories(engine, regenerated, refs, share=share)]

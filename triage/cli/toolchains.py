@@ -12,16 +12,15 @@ from typing import Annotated, Any
 
 import typer
 
-from triage.cli.context import open_runner
+from triage.cli.context import open_engine_for
 from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, argument, flag, option
 from triage.cli.screen import AppContext, print_stderr
-from triage.compilers.family_ref import split_revision
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import as_json
-from triage.model.revision import Toolchain
+from triage.model.revision import Toolchain, split_revision
 from triage.recipes.values import parse_size
 from triage.report.document import Block, Facts, Paragraph, Span, Style, Table
 from triage.report.elements import plural
@@ -57,7 +56,7 @@ def list_toolchains(
     installed.
     """
     releases: list[dict[str, Any]] = []
-    with open_runner(context) as engine:
+    with open_engine_for(context) as engine:
         registry = engine.registry
         for family in families or Families():
             try:
@@ -97,17 +96,15 @@ def install_toolchains(
         list[str],
         argument(
             "REV...",
-            (
-                "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
-                "`FAMILY:all` for all of them."
-            ),
+            "Releases such as `3.4.0`, `latest`, `FAMILY:3.2.0`; `all` or "
+            "`FAMILY:all` for all of them.",
         ),
     ],
     output: FormatOption = "text",
 ) -> Exit:
     """Install releases, several at once. Intact installs are skipped."""
     answers: dict[ToolchainRef, Toolchain | EnvironmentFailure] = {}
-    with open_runner(context) as engine:
+    with open_engine_for(context) as engine:
         registry, refs = engine.registry, list[ToolchainRef]()
         for text in revs:
             family, rev = split_revision(text, Families(), DEFAULT_FAMILY)
@@ -122,16 +119,15 @@ def install_toolchains(
                     answers[waiting[done]] = done.result()
                 except EnvironmentFailure as error:
                     answers[waiting[done]] = error
-    prefix = {
-        ref: "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:" for ref in refs
-    }
-    named = {prefix[ref] + ref.revision.name: answers[ref] for ref in refs}
-    ready = {
-        name: answer for name, answer in named.items() if isinstance(answer, Toolchain)
-    }
-    failures = {
-        name: str(answer) for name, answer in named.items() if name not in ready
-    }
+    ready: dict[str, Toolchain] = {}
+    failures: dict[str, str] = {}
+    for ref in refs:
+        prefix = "" if ref.family == DEFAULT_FAMILY else f"{ref.family}:"
+        name, answer = prefix + ref.revision.name, answers[ref]
+        if isinstance(answer, Toolchain):
+            ready[name] = answer
+        else:
+            failures[name] = str(answer)
     sizes = {name: bytes_below(one.root) for name, one in ready.items()}
     rows = [
         (name, f"{sizes[name] / _MIB:.0f} MiB", str(one.root))
@@ -148,9 +144,7 @@ def install_toolchains(
     )
     for message in failures.values():
         print_stderr(f"triage: {message}")
-    if failures:
-        return Exit.ENVIRONMENT
-    return Exit.OK
+    return Exit.ENVIRONMENT if failures else Exit.OK
 
 
 @app.command()
@@ -164,7 +158,7 @@ def info(
 ) -> Exit:
     """Describe a toolchain: version, commit, backends, phases, dialects, flags."""
     family, text = split_revision(rev, Families(), DEFAULT_FAMILY)
-    with open_runner(context) as engine:
+    with open_engine_for(context) as engine:
         toolchain = engine.registry.obtain(engine.registry.resolve(text, family))
         dialects = sorted(engine.compilers[family].dialects(toolchain))
     known = toolchain.capabilities
@@ -205,8 +199,8 @@ def prune_toolchains(
     keep: Annotated[
         str,
         option(
-            "Size of toolchains to keep, and of other files, such as 8GiB; 0 removes "
-            "all that is not in use."
+            "Keep this much of toolchains and this much of other files; 0 "
+            "removes everything not in use."
         ),
     ] = "8GiB",
     dry_run: Annotated[
@@ -223,10 +217,7 @@ def prune_toolchains(
     while another command runs.
     """
     try:
-        if keep.strip("0"):
-            limit = parse_size(keep)
-        else:
-            limit = 0
+        limit = parse_size(keep) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
     home = open_home()
@@ -242,13 +233,10 @@ def prune_toolchains(
         if entry.kind == TOOLCHAINS
     }
     lines: list[Block] = []
+    verb = "would remove" if dry_run else "removed"
     for name, toolchain in removed.items():
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
-        lines.append(
-            Paragraph(
-                f"{'would remove' if dry_run else 'removed'} {name}, last used {used}"
-            )
-        )
+        lines.append(Paragraph(f"{verb} {name}, last used {used}"))
     sizes = {kind: pruned.sizes(kind) for kind in (TOOLCHAINS, *map(str, KeptKind))}
     rows = [
         (kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB")
@@ -271,17 +259,9 @@ def doctor(output: FormatOption = "text") -> Exit:
     broken = any(check.grade is Grade.BROKEN for check in checks)
     rows = []
     for check in checks:
-        if check.advice:
-            advice = f"  ({check.advice})"
-        else:
-            advice = ""
-        rows.append(
-            (
-                Span(check.grade.value, _STYLES[check.grade]),
-                check.check,
-                check.found + advice,
-            )
-        )
+        advice = f"  ({check.advice})" if check.advice else ""
+        grade = Span(check.grade.value, _STYLES[check.grade])
+        rows.append((grade, check.check, check.found + advice))
     verdict = Paragraph(Span("not ready", "bad") if broken else "ready")
     write_answer(
         output,
@@ -289,9 +269,7 @@ def doctor(output: FormatOption = "text") -> Exit:
         [Table(["", "", ""], rows), verdict],
         "This machine",
     )
-    if broken:
-        return Exit.ENVIRONMENT
-    return Exit.OK
+    return Exit.ENVIRONMENT if broken else Exit.OK
 
 
 def _gib(sizes: Iterable[int]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from triage.classify import load_rules
 from triage.cli.classify import classified
-from triage.cli.context import one_case, open_runner
+from triage.cli.context import one_case, open_engine_for
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     SECONDS,
@@ -51,10 +51,8 @@ def why(
     toolchain: Annotated[
         str | None,
         rev_option(
-            (
-                "Toolchain to explain the failure on (default: the newest release "
-                "that fails)."
-            ),
+            "Explain the failure on this toolchain (default: the newest release "
+            "that fails).",
             "--toolchain",
             "-t",
         ),
@@ -62,7 +60,7 @@ def why(
     budget: Annotated[
         float | None,
         duration_option(
-            "Time for all steps after the first compile (default: 60s).", "--budget"
+            "Spend at most this long after the first compile (default: 60s)."
         ),
     ] = None,
     output: FormatOption = "text",
@@ -93,12 +91,9 @@ def why(
     except NoProgramError as error:
         if not chosen.recipe.is_file():  # standard input is read
             raise
-        return _not_run(app, chosen, error, output)
-    if chosen.case:
-        case = one_case(cases, chosen.case)
-    else:
-        case = cases[0]
-    with open_runner(app, cases) as engine:
+        return _answer_from_text(app, chosen, error, output)
+    case = one_case(cases, chosen.case) if chosen.case else cases[0]
+    with open_engine_for(app, cases) as engine:
         if case is not cases[-1] and not chosen.case:
             engine.progress.note(
                 f"{case.name}, the first of {len(cases)} cases; --case chooses "
@@ -108,7 +103,7 @@ def why(
             engine,
             case,
             cases,
-            _words_for(chosen, case),
+            _command_words(chosen, case),
             toolchain,
             _BUDGET if budget is None else budget,
             started,
@@ -121,8 +116,8 @@ def why(
         except BadInput as error:
             if made is None or not made.is_pasted:
                 raise
-            return _not_run(app, chosen, error, output)
-        found = _last_shown(chain((first,), steps), engine.progress)
+            return _answer_from_text(app, chosen, error, output)
+        found = _note_steps(chain((first,), steps), engine.progress)
     write_report(output, found, why_document)
     # a program that no release reads is the user's mistake
     if found.status == "inconclusive":
@@ -134,7 +129,7 @@ def why(
     return Exit.OK
 
 
-def _words_for(chosen: OneCase, case: Case) -> list[str]:
+def _command_words(chosen: OneCase, case: Case) -> list[str]:
     """Return what names the case on a command line."""
     words = [str(chosen.recipe)]
     if chosen.program.backend:
@@ -149,7 +144,7 @@ def _words_for(chosen: OneCase, case: Case) -> list[str]:
     return words
 
 
-def _last_shown(steps: Iterable[Explanation], progress: Progress) -> Explanation:
+def _note_steps(steps: Iterable[Explanation], progress: Progress) -> Explanation:
     """Note what each step adds, and return what is known in the end."""
     from triage.report.attribution import headline, why_facts
 
@@ -165,7 +160,9 @@ def _last_shown(steps: Iterable[Explanation], progress: Progress) -> Explanation
     return found
 
 
-def _not_run(app: AppContext, chosen: OneCase, error: BadInput, output: str) -> Exit:
+def _answer_from_text(
+    app: AppContext, chosen: OneCase, error: BadInput, output: str
+) -> Exit:
     """Say why the program of a text cannot be run, the command that helps, and what the
     text alone says.
     """
@@ -197,7 +194,9 @@ def attribute_case(
     bad: Annotated[str, rev_option("Known-bad revision, which fails.")],
     repo: Annotated[
         Path | None,
-        clone_option("Clone of the compiler, to find the pass's source files."),
+        clone_option(
+            "Find the source files of the pass in this clone of the compiler."
+        ),
     ] = None,
     metric: SlowerOption = None,
     output: FormatOption = "text",
@@ -217,18 +216,15 @@ def attribute_case(
     """
     from triage.attribute.divergence import AttributionRequest, attribute
     from triage.attribute.result import ComparisonResult
-    from triage.bisect.metric import MetricChoice, measuring, slower_kernel
+    from triage.bisect.metric import MetricChoice, engine_with_threshold, slower_kernel
     from triage.git_history.repository import Repository
     from triage.reduce.baseline import ReductionRequest
     from triage.reduce.workflow import find_first_wrong
 
     case = chosen.load()
-    if repo:
-        clone = Repository(repo)
-    else:
-        clone = None
+    clone = Repository(repo) if repo else None
     kernel = None
-    with open_runner(app, [case]) as engine, ExitStack() as opened:
+    with open_engine_for(app, [case]) as engine, ExitStack() as opened:
         ends = (
             engine.registry.resolve(good, case.compiler),
             engine.registry.resolve(bad, case.compiler),
@@ -236,7 +232,9 @@ def attribute_case(
         judging = engine
         if metric is not None:
             choice = MetricChoice.parse(metric, SECONDS, times_only=True)
-            judging = opened.enter_context(measuring(engine, case, ends, choice))
+            judging = opened.enter_context(
+                engine_with_threshold(engine, case, ends, choice)
+            )
             if metric.startswith(str(Metric.RUN_SECONDS)):
                 kernel = slower_kernel(engine, case, ends, SECONDS)
         request = AttributionRequest(case, *ends, clone, kernel=kernel)

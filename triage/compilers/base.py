@@ -1,5 +1,5 @@
-"""The interface of a compiler family. A family translates cases into command lines; it
-never runs a case itself.
+"""What every compiler family must answer, and may offer. A family translates cases into
+command lines; it never runs a case itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from triage.compilers.family_ref import FamilyRef
 from triage.compilers.invocation import Invocation, MlirTools
 from triage.compilers.linter import Linter
 from triage.compilers.parts import (
@@ -24,11 +23,11 @@ from triage.compilers.parts import (
     Suites,
     family_yaml,
 )
-from triage.compilers.recipe_input import RecipeFromInput
+from triage.compilers.recipe_input import RecipeStarter
 from triage.compilers.repro_script import ReproScript
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import NoAnswer
-from triage.model.revision import Capabilities, Toolchain
+from triage.model.revision import Capabilities, FamilyRef, Toolchain
 from triage.recipes.family import RecipeFamily
 from triage.recipes.values import parse_version
 
@@ -49,11 +48,9 @@ class Description:
 
 
 def pep440(text: str | None) -> str | None:
-    """Return a normalized version, if the text is one."""
+    """Return a version in the spelling of PEP 440, or None if the text is not one."""
     version = parse_version(text)
-    if version:
-        return str(version)
-    return None
+    return str(version) if version else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +58,8 @@ class Wheel:
     """A release is one unpacked wheel."""
 
     interpreted: bool = False
-    """Whether the compiler runs under the Python version of its wheel. For a native
-    binary any wheel of the platform works.
+    """Whether the compiler needs the Python version of its wheel. A native binary works
+    from any wheel of the platform.
     """
 
 
@@ -71,12 +68,10 @@ class Environment:
     """A release is a virtual environment with the package and its dependencies."""
 
     companions: tuple[str, ...] = ()
-    """Further requirements to install, in which `VERSION` stands for the release's
-    version.
-    """
+    """Further requirements. `VERSION` in them stands for the version of the release."""
 
     def companions_of(self, version: str) -> tuple[str, ...]:
-        """Return the further requirements of one release."""
+        """Return the further requirements for one release."""
         return tuple(text.replace(VERSION, version) for text in self.companions)
 
 
@@ -92,7 +87,7 @@ class ModelImporter:
     packages: tuple[str, ...]
     """The packages whose versions decide the result."""
     files: tuple[str, ...] = ()
-    """Patterns of its files below a toolchain's folder of Python modules."""
+    """Patterns of the importer's files below a toolchain's `site-packages`."""
 
 
 Constant = bool | int | float | str | None
@@ -100,25 +95,23 @@ Constant = bool | int | float | str | None
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec(CaseSpec):
-    """How a Python function is specialised for a compile."""
+    """The types and constants that a kernel, a Python function, is compiled for."""
 
     name: str | None
-    """The function, if the file has several."""
+    """The function; None if the file has only one."""
     signature: Mapping[str, str]
-    """Argument -> type."""
+    """Argument -> type, of the arguments that are not constants."""
     constexprs: Mapping[str, Constant]
-    """Values known at compile time, a type as `tl.float16`."""
+    """Argument -> constant. A type is written as `tl.float16`."""
     hints: Mapping[str, Mapping[str, int]]
-    """Argument -> facts about it, such as `divisibility`."""
+    """Argument -> what the compiler may assume, such as `{"divisibility": 16}`."""
     options: Mapping[str, Constant]
     """Launch options, such as `num_warps`."""
 
 
 def kernel_of(case: Case) -> KernelSpec | None:
-    """Return how the case specialises a Python function, if its input is a kernel."""
-    if isinstance(case.spec, KernelSpec):
-        return case.spec
-    return None
+    """Return what the kernel of a case is compiled for, if its input is a kernel."""
+    return case.spec if isinstance(case.spec, KernelSpec) else None
 
 
 class Compiler(ABC):
@@ -128,26 +121,27 @@ class Compiler(ABC):
 
     name: str
     title: str = ""
-    """The name as people write it, where that differs."""
+    """The name as people write it, if that differs."""
     folders: str
-    """One sentence: which ones `locate` accepts."""
+    """A sentence that says which folders `locate` accepts."""
     distribution: str = ""
-    """The package whose releases are the timeline; empty when there are only folders.
+    """The package whose releases are the timeline; empty for a family without releases,
+    whose compilers are folders.
     """
     packaging: Packaging = Wheel()
     noun: str = "program"
     """What a reproducer calls the input."""
     onnx_importer: ModelImporter | None = None
     generator: tuple[str, ...] = ()
-    """What follows the newest release in the command that runs a generator (default:
-    this program's own Python).
+    """Arguments with which the interpreter of the newest release runs a `.py` input
+    that prints the program. If empty, this program's own Python runs it.
     """
 
     script = ReproScript()
-    """Repeats a compile without this program: `reduce`."""
+    """Describes a compile so that a reproducer can repeat it without triage."""
 
-    # The optional parts. A family imports the module of a part where it makes the part,
-    # because a compile needs few of them.
+    # The optional parts. A family imports the module of a part in its property, because
+    # most compiles need none.
 
     @property
     def passes(self) -> PassTrace | None:
@@ -185,7 +179,7 @@ class Compiler(ABC):
         return None
 
     @property
-    def recipe_from_input(self) -> RecipeFromInput | None:
+    def recipe_starter(self) -> RecipeStarter | None:
         """Makes recipes from programs, command lines and issues: `recipe new`."""
         return None
 
@@ -221,16 +215,14 @@ class Compiler(ABC):
         return RecipeFamily(self.name, any_input=True)
 
     def named(self, ref: FamilyRef, spec: CaseSpec | None = None) -> Compiler | None:
-        """Return the family of this name: itself, or one that the name or a case
-        describes, such as `command:cython`.
+        """Return the family that `ref` names, or None if this family does not know it:
+        itself, or one that `ref` or `spec` describes, such as `command:cython`.
         """
-        if str(ref) == self.name:
-            return self
-        return None
+        return self if str(ref) == self.name else None
 
     @abstractmethod
     def locate(self, root: Path) -> Path | None:
-        """Return the native binary below an installation, a build tree or a virtual
+        """Return the compiler below an installation, a build tree or a virtual
         environment, if there is one.
         """
 
@@ -245,12 +237,12 @@ class Compiler(ABC):
         """Return the command line for a case on this version, or why there is none."""
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        """Return the files whose bytes decide what the compiler does: the binary and
-        the libraries with its code.
+        """Return the files whose bytes decide what the compiler does. Two toolchains
+        with equal files share results.
         """
         return (program,)
 
     def unsupported(self, version: str) -> str | None:
-        """Return why a release cannot compile anything here, if that is known without
-        installing it.
+        """Return why this release cannot compile anything on this machine, if that is
+        known before it is installed.
         """

@@ -1,5 +1,5 @@
-"""The Python interpreters of this machine, found by uv. They run compilers that are
-made of Python.
+"""Find the Python interpreters of this machine with uv. They run compilers that are
+written in Python.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from triage.processes.process import capture
 
 Version = tuple[int, int]
 
-# Folders where version managers install interpreters; uv itself searches its own folder
-# and the PATH.
+# Where version managers install interpreters: folder -> pattern of the folders in it.
+# uv itself searches its own folder and the PATH.
 _FOLDERS = {
     "~/.pyenv/versions": "*/bin",
     "~/.asdf/installs/python": "*/bin",
@@ -30,12 +30,12 @@ _TIMEOUT = 60.0  # seconds; uv runs each interpreter that it finds for the first
 
 
 def interpreter(version: Version) -> Path | None:
-    """Return the interpreter of a version, if one is there; this program's own where
-    the versions are equal.
+    """Return an interpreter of a version, if one is installed. This program's own is
+    preferred.
     """
     if version == sys.version_info[:2]:
         return Path(sys.executable)
-    return _others().get(version)
+    return _interpreters_by_version().get(version)
 
 
 def versions() -> tuple[Version, ...]:
@@ -43,42 +43,34 @@ def versions() -> tuple[Version, ...]:
     the newest.
     """
     own = sys.version_info[:2]
-    return (own, *sorted(_others().keys() - {own}, reverse=True))
+    return (own, *sorted(_interpreters_by_version().keys() - {own}, reverse=True))
 
 
 @cache
-def _others() -> dict[Version, Path]:
-    folders = [
-        str(path)
-        for base, pattern in _FOLDERS.items()
-        for path in sorted(Path(base).expanduser().glob(pattern))[::-1]
-    ]
-    path = os.pathsep.join((os.environ.get("PATH", os.defpath), *folders))
-    command = [
-        uv_program(),
-        "python",
-        "list",
-        "--only-installed",
-        "--output-format",
-        "json",
-        "--offline",
-        "--no-config",
-    ]
-    answer = capture(command, _TIMEOUT, purpose=Purpose.INSTALL, env={"PATH": path})
+def _interpreters_by_version() -> dict[Version, Path]:
+    path = [os.environ.get("PATH", os.defpath)]
+    for base, pattern in _FOLDERS.items():
+        path += map(str, sorted(Path(base).expanduser().glob(pattern), reverse=True))
+    options = "--only-installed --output-format json --offline --no-config"
+    answer = capture(
+        [uv_program(), "python", "list", *options.split()],
+        _TIMEOUT,
+        purpose=Purpose.INSTALL,
+        env={"PATH": os.pathsep.join(path)},
+    )
+    if not answer.ok:
+        return {}
     found: dict[Version, Path] = {}
-    for entry in json.loads(answer.stdout.text) if answer.ok else []:
-        if (
-            entry["path"]
-            and entry["implementation"] == "cpython"
-            and entry["variant"] == "default"
-        ):
-            version = entry["version_parts"]["major"], entry["version_parts"]["minor"]
+    for entry in json.loads(answer.stdout.text):
+        kind = entry["implementation"], entry["variant"]
+        if entry["path"] and kind == ("cpython", "default"):
+            version = version_of(entry["version"])
             found.setdefault(version, Path(entry["path"]))
     return found
 
 
 def version_of(text: str) -> Version:
-    """`3.11` as numbers."""
+    """Return the first two numbers of a version: `(3, 11)` for `3.11.4`."""
     major, minor = text.split(".")[:2]
     return int(major), int(minor)
 
@@ -92,6 +84,6 @@ def uv_program() -> str:
 
 
 def is_script(path: Path) -> bool:
-    """Return whether a file names the program that runs it in its first line."""
+    """Return whether a file begins with `#!` and the program that runs it."""
     with path.open("rb") as source:
         return source.read(2) == b"#!"

@@ -1,12 +1,10 @@
-"""A compiler's command line, what it answers about itself, and the facts that a run
-prints.
-"""
+"""The command line of a compile, and the facts that a compile or a run prints."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -17,7 +15,7 @@ from triage.model.execution import Ending, Execution, is_number, utf8
 from triage.processes.process import capture
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_PATIENCE = 60.0  # seconds; an answer takes 0.1
+_TIMEOUT = 60.0  # seconds; an answer takes 0.1
 _MARK = "triage: "
 _MOST_METRICS = 1000
 _LONGEST_NAME = 200  # characters
@@ -25,29 +23,27 @@ _LONGEST_NAME = 200  # characters
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A command line."""
+    """The command line of a compile. Only `options` are part of its key in the result
+    cache.
+    """
 
     options: tuple[str, ...]
-    """All arguments except program, input and output. They are part of the key in the
-    result cache.
-    """
+    """All arguments except program, input and output."""
     printing: tuple[str, ...] = ()
-    """Options that only change the output text; not part of any key."""
+    """Options that change only what is printed."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables in addition to the usual ones."""
     launcher: tuple[str, ...] = ()
-    """Runs instead of the program, such as an interpreter and a script; not part of any
-    key.
-    """
-    places: Mapping[str, str] | None = None
-    """Values of the `{name}` placeholders, when `options` is the whole command line of
-    a recipe. Nothing is appended then.
+    """What starts instead of the program, such as an interpreter and a script."""
+    placeholders: Mapping[str, str] | None = None
+    """If this is set, `options` is a whole command line with `{name}` placeholders,
+    these are their values, and nothing is appended.
     """
 
     def argv(self, program: Path, source: Path, output: Path) -> list[str]:
         """Return the command line, program first."""
-        if self.places is not None:
-            values = {**self.places, "input": str(source), "output": str(output)}
+        if self.placeholders is not None:
+            values = {**self.placeholders, "input": str(source), "output": str(output)}
             return [fill_placeholders(word, values) for word in self.options]
         start = self.launcher or (str(program),)
         return [*start, *self.options, *self.printing, str(source), "-o", str(output)]
@@ -75,9 +71,11 @@ def flag_name(text: str) -> str:
     return text.lstrip("-").partition("=")[0]
 
 
-def answer_of(argv: Sequence[str]) -> Execution:
-    """Ask a compiler about itself. Raises EnvironmentFailure if it does not run."""
-    answer = capture(argv, _PATIENCE)
+def ask_compiler(argv: Sequence[str]) -> Execution:
+    """Run a command that asks a compiler about itself. Raises EnvironmentFailure if it
+    does not start, or takes longer than a minute.
+    """
+    answer = capture(argv, _TIMEOUT)
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
         raise EnvironmentFailure(
             f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}"
@@ -85,20 +83,18 @@ def answer_of(argv: Sequence[str]) -> Execution:
     return answer
 
 
+# A wrong result of a run. One whose shape is wrong has `kind` instead of `element`.
 MISMATCH = {
-    "output": int,
-    "element": int,
-    "kind": str,
+    "output": int,  # the index of the result
+    "element": int,  # the index of its first wrong element
+    "kind": str,  # `metadata` if its shape is wrong
     "actual": str,
     "expected": str,
 }
-"""The index of a wrong result, and that of its first wrong element; or `kind`, what
-else differs, such as `metadata` for its shape. What it is, and what it must be.
-"""
 
 
 def mismatch_line(**mismatch: str | int) -> str:
-    """Return the line of a run whose result is wrong. The keys are those of
+    """Return the line that a run prints for a wrong result, with the keys of
     `MISMATCH`.
     """
     return f"{_MARK}{json.dumps({'mismatch': mismatch})}"
@@ -106,18 +102,18 @@ def mismatch_line(**mismatch: str | int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a finished run printed for this program."""
+    """The facts in lines that start with `triage: `, of a compile or a run."""
 
     phase: str | None = None
-    """The last one reached."""
+    """The last phase that began."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Name -> value, with the unit as the name's last word (`shared_bytes`) unless it
-    is a count.
+    """Name -> value. The last word of a name is the unit, as in `shared_bytes`; a name
+    without one is a count.
     """
     ignored: tuple[str, ...] = ()
-    """Metrics that are not finite numbers."""
+    """Names of metrics that are not finite numbers."""
     mismatch: Mapping[str, str | int] = field(default_factory=dict)
-    """The first wrong result of a run, see `MISMATCH`; empty if none is."""
+    """The first wrong result, see `MISMATCH`; empty if no result is wrong."""
 
 
 def _known_mismatch(report: Mapping[str, Any]) -> dict[str, str | int]:
@@ -132,15 +128,33 @@ def _known_mismatch(report: Mapping[str, Any]) -> dict[str, str | int]:
 
 
 def reported_facts(execution: Execution) -> RunFacts:
-    """Read stdout lines that start with `triage: ` and continue as JSON: `{"stage":
-    "llir"}` when a stage starts, numbers as `{"metrics": {"shared_bytes": 4096}}`, and
-    a wrong result as `mismatch_line` writes it. Other lines are ignored, and values
-    that are not finite numbers.
+    """Read the lines on stdout that start with `triage: ` and continue as JSON:
+    `{"stage": "llir"}` when a stage starts, `{"metrics": {"shared_bytes": 4096}}`, and
+    wrong results as `mismatch_line` writes them. Other lines are skipped.
     """
     phase: str | None = None
     mismatch: dict[str, str | int] = {}
     metrics: dict[str, Any] = {}
-    for line in execution.stdout.text.splitlines():
+    for report in _reports_in(execution.stdout.text):
+        stage = report.get("stage")
+        if isinstance(stage, str):
+            phase = utf8(stage[:_LONGEST_NAME])
+        wrong = report.get("mismatch")
+        if isinstance(wrong, dict):
+            mismatch = _known_mismatch(wrong)
+        numbers = report.get("metrics")
+        if isinstance(numbers, dict):
+            left = max(0, _MOST_METRICS - len(metrics))
+            for name, value in islice(numbers.items(), left):
+                if type(value) in (int, float):
+                    metrics[utf8(name[:_LONGEST_NAME])] = value
+    finite = {name: value for name, value in metrics.items() if is_number(value)}
+    ignored = tuple(name for name in metrics if name not in finite)
+    return RunFacts(phase, finite, ignored, mismatch)
+
+
+def _reports_in(stdout: str) -> Iterator[dict[str, Any]]:
+    for line in stdout.splitlines():
         if not line.startswith(_MARK):
             continue
         try:
@@ -148,23 +162,5 @@ def reported_facts(execution: Execution) -> RunFacts:
         # not JSON, a number of thousands of digits, or nested too deep
         except (ValueError, RecursionError):
             continue
-        if not isinstance(report, dict):
-            continue
-        if isinstance(stage := report.get("stage"), str):
-            phase = utf8(stage[:_LONGEST_NAME])
-        if isinstance(wrong := report.get("mismatch"), dict):
-            mismatch = _known_mismatch(wrong)
-        if isinstance(numbers := report.get("metrics"), dict):
-            values = islice(numbers.items(), max(0, _MOST_METRICS - len(metrics)))
-            metrics |= {
-                utf8(name[:_LONGEST_NAME]): value
-                for name, value in values
-                if type(value) in (int, float)
-            }
-    ignored = tuple(name for name, value in metrics.items() if not is_number(value))
-    return RunFacts(
-        phase,
-        {name: value for name, value in metrics.items() if name not in ignored},
-        ignored,
-        mismatch,
-    )
+        if isinstance(report, dict):
+            yield report

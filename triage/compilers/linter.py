@@ -16,8 +16,8 @@ if TYPE_CHECKING:  # it parses MLIR
 
 
 class Severity(StrEnum):
-    """An error does not compile, a warning is probably a mistake, and advice is about
-    what has caused failures before.
+    """How bad a finding is. A program with an error does not compile, a warning is
+    probably a mistake, and advice names what has caused failures before.
     """
 
     ERROR = "error"
@@ -27,27 +27,25 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LintRule:
-    """A rule: its name, the worst severity it reports, and a one-sentence
-    description.
-    """
+    """One check of a program."""
 
     name: str
     severity: Severity
+    """The worst that the rule reports."""
     summary: str
+    """What it looks for, in one sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Located:
-    """Something at a place of a program, or, such as a flag, at none."""
+    """Something that may have a position in the program; a flag has none."""
 
     position: SourcePosition | None = field(default=None, metadata=UNPRINTED)
 
     @in_json
     def location(self) -> str | None:
         """`file:line:column`."""
-        if self.position:
-            return str(self.position)
-        return None
+        return str(self.position) if self.position else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,40 +59,40 @@ class LintFinding(Located):
 
 @dataclass(frozen=True, slots=True)
 class ProgramDevice(Located):
-    """A device of a program. Its position is that of the first reference."""
+    """A device that a program refers to. Its position is the first reference."""
 
     name: str
     declared: str | None
-    """What declares it."""
+    """The flag or the operation that declares it."""
     references: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramFindings:
-    """All findings of a program, its devices, options that fix findings, and what was
-    not checked.
-    """
+    """What the rules found in one program."""
 
     findings: tuple[LintFinding, ...] = field(default=(), metadata=UNPRINTED)
     devices: tuple[ProgramDevice, ...] = field(default=(), metadata=UNPRINTED)
     flags: tuple[str, ...] = field(default=(), metadata=key("suggested_flags"))
+    """Options that fix findings."""
     notes: tuple[str, ...] = ()
+    """Sentences about what was not checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class SolverLimit:
-    """How to measure the iterations that a family's affinity solver needs on one
-    version.
+    """How to measure, with one version, how many iterations its affinity solver needs
+    for a program.
     """
 
     rule: LintRule
-    """Reports an exhausted solver."""
+    """Reports a solver that reached its limit."""
     other_rule: LintRule
-    """Reports another failure of the compile that measures."""
+    """Reports that the compile which measures fails in another way."""
     option: str | None
-    """Sets the limit; up to its `=`. Not every version has one."""
+    """The option that sets the limit, up to its `=`. Not every version has one."""
     phase: str
-    """Ends after the solver."""
+    """The first phase that ends after the solver."""
     failure_classes: frozenset[str]
     """The failures that the option affects."""
     guess: int

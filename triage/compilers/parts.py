@@ -1,5 +1,8 @@
-"""The optional parts of a family, each a narrow class whose defaults suit most
-compilers, and what they take and return.
+"""The optional parts of a compiler family.
+
+Each part is a small class that switches on one feature, such as running what was
+compiled. Its defaults suit most compilers. The classes below it are what its methods
+take and return.
 """
 
 from __future__ import annotations
@@ -27,17 +30,18 @@ if TYPE_CHECKING:  # it parses MLIR
 
 _RESULT = re.compile(r"^result\[\d+\]: ((?:\d+x)*)([\w<>]+)=", re.MULTILINE)
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
-# of each measurement; short functions are called again and again for as long
-_SECONDS = 0.1
+# A benchmark program repeats a short function for at least this long.
+_SHORTEST_MEASUREMENT = 0.1
 
 
 def family_yaml(family: type[object], name: str) -> Any:
-    """Read a YAML file in the folder of a family, of which `family` is a class.
-    Returns None if there is none.
+    """Read a YAML file that lies next to the module which defines the class `family`.
+    Returns None if there is no such file.
     """
     import yaml
 
-    file = files(family.__module__.rpartition(".")[0]) / name
+    package, _, _ = family.__module__.rpartition(".")
+    file = files(package) / name
     if file.is_file():
         return yaml.safe_load(file.read_text("utf-8"))
     return None
@@ -56,29 +60,25 @@ class RunValues:
 
 
 class Runner(ABC):
-    """Runs what was compiled, on this machine."""
+    """Runs compiled programs on this machine."""
 
     distribution = ""
-    """The package of the runtime, which is released next to the compiler; empty if it
-    is the compiler's own.
-    """
+    """The package of the runtime; empty if the compiler's own package has it."""
     unoptimised: tuple[str, ...] = ()
     """Flags of the compiler that switch its optimisations off."""
 
     @abstractmethod
     def program(self, root: Path, *, measured: bool) -> Path | None:
-        """Return the program of an installation that runs a compiled file once, or
-        measures it.
+        """Return the program below the folder `root` that runs a compiled file, if it
+        has one. `measured` asks for the program that measures instead.
         """
 
     def device(self, case: Case, run: RunSpec) -> str | None:
-        """Return the kind of device that a run needs in addition to a processor, such
-        as `hip`.
-        """
+        """Return the kind of accelerator that a run needs, such as `hip`, if any."""
         return None
 
     def options(self, case: Case, run: RunSpec) -> list[str]:
-        """Return the options that decide what a run does, without its values."""
+        """Return the options of a run, without its arguments and results."""
         return list(run.flags)
 
     def argv(
@@ -89,8 +89,8 @@ class Runner(ABC):
         values: RunValues,
         libraries: Sequence[Path] = (),
     ) -> list[str]:
-        """Return the command that runs a compiled file. A result that differs from the
-        expected one ends it with another status than 0, and with `mismatch_line`.
+        """Return the command that runs a compiled file. If a result differs from the
+        expected one, the command prints `mismatch_line` and its status is not 0.
 
         Args:
             program: The runtime's program.
@@ -119,41 +119,44 @@ class Runner(ABC):
         return ()
 
     def overlooks_nan(self, version: str | None) -> bool:
-        """Return whether the program of this release treats NaN as equal to any
-        number.
-        """
+        """Return whether the program of this release finds NaN equal to any number."""
         return False
 
-    def unusable(self, stderr: str) -> NoAnswer | None:
-        """Return why the program could not run anything: a missing device, or an option
-        that this version does not know.
+    def startup_failure(self, stderr: str) -> NoAnswer | None:
+        """Return why the run could not begin, if that is why it failed: a device is
+        missing, or this version does not know an option.
         """
         return None
 
     def result_files(self, stdout: str, folder: Path) -> list[Path]:
-        """Return a file in a folder for each result that a run printed as `result[0]:
-        2x3xf32=...`, named as `run_values.file_value` expects.
+        """Return the file in a folder to write each result of a run to.
+
+        Args:
+            stdout: What the run printed, with a line such as `result[0]: 2x3xf32=...`
+                for each result.
+            folder: The names in it are those that `run_values.file_value` expects.
         """
-        types = (
-            f"{sizes}{element}" if element.startswith(("bf16", "f8")) else None
-            for sizes, element in _RESULT.findall(stdout)
-        )
-        return [
-            folder / f"{index}{result_ending(kind)}" for index, kind in enumerate(types)
-        ]
+        paths = []
+        for index, (sizes, element) in enumerate(_RESULT.findall(stdout)):
+            needs_raw_bytes = element.startswith(("bf16", "f8"))
+            ending = result_ending(sizes + element if needs_raw_bytes else None)
+            paths.append(folder / f"{index}{ending}")
+        return paths
 
 
 class WorkerRunner(Runner):
-    """Runs with a script that the Python of the toolchain starts, as `WORKER run
-    --module=...`; see `xla/worker.py`.
+    """Runs programs with the script `worker`, which the toolchain's Python starts as
+    `WORKER run --module=...`; see `xla/worker.py`.
     """
 
     def __init__(self, worker: Path, *unoptimised: str) -> None:
         self.worker, self.unoptimised = worker, unoptimised
 
     def program(self, root: Path, *, measured: bool) -> Path | None:
-        places = (root / "bin" / "python", root / "python")
-        return next((path for path in places if path.is_file()), None)
+        for python in (root / "bin" / "python", root / "python"):
+            if python.is_file():
+                return python
+        return None
 
     def options(self, case: Case, run: RunSpec) -> list[str]:
         accepted = {**TOLERANCES, **dict(run.tolerances)}
@@ -161,7 +164,7 @@ class WorkerRunner(Runner):
 
     def argv(self, *arguments: Any) -> list[str]:
         python, *words = super().argv(*arguments)
-        # the user's own modules are not seen
+        # -I hides the user's own modules
         return [python, "-I", str(self.worker), "run", *words]
 
 
@@ -173,12 +176,12 @@ def runnable_keys() -> type[RunnableFormat]:
 
 
 class Measures:
-    """Measures compiled functions. This one suits a program that prints the report of
-    Google's benchmark library.
+    """Measures compiled functions with a program that prints the report of Google's
+    benchmark library.
     """
 
-    printing: tuple[str, ...] = ("--benchmark_format=json",)
-    """Options of the program that print what `seconds` reads."""
+    report_options: tuple[str, ...] = ("--benchmark_format=json",)
+    """Make the program print what `seconds` reads."""
 
     def argv(
         self, runner: Runner, program: Path, module: Path, case: Case, run: RunSpec
@@ -186,11 +189,12 @@ class Measures:
         """Return the command that measures a function of a compiled file."""
         options = runner.options(case, run)
         argv = runner.argv(program, module, options, RunValues(run.inputs))
-        return [*argv, *self.printing, f"--benchmark_min_time={_SECONDS}s"]
+        shortest = f"--benchmark_min_time={_SHORTEST_MEASUREMENT}s"
+        return [*argv, *self.report_options, shortest]
 
     def seconds(self, output: str, *, cpu: bool = False) -> list[float]:
-        """Return wall time (or CPU time) of each repetition, parsed from the output of
-        a program that measures.
+        """Return the wall time, or the CPU time, of each repetition in the output of a
+        measurement. Returns an empty list if the output has no report.
         """
         clock = "cpu_time" if cpu else "real_time"
         try:
@@ -205,59 +209,59 @@ class Measures:
 
 
 class Kernels(ABC):
-    """Counts the kernels of a program, and measures each alone."""
+    """Counts the kernels of a program, and measures each of them alone."""
 
     @abstractmethod
-    def counting(self, file: Path) -> list[str]:
-        """Return options of the compiler that write to a file how many kernels the
-        program starts.
+    def count_options(self, file: Path) -> list[str]:
+        """Return options that make the compiler write statistics to a file, for
+        `kernel_count`.
         """
 
     @abstractmethod
-    def dispatches(self, text: str) -> int | None:
-        """Return the number of kernels in that file."""
+    def kernel_count(self, text: str) -> int | None:
+        """Return how many kernels the program starts, by the text of its statistics."""
 
     @abstractmethod
-    def extracting(self, folder: Path) -> list[str]:
-        """Return options of the compiler that write programs to a folder which start
-        one kernel each.
+    def extract_options(self, folder: Path) -> list[str]:
+        """Return options that make the compiler write small programs to a folder. Each
+        starts one kernel of the compiled program.
         """
 
     @abstractmethod
-    def extracted(self, text: str) -> list[tuple[str, str]]:
-        """Return the kernels of such a program, each with the option that measures it
-        alone.
+    def kernels_in(self, text: str) -> list[tuple[str, str]]:
+        """Return the kernels that a small program starts: name, and the option that
+        measures this kernel alone.
         """
 
 
 class PassTrace(ABC):
-    """Names the passes of a compile, as the headers of MLIR's dumps do: `// -----// IR
-    Dump After NAME (ARGUMENT) //----- //`, with `Failed` behind the name of one that
+    """Makes a compiler name its passes, with the headers of MLIR's dumps: `// -----//
+    IR Dump After NAME (ARGUMENT) //----- //`. `Failed` follows the NAME of a pass that
     failed.
     """
 
     @abstractmethod
-    def after_passes(
+    def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
-        """Return the same compile, printing a header after each pass that changed the
-        program, or after the one pass `only`.
+        """Return the same compile with options that print a header after each pass that
+        changed the program. `only` names a single pass to print it for.
         """
 
-    def is_printed_by(self, toolchain: Toolchain) -> bool:
-        """Return whether this compiler can print that."""
+    def is_supported_by(self, toolchain: Toolchain) -> bool:
+        """Return whether this compiler can print such headers."""
         return True
 
-    def naming_pass(self, invocation: Invocation) -> Invocation:
-        """Return the same compile, printing which pass failed."""
-        return self.after_passes(invocation)
+    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
+        """Return the same compile with options that print which pass failed."""
+        return self.printing_passes(invocation)
 
     def on_one_thread(self, invocation: Invocation) -> Invocation:
         """Return the same compile on one thread."""
         return invocation
 
     @property
-    def words(self) -> Vocabulary:
+    def vocabulary(self) -> Vocabulary:
         """The names of operations, types and passes."""
         from triage.mlir.fingerprint import Vocabulary
 
@@ -265,62 +269,72 @@ class PassTrace(ABC):
 
 
 class IrPrinter(PassTrace):
-    """Prints the IR below each header, in MLIR's generic form if `generic`."""
+    """Makes a compiler print its IR below each header. `printing_passes` asks for
+    MLIR's generic form if `generic` is true.
+    """
 
     @property
     @abstractmethod
-    def words(self) -> Vocabulary:
-        """The names of its operations, types and passes."""
+    def vocabulary(self) -> Vocabulary:
+        """The names of operations, types and passes in the IR."""
 
 
 class Resources(ABC):
-    """Reads which resources a program uses from its IR."""
+    """Reads from the IR of a program which resources it uses."""
 
     @abstractmethod
-    def phase(self, toolchain: Toolchain, last: str | None) -> str | None:
-        """Return the phase up to `last` whose output shows them best, if any."""
+    def best_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
+        """Return the phase whose IR shows the resources best, if any does. No phase
+        after `last` is considered.
+        """
 
     @abstractmethod
-    def up_to(self, invocation: Invocation, phase: str) -> Invocation:
-        """Return the same compile, stopped after a phase, with generic output."""
+    def stopped_after(self, invocation: Invocation, phase: str) -> Invocation:
+        """Return the same compile with options that stop it after a phase and print
+        that phase's IR in generic form.
+        """
 
     @abstractmethod
     def metrics(self, printed: Path, backend: str) -> Mapping[str, float]:
-        """Return the resources from the IR after that phase, as in `RunFacts`."""
+        """Return metrics by name, read from the file with that IR. `RunFacts.metrics`
+        says how they are named.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class IssueForm:
-    """The headings of a project's form for bug reports. A part without a heading is
-    written under the one before.
+    """The headings of a project's form for bug reports. A section without a heading
+    follows under the heading before it.
     """
 
     happened: str = "What happened?"
     steps: str | None = "Steps to reproduce"
     component: tuple[str, str] | None = None
-    """The heading, and the choice that fits a compiler's failure."""
+    """The heading, and the answer to choose for a failure of the compiler."""
     version: str = "Version"
     context: str | None = "Additional context"
     repository: str = ""
     """Web address of the project."""
     tag: str = "v{}"
-    """Of a release."""
+    """The git tag of a release; `{}` stands for its version."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionCatalog:
-    """Which of a compiler's own options are tried, by the beginnings of their names."""
+    """Which options of a compiler `triage remedy` tries, from the family's
+    `options.yaml`. A prefix is the beginning of an option's name.
+    """
 
     first: tuple[str, ...] = ()
     """Complete options that are tried before any switch."""
     recomputes: tuple[str, ...] = ()
     """Words in names of options that change the types of computations."""
     backends: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Backend -> its own options, which are tried only for it, and first."""
+    """Backend -> prefixes of its own options, which are tried for no other backend."""
     phases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Failing phase -> options that affect it, nearest first."""
+    """Failing phase -> prefixes of options to try, nearest first."""
     code_phase: str = "compile"
-    """The phase of code generation, whose options are tried for unknown phases."""
+    """The phase of code generation. Its options are tried for unknown phases, too."""
     code_phase_prefixes: tuple[str, ...] = ()
     """Beginnings of the names of phases that count as code generation."""
     never: tuple[str, ...] = ()
@@ -330,45 +344,39 @@ class OptionCatalog:
     """
 
     def is_foreign(self, name: str, backend: str) -> bool:
-        """Return whether an option belongs to another backend."""
-        owners = {
-            owner
-            for owner, prefixes in self.backends.items()
-            if name.startswith(prefixes)
-        }
-        return bool(owners) and backend not in owners
+        """Return whether an option belongs to other backends only."""
+        if name.startswith(self.backends.get(backend, ())):
+            return False
+        return any(name.startswith(prefixes) for prefixes in self.backends.values())
 
     def prefixes(self, phase: str, backend: str) -> tuple[str, ...]:
-        """Return the beginnings of the names of options worth trying when a phase
-        fails, nearest first.
-        """
+        """Return the prefixes of options to try when a phase fails, nearest first."""
         if phase.startswith(self.code_phase_prefixes) or phase not in self.phases:
             phase = self.code_phase
+        of_phase = self.phases.get(phase, ())
         if phase == self.code_phase:
-            own = self.backends.get(backend, ())
-        else:
-            own = ()
-        return (*own, *self.phases.get(phase, ()))
+            return (*self.backends.get(backend, ()), *of_phase)
+        return of_phase
 
 
 @dataclass(frozen=True, slots=True)
 class RewriteNames:
-    """Names for rewrites: the barrier operation, and the transfers between devices."""
+    """The operations that rewrites of a program add or look for."""
 
     barrier: str
+    """Keeps optimisations from crossing it."""
     transfers: frozenset[str]
+    """Move a value to another device."""
 
 
 class RemedyHints:
-    """What a family knows about remedies."""
+    """Says which options and rewrites may work around a failure of this family."""
 
-    names = RewriteNames("", frozenset())
+    rewrite_names = RewriteNames("", frozenset())
 
     @cached_property
     def options(self) -> OptionCatalog:
-        """The compiler's own options that are tried: `options.yaml` in the family's
-        folder.
-        """
+        """The compiler's options to try, read from `options.yaml`."""
         from pydantic import TypeAdapter
 
         words = family_yaml(type(self), "options.yaml")
@@ -381,8 +389,8 @@ class RemedyHints:
     def declaring_options(
         self, case: Case, devices: Collection[str]
     ) -> tuple[str, ...] | None:
-        """Return the options that declare these devices, unless all are declared or no
-        option can.
+        """Return options that declare these devices. Returns None if all are declared,
+        or no option can declare them.
         """
         return None
 
@@ -417,9 +425,14 @@ class Suites(ABC):
         *,
         prune: bool,
     ) -> UpdatedFile:
-        """Return a config with the known failures that were seen. Raises BadFiles if it
-        cannot be read or edited.
+        """Return the text of a config that lists the failures of `observed`.
 
-        Only cases of this config are in `observed`. `prune` removes listed tests that
-        exist in none of the folders.
+        Args:
+            folders: Where the tests of the suite are.
+            path: The config.
+            observed: How cases of this config ended.
+            prune: Remove listed tests that exist in none of the folders.
+
+        Raises:
+            BadFiles: The config cannot be read or edited.
         """

@@ -1,8 +1,8 @@
-"""What a command line in a pasted text may ask of a compiler.
+"""Choose the flags and variables of a pasted command line that can do no harm.
 
 Somebody else wrote the text, and compilers have flags that start programs, load plugins
 and write files. So a flag is passed on only if its name is in a list of flags that do
-none of this, and its value can name no file.
+none of this, and its value cannot be the name of a file.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
 VARIABLES = frozenset({"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
-"""What a text may set. It needs a list, because many variables load code or write
-files.
-"""
+"""The variables that a text may set. Many others load code or write files."""
 
-_PLAIN = re.compile(r"(?!.*\.\.)[\w.,:;+=\[\]-]*")  # no path, no response file
+_HARMLESS_VALUE = re.compile(r"(?!.*\.\.)[\w.,:;+=\[\]-]*")  # no path, no `@FILE`
 _PIPELINES = frozenset({"pass-pipeline", "iree-preprocessing-pass-pipeline", "passes"})
 _PIPELINE = re.compile(r"(?!.*\.\.)[\w.,:;+=(){}<>\s-]*")
 _PASS_OPTIONS = re.compile(r"\{([^{}]*)\}|<([^<>]*)>")
@@ -29,8 +27,8 @@ _ANCHORS = re.compile(
     r"any|module|cgscc|function|loop|loop-mssa|machine-function|default|thinlto|lto"
     r"|\w+\.[\w.]+"
 )
-# In the name of a pass's option: its value names a file or a program.
-_OPENS = re.compile(
+# Words in names of pass options whose value is a file or a program.
+_NAMES_A_FILE = re.compile(
     r"path|file|dir|command|cmd|exec|plugin|dump|output|log|tool|lib|script|opts"
     r"|module|spec|prefix|substitut"
 )
@@ -47,47 +45,45 @@ def names_in(file: Traversable) -> frozenset[str]:
 
 
 def keep_harmless(start: RecipeStart, names: frozenset[str]) -> RecipeStart:
-    """Return the recipe with the flags and variables of a pasted command line that can
-    do no harm.
+    """Move the flags and variables that might do harm to the recipe's `refused`.
 
-    `refused` has the others. Raises BadInput if the target is not a word.
+    `names` are the names of harmless flags. Raises BadInput if the backend or the chip
+    is not a word.
     """
     target = start.target or Target("host")
     for word in (target.backend, target.chip or ""):
-        if not _PLAIN.fullmatch(word):
+        if not _HARMLESS_VALUE.fullmatch(word):
             raise BadInput(
                 f"{word!r} names no target; name it with --backend and --chip"
             )
-    flags = [flag for flag in start.flags if _is_harmless(flag, names)]
-    env = {
-        name: value
-        for name, value in start.env.items()
-        if name in VARIABLES and _PLAIN.fullmatch(value)
-    }
-    refused = [
-        f"{name}={value}" for name, value in start.env.items() if name not in env
-    ]
-    refused += [flag for flag in start.flags if flag not in flags]
+    env: dict[str, str] = {}
+    flags: list[str] = []
+    refused: list[str] = []
+    for name, value in start.env.items():
+        if name in VARIABLES and _HARMLESS_VALUE.fullmatch(value):
+            env[name] = value
+        else:
+            refused.append(f"{name}={value}")
+    for flag in start.flags:
+        chosen = flags if _is_harmless(flag, names) else refused
+        chosen.append(flag)
     return replace(start, flags=flags, env=env, refused=refused)
 
 
 def harmless_flags(words: Sequence[str], names: frozenset[str]) -> list[str]:
-    """Return the flags of a pasted command line that can do no harm, for a command that
-    is printed for a user to run. A value in a word of its own is left out with its
-    flag.
+    """Return the flags of a pasted command line that can do no harm, to print them for
+    a user. A flag whose value is the next word is left out, and so is that word.
 
     >>> known = frozenset({"backend", "fuse"})
     >>> harmless_flags(["a.mlir", "--backend=rocm", "--load=x.so", "--fuse"], known)
     ['--backend=rocm', '--fuse']
     """
-    following = [*words[1:], "--"]
-    return [
-        word
-        for word, after in zip(words, following, strict=True)
-        if word.startswith("-")
-        and ("=" in word or after.startswith("-"))
-        and _is_harmless(word, names)
-    ]
+    flags = []
+    for word, next_word in zip(words, [*words[1:], "--"], strict=True):
+        is_complete = "=" in word or next_word.startswith("-")
+        if word.startswith("-") and is_complete and _is_harmless(word, names):
+            flags.append(word)
+    return flags
 
 
 def _is_harmless(flag: str, names: frozenset[str]) -> bool:
@@ -95,24 +91,28 @@ def _is_harmless(flag: str, names: frozenset[str]) -> bool:
     if name not in names:
         return False
     if name in _PIPELINES:
-        return _PIPELINE.fullmatch(value) is not None and all(
-            _is_known(part, names) for part in _parts(value)
+        is_pipeline = _PIPELINE.fullmatch(value) is not None
+        return is_pipeline and all(
+            _is_harmless_part(part, names) for part in _pipeline_parts(value)
         )
-    option, is_option, _ = value.partition("=")
-    return _PLAIN.fullmatch(value) is not None and not (
-        is_option and _OPENS.search(option)
-    )
+    if _HARMLESS_VALUE.fullmatch(value) is None:
+        return False
+    return "=" not in value or not _assigns_a_file(value)
 
 
-def _parts(pipeline: str) -> Iterator[str]:
+def _pipeline_parts(pipeline: str) -> Iterator[str]:
     """Yield the passes of a pipeline, and the assignments in their options."""
     for match in _PASS_OPTIONS.finditer(pipeline):
         yield from (match[1] or match[2] or "").split()
     yield from re.findall(r"[\w.-]+", _PASS_OPTIONS.sub(" ", pipeline))
 
 
-def _is_known(part: str, names: frozenset[str]) -> bool:
-    option, is_option, _ = part.partition("=")
-    if is_option:
-        return not _OPENS.search(option)
+def _is_harmless_part(part: str, names: frozenset[str]) -> bool:
+    if "=" in part:
+        return not _assigns_a_file(part)
     return part in names or _ANCHORS.fullmatch(part) is not None
+
+
+def _assigns_a_file(assignment: str) -> bool:
+    option, _, _ = assignment.partition("=")
+    return _NAMES_A_FILE.search(option) is not None

@@ -1,5 +1,5 @@
-"""Find programs and calls of compilers in an issue, a gist, a log or a shell's history
-that was pasted as text.
+"""Find programs and calls of compilers in a pasted text, such as an issue, a gist, a
+log or a shell's history.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from triage.compilers.recipe_input import PastedText, ShellCommand, TextExcerpt
 from triage.model.pass_name import IR_DUMP_LINE
 
-# No pattern here takes quadratic time: each run of characters is tried from its begin
-# only, and possessive ones never again.
+# Patterns for lines of any length must not take quadratic time: a run of characters is
+# matched from its beginning only, or possessively.
 IREE_TOOLS = re.compile(
     r"(?:(?<![^\s\"'`()|;&<>=])[^\s\"'`()|;&<>=]*[\\/]|(?<![\w.-]))"
     r"(?P<tool>iree-compile|iree-opt|ireec)"
@@ -26,7 +26,7 @@ IREE_TOOLS = re.compile(
     r"|-m\s+iree\.compiler\.tools(?:\.(?!import_)[\w.]+)?(?=\s)"
 )
 _SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
-_ENDS = frozenset({"|", "||", "&&", ";", "&", "|&", ";;", "#"})
+_ENDS_OF_CALL = frozenset({"|", "||", "&&", ";", "&", "|&", ";;", "#"})
 _REDIRECTION = re.compile(r"\d*(>&|&>>?|>\||>>?|<<?<?)(.*)", re.DOTALL)
 _CONTINUED = re.compile(r"(?<!\\)[\\^`][ \t]*\r?\n(?:[ \t]*(?:>[ \t]+)?)")
 _OPTION = re.compile(r"\s*(?:>\s+)?--?[a-z][\w-]*[= \n]")
@@ -37,12 +37,13 @@ _FENCE = re.compile(
     r"[ \t>]*+(?P<mark>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+-]*+)[^\n`]*+\n?"
 )
 _TAG = re.compile(r"</?(?:details|summary|pre|code|br|p)\b[^<>\n]*>", re.IGNORECASE)
-_BEGINS = re.compile(
+_PROGRAM_BEGINS = re.compile(
     r"^[ \t]*(?:builtin\.)?(?:module\b(?: *@\S+)?(?: attributes *\{.*\{| "
     r"*\{)|func\.func\b|util\.func\b|hal\.executable\b"
     r"|flow\.executable\b|stream\.executable\b|hw\.module\b|ml_program\.\w+"
     r'|"builtin\.module"|[#!][\w$.]+ *= *\S)'
 )
+_CONTINUES_PROGRAM = (" ", "\t", "}", "util.", "ml_program.", "//", "{-#")
 _FUNCTION = re.compile(
     (
         r"^(?>.*?\b(?:(?:func|llvm|util)\.func|(?:hal|flow|stream)\.executable"
@@ -57,7 +58,7 @@ _DUMP = re.compile(rf"^{IR_DUMP_LINE}", re.M)
 _LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re.M)
 _TRITON_IR = re.compile(r"\btt\.func\b")
 _JAX = re.compile(r"^[ \t]*(?:>>> )?(?:import jax\b|from jax\b)", re.M)
-_HLO = re.compile(r"\s*HloModule\b")
+_HLO = re.compile(r"\A\s*HloModule\b")
 _CHIP = re.compile(r"\b(gfx(?:9\w{2}|1[0-2]\w{2})|sm_\d{2,3}a?)\b|\"cuda:(\d{2,3})\"")
 _CHIPS_OF_CARDS = {
     r"\bV100\b|\bTitan V\b": "sm_70",
@@ -79,14 +80,14 @@ _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.?)*+"?')  # brackets and names in it mean nothing
 _CLOSING = {")": "(", "]": "[", "}": "{"}
 _Block = tuple[int, str]
-"""The number of its first line, from 1, and its text."""
+"""A part of a text: the number of its first line, from 1, and the part itself."""
 
 
 def calls_in(text: str, tools: re.Pattern[str] = IREE_TOOLS) -> Iterator[ShellCommand]:
-    """Yield the calls of compilers in a text: behind prompts and wrappers, in pipes,
-    with redirections, on several lines.
+    """Yield the calls of compilers in a text. Prompts, wrappers, pipes and redirections
+    may surround a call, and it may have several lines.
     """
-    for number, line in _logical_lines(text, tools):
+    for number, line in _lines_with_calls(text, tools):
         end: int | None = None
         for match in islice(tools.finditer(line), _MOST_CALLS):
             is_repeated = end is not None and not line[end : match.start()].strip()
@@ -97,25 +98,23 @@ def calls_in(text: str, tools: re.Pattern[str] = IREE_TOOLS) -> Iterator[ShellCo
             if line[:end].count("`") % 2:  # code in a sentence
                 after = after.partition("`")[0]
             tool = (match["tool"] or "iree-compile").replace("ireec", "iree-compile")
-            yield _call(
-                tool,
-                _split(before),
-                _split(after.removeprefix('"').removeprefix("'")),
-                tools,
-                number,
-            )
+            own_words = _words(before)
+            words = _words(after.removeprefix('"').removeprefix("'"))
+            if words and tools.fullmatch(words[0]):
+                del words[0]
+            yield _call(tool, own_words, words, number)
 
 
-def _logical_lines(text: str, programs: re.Pattern[str]) -> Iterator[_Block]:
-    """Yield the calls with the lines that a backslash continues, and those that hold
-    only further options.
+def _lines_with_calls(text: str, tools: re.Pattern[str]) -> Iterator[_Block]:
+    """Yield each line that names a tool, joined with the lines that continue it after a
+    backslash and the lines that begin with an option.
     """
     lines = text.splitlines(keepends=True)
     index = 0
     while index < len(lines):
         first, joined = index, lines[index]
         index += 1
-        if len(joined) > _LONGEST_LINE or not programs.search(joined):
+        if len(joined) > _LONGEST_LINE or not tools.search(joined):
             continue
         while index < len(lines) and index - first < _MOST_LINES:
             is_open = re.search(r"(?<!\\)[\\^`][ \t]*\r?\n\Z", joined) is not None
@@ -126,7 +125,7 @@ def _logical_lines(text: str, programs: re.Pattern[str]) -> Iterator[_Block]:
         yield first + 1, re.sub(r"\n\s*(?:>\s+)?", " ", _CONTINUED.sub(" ", joined))
 
 
-def _split(text: str) -> list[str]:
+def _words(text: str) -> list[str]:
     lexer = shlex.shlex(text, posix=True, punctuation_chars=";<>|&")
     lexer.whitespace_split, lexer.commenters = True, ""
     try:
@@ -135,87 +134,71 @@ def _split(text: str) -> list[str]:
         return text.split()
 
 
-def _call(
-    tool: str, before: list[str], after: list[str], tools: re.Pattern[str], line: int
-) -> ShellCommand:
-    words: list[str] = []
-    is_piped = len(before) >= 3 and before[-1] == "|" and Path(before[-3]).name == "cat"
+def _call(tool: str, before: list[str], after: list[str], line: int) -> ShellCommand:
+    """Return the call of a tool. `before` and `after` are the words around the tool's
+    name.
+    """
+    stdin: str | None = None
     # `model.mlir` of `cat model.mlir | iree-compile -`
-    if is_piped:
+    if len(before) >= 3 and before[-1] == "|" and Path(before[-3]).name == "cat":
         stdin = before[-2]
-    else:
-        stdin = None
-    rest = iter(after[1:] if after and tools.fullmatch(after[0]) else after)
+    words: list[str] = []
+    rest = iter(after)
     for word in rest:
-        if word in _ENDS:
+        if word in _ENDS_OF_CALL:
             break
         redirection = _REDIRECTION.fullmatch(word)
-        if redirection:
-            if words and words[-1].isdigit() and not redirection[2]:
-                words.pop()  # `2>&1` and `2> log`
-            target = redirection[2] or next(rest, "")
-            if redirection[1] == "<":
-                stdin = target
-        else:
+        if not redirection:
             words.append(word)
-    ends = [
-        index for index, word in enumerate(before) if word in _ENDS and word != "&&"
-    ]
-    if ends:
-        own = before[ends[-1] + 1 :]
-    else:
-        own = before
-    env = tuple(
-        (match[1], match[2]) for word in own if (match := _SETTING.fullmatch(word))
-    )
-    return ShellCommand(tool, tuple(words), env, stdin, line)
+            continue
+        if words and words[-1].isdigit() and not redirection[2]:
+            words.pop()  # `2>&1` and `2> log`
+        file = redirection[2] or next(rest, "")
+        if redirection[1] == "<":
+            stdin = file
+    env: list[tuple[str, str]] = []
+    for word in before:
+        setting = _SETTING.fullmatch(word)
+        if word in _ENDS_OF_CALL and word != "&&":
+            env.clear()  # they belong to another program
+        elif setting:
+            env.append((setting[1], setting[2]))
+    return ShellCommand(tool, tuple(words), tuple(env), stdin, line)
 
 
 def read_mlir(text: str) -> PastedText:
-    """Find the MLIR programs and the calls of IREE's compiler."""
+    """Find MLIR programs, except those of Triton, and calls of IREE's compiler."""
     text = _plain(text)
     programs = [
-        (line, program)
-        for line, program in _mlir_programs(text)
-        if not _TRITON_IR.search(program)
+        block for block in _mlir_programs(text) if not _TRITON_IR.search(block[1])
     ]
-    complete = [
-        (line, program) for line, program in programs if _FUNCTION.search(program)
-    ]
-    return PastedText(_excerpts(complete or programs), _different(calls_in(text)))
+    with_function = _matching(programs, _FUNCTION)
+    commands = _distinct_calls(calls_in(text))
+    return PastedText(_excerpts(with_function or programs), commands)
 
 
 def read_llvm(text: str, tools: re.Pattern[str]) -> PastedText:
-    """Find LLVM IR or MLIR, and the calls of LLVM's and MLIR's tools. Empty without
-    such a call.
+    """Find LLVM IR or MLIR, and the calls of LLVM's and MLIR's tools. A text without
+    such a call is not read for programs.
     """
     text = _plain(text)
-    commands = _different(calls_in(text, tools))
-    if commands:
-        llvm = [
-            (line, block) for line, block in _blocks(text) if _LLVM_IR.search(block)
-        ]
-    else:
-        llvm = []
-    programs = _excerpts(llvm, partial(missing_in, comment=";")) or _excerpts(
-        _mlir_programs(text) if commands else ()
-    )
-    return PastedText(programs, commands)
+    commands = _distinct_calls(calls_in(text, tools))
+    if not commands:
+        return PastedText()
+    llvm = _matching(_blocks(text), _LLVM_IR)
+    programs = _excerpts(llvm, partial(missing_in, comment=";"))
+    return PastedText(programs or _excerpts(_mlir_programs(text)), commands)
 
 
 def read_kernels(text: str) -> PastedText:
-    """Find the Python programs that define a Triton kernel, and the IR of Triton."""
+    """Find the Python programs that define a Triton kernel. If there are none, find
+    Triton's IR.
+    """
     text = _plain(text)
     kernels = _excerpts(_python_blocks(text, _KERNEL), _error_in)
     if kernels:
         return PastedText(tuple(map(_with_imports, kernels)))
-    return PastedText(
-        _excerpts(
-            (line, program)
-            for line, program in _mlir_programs(text)
-            if _TRITON_IR.search(program)
-        )
-    )
+    return PastedText(_excerpts(_matching(_mlir_programs(text), _TRITON_IR)))
 
 
 def _with_imports(kernel: TextExcerpt) -> TextExcerpt:
@@ -230,15 +213,19 @@ def _with_imports(kernel: TextExcerpt) -> TextExcerpt:
 
 
 def read_jax(text: str) -> PastedText:
-    """Find the Python programs that compile functions with JAX, and programs in HLO."""
+    """Find the Python programs that import JAX. If there are none, find HLO."""
     text = _plain(text)
     programs = _excerpts(_python_blocks(text, _JAX), _error_in)
-    hlo = ((line, block) for line, block in _blocks(text) if _HLO.match(block))
-    return PastedText(programs or _excerpts(hlo))
+    return PastedText(programs or _excerpts(_matching(_blocks(text), _HLO)))
+
+
+def _matching(blocks: Iterable[_Block], pattern: re.Pattern[str]) -> list[_Block]:
+    return [block for block in blocks if pattern.search(block[1])]
 
 
 def chip_in(text: str) -> str | None:
-    """Return the first chip that a text names, by itself or by a card that has it.
+    """Return the first chip that a text names. If it names none, return that of the
+    first graphics card.
 
     >>> chip_in("works on A100, fails on V100 (sm_70)")
     'sm_70'
@@ -257,12 +244,10 @@ def chip_in(text: str) -> str | None:
 
 
 def _python_blocks(text: str, marks: re.Pattern[str]) -> Iterator[_Block]:
-    """Yield the blocks with a mark, without the indent of a list and the prompts of an
-    interpreter.
+    """Yield the blocks that match `marks`, without a common indent and without the
+    prompts of an interpreter.
     """
-    for line, block in _blocks(text):
-        if not marks.search(block):
-            continue
+    for line, block in _matching(_blocks(text), marks):
         code = textwrap.dedent(block)
         first, _, rest = code.partition("\n")
         if first.startswith("@"):  # it was copied without its indent
@@ -274,10 +259,10 @@ def _python_blocks(text: str, marks: re.Pattern[str]) -> Iterator[_Block]:
 
 
 def missing_in(text: str, comment: str = "//") -> str | None:
-    """Say what a program in MLIR or LLVM IR lacks, if it was cut out of a larger
-    one.
+    """Say which part of a program in MLIR or LLVM IR is missing, if one is: brackets
+    that do not match, or a line that says so.
     """
-    open_: list[tuple[str, int]] = []
+    open_: list[tuple[str, int]] = []  # brackets, with their lines
     for number, line in enumerate(text.splitlines(), 1):
         line = _QUOTED.sub("", line).partition(comment)[0]
         if line.strip() in ("...", "…"):
@@ -288,14 +273,13 @@ def missing_in(text: str, comment: str = "//") -> str | None:
             elif mark in _CLOSING and (not open_ or open_.pop()[0] != _CLOSING[mark]):
                 return f"line {number}: nothing opens the `{mark}`"
     if open_:
-        return (
-            f"the end is missing: nothing closes the `{open_[-1][0]}` of line "
-            f"{open_[-1][1]}"
-        )
+        mark, number = open_[-1]
+        return f"the end is missing: nothing closes the `{mark}` of line {number}"
     return None
 
 
 def _error_in(text: str) -> str | None:
+    """Say why a text is not a complete Python program, if it is not."""
     try:
         tree = ast.parse(text)
     except SyntaxError as error:
@@ -320,23 +304,23 @@ def _is_ellipsis(statement: ast.stmt) -> bool:
 
 
 def _excerpts(
-    programs: Iterable[_Block], lacks: Callable[[str], str | None] = missing_in
+    programs: Iterable[_Block], missing: Callable[[str], str | None] = missing_in
 ) -> tuple[TextExcerpt, ...]:
-    """Return different programs that lack nothing; the first one when each lacks
-    something.
+    """Return the complete programs, each once. If all are incomplete, return the first.
+    `missing` says what a program lacks.
     """
     found: dict[str, TextExcerpt] = {}
     for line, text in programs:
-        found.setdefault(
-            "".join(text.split()), TextExcerpt(line, text.rstrip() + "\n", lacks(text))
-        )
+        without_spaces = "".join(text.split())
+        excerpt = TextExcerpt(line, text.rstrip() + "\n", missing(text))
+        found.setdefault(without_spaces, excerpt)
     excerpts = tuple(found.values())
-    return (
-        tuple(excerpt for excerpt in excerpts if excerpt.lacks is None) or excerpts[:1]
-    )
+    complete = tuple(excerpt for excerpt in excerpts if excerpt.lacks is None)
+    return complete or excerpts[:1]
 
 
-def _different(calls: Iterable[ShellCommand]) -> tuple[ShellCommand, ...]:
+def _distinct_calls(calls: Iterable[ShellCommand]) -> tuple[ShellCommand, ...]:
+    """Return each call with an option or a response file once."""
     commands: dict[str, ShellCommand] = {}
     for call in calls:
         if any(word.startswith(("-", "@")) for word in call.words):
@@ -345,7 +329,7 @@ def _different(calls: Iterable[ShellCommand]) -> tuple[ShellCommand, ...]:
 
 
 def _plain(text: str) -> str:
-    """Return the text without tags of HTML, and without the `> ` of a quotation."""
+    """Replace HTML tags by spaces. If all lines are quoted, remove the `> `."""
     text = _TAG.sub(lambda match: " " * len(match[0]), text.replace("\r\n", "\n"))
     is_quoted = all(line.startswith(">") for line in text.splitlines() if line.strip())
     if is_quoted:
@@ -362,75 +346,72 @@ def _blocks(text: str) -> list[_Block]:
 
 
 def _fences(lines: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Yield the language, the first line and the end of each fenced block. What nothing
-    closes opens none.
+    """Yield the language of each fenced block, and the range of lines in it. A fence
+    that nothing closes does not begin a block.
     """
-    closing: dict[str, list[int]] = {}
+    closing: dict[str, list[int]] = {}  # mark -> indices of its lines, the last first
     for index in reversed(range(len(lines))):
         closing.setdefault(lines[index].strip(" \t>\n"), []).append(index)
     index = 0
     while index < len(lines):
         fence = _FENCE.fullmatch(lines[index])
         index += 1
-        if fence:
-            ends = closing.get(fence["mark"], [])
-        else:
-            ends = []
+        if not fence:
+            continue
+        ends = closing.get(fence["mark"], [])
         while ends and ends[-1] < index:
             ends.pop()
-        if fence and ends:
+        if ends:
             yield fence["language"].lower(), index, ends[-1]
             index = ends[-1] + 1
 
 
 def _mlir_programs(text: str) -> Iterator[_Block]:
-    lines, end, parts = text.splitlines(keepends=True), 0, list[tuple[str, int, int]]()
+    """Yield the fenced blocks in MLIR, and the programs in other blocks and outside."""
+    lines = text.splitlines(keepends=True)
+    end = 0
+    parts: list[tuple[str, int, int]] = []
     for language, begin, stop in _fences(lines):
         parts += [("", end, begin - 1), (language, begin, stop)]
         end = stop + 1
-    for language, begin, stop in [*parts, ("", end, len(lines))]:
+    parts.append(("", end, len(lines)))
+    for language, begin, stop in parts:
         part = "".join(lines[begin:stop])
         if language == "mlir" and not _DUMP.search(part) and _OPERATION.search(part):
             yield begin + 1, part
         else:
-            yield from _regions(lines[begin:stop], begin + 1)
+            yield from _unfenced_programs(lines[begin:stop], begin + 1)
 
 
-def _regions(lines: list[str], first: int) -> Iterator[_Block]:
-    """Yield programs among other lines: each begins like one and ends where its braces
-    are balanced.
+def _unfenced_programs(lines: list[str], first: int) -> Iterator[_Block]:
+    """Yield the programs with a function among other lines. `first` is the number of
+    the first line. Dumps of IR are skipped.
     """
     index = 0
     while index < len(lines):
-        if not _BEGINS.match(lines[index]) or (index and _DUMP.match(lines[index - 1])):
+        is_dump = index > 0 and _DUMP.match(lines[index - 1])
+        if is_dump or not _PROGRAM_BEGINS.match(lines[index]):
             index += 1
             continue
-        stop = _end_of(lines, index)
-        region = "".join(lines[index:stop])
-        if _FUNCTION.search(region):
-            yield first + index, region
-        index = max(len(lines) if stop is None else stop, index + 1)
+        stop = _end_of_program(lines, index)
+        program = "".join(lines[index:stop])
+        if _FUNCTION.search(program):
+            yield first + index, program
+        index = max(stop, index + 1)
 
 
-def _end_of(lines: list[str], first: int) -> int | None:
-    """Return the index behind a program that begins at `first`: aliases and top-level
-    operations with balanced braces.
-
-    Returns None if the last one is never closed.
+def _end_of_program(lines: list[str], first: int) -> int:
+    """Return the index behind the program that begins at `first`: aliases and top-level
+    operations with balanced braces. It is `len(lines)` if a brace is never closed.
     """
-    depth, last = 0, first
+    depth, end = 0, first
     for index in range(first, len(lines)):
         line = lines[index]
-        is_outside = (
-            depth == 0 and index > first and line.strip() and not _BEGINS.match(line)
-        )
-        if is_outside and not line.startswith(
-            (" ", "\t", "}", "util.", "ml_program.", "//", "{-#")
-        ):
+        is_top_level = depth == 0 and index > first and line.strip()
+        continues = _PROGRAM_BEGINS.match(line) or line.startswith(_CONTINUES_PROGRAM)
+        if is_top_level and not continues:
             break
         depth += line.count("{") - line.count("}")
         if depth <= 0 and line.strip():
-            depth, last = 0, index + 1
-    if depth <= 0:
-        return last
-    return None
+            depth, end = 0, index + 1
+    return end if depth <= 0 else len(lines)

@@ -1,35 +1,39 @@
-"""How a family makes a recipe from a program, a command line or a pasted text."""
+"""How a family makes a recipe from a program, a command line or a pasted text.
+
+A command line that the user types may name files with `@FILE`, as LLVM's tools allow.
+They are read here; those of a pasted text never are.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from triage.model.case import Target
+from triage.model.errors import BadInput
 from triage.model.execution import Execution
 from triage.recipes.family import RecipeStart
 
-if TYPE_CHECKING:  # it parses MLIR
-    pass
+_MOST_BYTES = 1 << 20  # of all response files of a command line together
+_DEEPEST = 10  # response files that name one another
 
 
 @dataclass(frozen=True, slots=True)
 class TextExcerpt:
-    """A part of a text."""
+    """A program in a text."""
 
     line: int
     """The number of its first line, from 1."""
     text: str
     lacks: str | None = None
-    """What a program that was cut lacks."""
+    """A sentence about the part that is missing, if the program is incomplete."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShellCommand:
-    """A call of the compiler."""
+    """A call of a compiler."""
 
     tool: str
     """`iree-compile`, `iree-opt`, `llc`, ..."""
@@ -40,48 +44,63 @@ class ShellCommand:
     stdin: str | None = None
     """The file that is its standard input, if one is named."""
     line: int = 1
-    """Its number in the text, from 1."""
+    """The number of its line in the text, from 1."""
     files: frozenset[str] = frozenset()
-    """Words that are files here. Empty for a pasted text, which may not ask."""
+    """Words that are files on this machine. Empty for a pasted text, whose words are
+    not looked up.
+    """
 
     @property
     def text(self) -> str:
         """The call on one line."""
-        settings = [f"{name}={shlex.quote(value)}" for name, value in self.env]
+        words = [f"{name}={shlex.quote(value)}" for name, value in self.env]
+        words += [self.tool, *map(shlex.quote, self.words)]
         if self.stdin:
-            stdin = ["<", shlex.quote(self.stdin)]
-        else:
-            stdin = []
-        return " ".join([*settings, self.tool, *map(shlex.quote, self.words), *stdin])
+            words += ["<", shlex.quote(self.stdin)]
+        return " ".join(words)
 
 
 @dataclass(frozen=True, slots=True)
 class PastedText:
-    """What an issue, a gist or a log holds of use for a recipe."""
+    """The programs and the calls of compilers in an issue, a gist or a log."""
 
     programs: tuple[TextExcerpt, ...] = ()
     commands: tuple[ShellCommand, ...] = ()
 
 
-class RecipeFromInput:
-    """Makes recipes from what a user has at hand."""
+@dataclass(frozen=True, slots=True)
+class RecipeRequest:
+    """What a user says about a new recipe."""
+
+    path: Path
+    """The file to write it to."""
+    source: Path | None
+    """A program that replaces the one in a text or a command line."""
+    backend: str | None
+    chip: str | None
+    kernel: str | None
+    """The function to compile, if the program has several."""
+
+
+class RecipeStarter:
+    """Makes recipes from programs, command lines and texts."""
 
     def call_in(self, words: Sequence[str]) -> ShellCommand | None:
-        """Return the call of this family's compiler in a command line: words, or one
-        text.
+        """Return the call of this family's compiler in a command line, if there is one.
+        A single word is a whole command line.
         """
         return None
 
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
     ) -> RecipeStart:
-        """Return a recipe for a call of this family's compiler. Opens no file that the
-        call names.
+        """Return a recipe for a call of this family's compiler. No file that the call
+        names is opened.
 
         Args:
             call: The call.
             backend: Used if the call names none.
-            source: The input, instead of the one of the call.
+            source: Replaces the input of the call.
 
         Raises:
             BadInput: The call cannot be read.
@@ -89,65 +108,95 @@ class RecipeFromInput:
         raise NotImplementedError
 
     @property
-    def flags_of_texts(self) -> frozenset[str]:
-        """Names of flags that a pasted command line may pass: they neither start
-        programs nor name files.
+    def flags_allowed_in_texts(self) -> frozenset[str]:
+        """The flags that are kept of a pasted command line, by name. None of them
+        starts a program or names a file.
         """
         return frozenset()
 
-    def from_source(
-        self,
-        recipe: Path,
-        source: Path,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
-        """Return a recipe for an input file, if it is one of this family.
+    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
+        """Return a recipe for an input file, if this family compiles such files. A
+        kernel may be copied next to the recipe.
 
-        A kernel may be copied next to `recipe`, the file to write. `kernel` names the
-        function if the file has several.
-
-        Raises:
-            BadInput: The file has several kernels, or not this one.
+        Raises BadInput if the file has several kernels, or not the one that is wanted.
         """
         return None
 
-    def from_pasted(
-        self,
-        recipe: Path,
-        program: str,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
-        """Return a recipe for a Python program of a text, as `from_source`. Reads no
-        file that it imports.
+    def from_pasted(self, request: RecipeRequest, program: str) -> RecipeStart | None:
+        """Return a recipe for a program of a text, as `from_source` does for a file. No
+        file that the program imports is read.
         """
         return None
 
     def read_text(self, text: str) -> PastedText:
-        """Return the programs and command lines of this family in an issue, a gist or a
-        log.
-        """
+        """Return this family's programs and command lines in a pasted text."""
         return PastedText()
 
     def target_named(self, backend: str, chip: str | None) -> Target:
-        """Return the target that a user names, by whatever name of the backend."""
+        """Return the target that a user names; a backend may have several names."""
         return Target(backend, chip)
 
     def target_in(self, text: str) -> Target:
-        """Return what to compile the programs of a text for that has no command
-        line.
-        """
+        """Guess the target of the programs in a text without a command line."""
         raise NotImplementedError
 
     def improve(
         self, start: RecipeStart, compile_: Callable[[RecipeStart], Execution | None]
     ) -> RecipeStart:
-        """Return the same recipe with guessed values that compile, as far as the
-        compiler's errors lead to them.
-
-        `compile_` compiles a candidate, if anything can be compiled.
+        """Correct the guessed values of a recipe until it compiles, as far as the
+        compiler's errors help. `compile_` returns None if nothing can be compiled.
         """
         return start
+
+
+def with_response_files(call: ShellCommand) -> ShellCommand:
+    """Return the call with each `@FILE` replaced by the words in that file, and with
+    `files` filled.
+
+    Raises BadInput if a response file is not a regular file, if all of them are larger
+    than 1 MiB, or if more than 10 name one another.
+    """
+    reader = _ResponseFiles()
+    words = tuple(reader.expanded(call.words, Path(), 0))
+    return replace(call, words=words, files=frozenset(filter(_is_file, words)))
+
+
+class _ResponseFiles:
+    def __init__(self) -> None:
+        self.bytes_left = _MOST_BYTES
+
+    def expanded(self, words: Sequence[str], folder: Path, depth: int) -> Iterator[str]:
+        for word in words:
+            if not word.startswith("@"):
+                yield word
+                continue
+            path = folder / word[1:]
+            if depth == _DEEPEST:
+                raise BadInput(
+                    f"the response file {path} is named by {_DEEPEST} files that name "
+                    "one another"
+                )
+            yield from self.expanded(self.words_in(path), path.parent, depth + 1)
+
+    def words_in(self, path: Path) -> list[str]:
+        cannot = f"the response file {path} cannot be read"
+        if not _is_file(str(path)):
+            raise BadInput(f"{cannot}: it is not a regular file")
+        try:
+            with path.open("rb") as file:
+                content = file.read(self.bytes_left + 1)
+            self.bytes_left -= len(content) + 1
+            if self.bytes_left < 0:
+                raise BadInput(
+                    f"the response file {path} is too large: at most 1 MiB is read"
+                )
+            return shlex.split(content.decode("utf-8", "replace"), comments=True)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{cannot}: {error}") from error
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word).is_file()
+    except (OSError, ValueError):  # too long for a name, or a name with a NUL
+        return False

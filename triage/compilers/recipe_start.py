@@ -6,19 +6,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 
 from triage.classify import classify_log, packaged_rules
+from triage.compilers.base import Compiler
 from triage.compilers.pasted_flags import harmless_flags, keep_harmless
 from triage.compilers.recipe_input import (
     PastedText,
-    RecipeFromInput,
+    RecipeRequest,
     ShellCommand,
     TextExcerpt,
+    with_response_files,
 )
 from triage.compilers.registry import (
     DEFAULT_FAMILY,
@@ -26,7 +28,6 @@ from triage.compilers.registry import (
     recipe_families,
     recipe_starters,
 )
-from triage.compilers.response_files import with_files
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
@@ -43,15 +44,17 @@ _OTHER_PYTHON = re.compile(
 _LINK = re.compile(
     r"https?://\S*(?:gist|paste|drive|dropbox|files|attachments|upload)\S*"
 )
-_REPORTED = 3  # revisions of a text that count
+_MOST_REVISIONS = 3  # of those that a text names
 _FIRST_BYTES = 1 << 16
 _LONGEST = 160  # characters of an excerpt in a message
 E = TypeVar("E", TextExcerpt, ShellCommand)
 
 
 class NoProgramError(BadInput):
-    """A text contains no whole program. command: a command line to compile it with, if
-    the text has one: its tool, `PROGRAM`, and the flags that can do no harm.
+    """A text contains no complete program.
+
+    `command` is the text's command line, empty if it has none: the tool, the word
+    PROGRAM, and the flags that can do no harm.
     """
 
     def __init__(self, message: str, command: Sequence[str] = ()) -> None:
@@ -60,15 +63,8 @@ class NoProgramError(BadInput):
 
 
 @dataclass(frozen=True, slots=True)
-class NewRecipe:
-    """The recipe that a user asks for."""
-
-    path: Path
-    source: Path | None
-    """The program, instead of one that a text or a command line names."""
-    backend: str | None
-    chip: str | None
-    kernel: str | None
+class NewRecipe(RecipeRequest):
+    """A request for a recipe, with the ways to start one."""
 
     def from_command(self, words: Sequence[str]) -> RecipeStart:
         """Start from the user's own command line of a compiler."""
@@ -81,7 +77,8 @@ class NewRecipe:
                 f"no compiler family reads command lines of {words[0]}; name the "
                 "model with --input"
             )
-        start = starter.from_call(with_files(call), self.backend, self.source)
+        call = with_response_files(call)
+        start = starter.from_call(call, self.backend, self.source)
         _check_file(start.input)
         # a compiler reads a file of any name
         if recipe_families()[start.family].kind_of(start.input.suffix) is None:
@@ -93,42 +90,37 @@ class NewRecipe:
         return start
 
     def from_file(self, source: Path) -> RecipeStart:
-        """Start from an input file, by the first family that understands it."""
+        """Start from an input file, with the first family that compiles such files."""
         _check_file(source)
-        start = _first(
-            lambda starter: starter.from_source(
-                self.path, source, self.backend, self.chip, self.kernel
-            )
-        )
-        if start is None:
-            raise BadInput(f"{source} has no kernel; name one as FILE.py:KERNEL")
-        return start
+        for starter in recipe_starters().values():
+            start = starter.from_source(self, source)
+            if start is not None:
+                return start
+        raise BadInput(f"{source} has no kernel; name one as FILE.py:KERNEL")
 
     def from_text(
         self, text: str, name: str, block: int | None, line: int | None
     ) -> tuple[RecipeStart, list[str]]:
-        """Start from a program and a command line of a text, and return the revisions
-        that it reports about.
+        """Start from a program and a command line in a text.
 
-        `name` is what messages call the text, `block` and `line` are the numbers of the
-        program and the command line to use. Raises BadInput if the text has no program,
-        several, or one that was cut.
+        Args:
+            text: The text.
+            name: What messages call the text.
+            block: The number of the program to use, if there are several.
+            line: The number of the command line to use, if there are several.
+
+        Returns:
+            The recipe, and the revisions for which the text reports a failure.
+
+        Raises:
+            NoProgramError: The text has no program, or an incomplete one.
+            BadInput: It has several programs or command lines, and none is chosen.
         """
         family, pasted = _family_of(text)
-        program = None
         if self.source is None:
-            program = _chosen("program", pasted.programs, block, "--block")
-            if program is None:
-                raise NoProgramError(
-                    f"{name} contains no program{_instead(text)}",
-                    _command_in(pasted),
-                )
-            if program.lacks:
-                raise NoProgramError(
-                    f"the program in line {program.line} of {name} was cut: "
-                    f"{program.lacks}",
-                    _command_in(pasted),
-                )
+            program = _complete_program(pasted, text, name, block)
+        else:
+            program = None
         call = _chosen("command line", pasted.commands, line, "--line")
         if call:
             start = self._from_pasted_call(family, call, program)
@@ -136,12 +128,8 @@ class NewRecipe:
             start = self._from_program(family, program, text)
         else:
             start = self.from_file(self.source or self.path.with_suffix(".mlir"))
-        versions, rules = _versions(text, family), packaged_rules()
-        log = classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
-        failures = [failure.failure_class for failure in log.failures]
-        failure = [name for name in failures if name in {rule.name for rule in rules}][
-            :1
-        ]
+        versions = _reported_revisions(text, family)
+        failure = _reported_failure(text)
         notes = list(start.notes)
         if start.refused:
             words = " ".join(start.refused)
@@ -150,24 +138,26 @@ class NewRecipe:
                 "it there."
             )
         if versions:
-            notes += [f"Reported for {', '.join(versions)}."]
-        notes += [
-            f"Reported failure: {name}. `triage run` says xfail when it reproduces."
-            for name in failure
-        ]
-        return replace(start, notes=tuple(notes), expect=tuple(failure)), versions
+            notes.append(f"Reported for {', '.join(versions)}.")
+        if failure is None:
+            return replace(start, notes=tuple(notes)), versions
+        notes.append(
+            f"Reported failure: {failure}. `triage run` says xfail when it reproduces."
+        )
+        return replace(start, notes=tuple(notes), expect=(failure,)), versions
 
     def _from_pasted_call(
         self, family: str, call: ShellCommand, program: TextExcerpt | None
     ) -> RecipeStart:
         starter = recipe_starters()[family]
-        place = self.path.with_suffix(".mlir")
-        start = starter.from_call(call, self.backend, self.source or place)
-        responses = [word for word in call.words if word.startswith("@")]
-        start = keep_harmless(start, _flags_of_texts())
-        start = replace(start, refused=(*responses, *start.refused))
+        input_file = self.source or self.path.with_suffix(".mlir")
+        start = starter.from_call(call, self.backend, input_file)
+        start = keep_harmless(start, _flags_allowed_in_texts())
+        response_files = [word for word in call.words if word.startswith("@")]
+        start = replace(start, refused=(*response_files, *start.refused))
         if program is None:
             return start
+        # LLVM's tools read MLIR and LLVM IR.
         if start.family != DEFAULT_FAMILY and "define " in program.text:
             start = replace(start, input=self.path.with_suffix(".ll"))
         return replace(start, copied=program.text)
@@ -175,14 +165,15 @@ class NewRecipe:
     def _from_program(
         self, family: str, program: TextExcerpt, text: str
     ) -> RecipeStart:
-        """Start from a program without a command line. What to compile it for is read
-        from the text around it, and said to be assumed.
+        """Start from a program without a command line. Its target is guessed from the
+        text around it, and noted as assumed.
         """
         starter = recipe_starters()[family]
-        target, assumed = starter.target_in(text), list[str]()
+        assumed: list[str] = []
         if self.backend:
             target = starter.target_named(self.backend, self.chip)
         else:
+            target = starter.target_in(text)
             try:
                 recipe_families()[family].check_chip(target)
             except BadInput:  # a chip that no release knows
@@ -190,13 +181,12 @@ class NewRecipe:
             if len(recipe_families()[family].backends) > 1:
                 assumed = [name for name in (target.backend, target.chip) if name]
         if family == DEFAULT_FAMILY:
-            place = self.path.with_suffix(".mlir")
+            input_file = self.path.with_suffix(".mlir")
             return RecipeStart(
-                family, place, target, copied=program.text, assumed=assumed
+                family, input_file, target, copied=program.text, assumed=assumed
             )
-        start = starter.from_pasted(
-            self.path, program.text, target.backend, target.chip, self.kernel
-        )
+        request = replace(self, backend=target.backend, chip=target.chip)
+        start = starter.from_pasted(request, program.text)
         if start is None:
             raise NoProgramError(
                 f"the program in line {program.line} has no kernel; name one with "
@@ -205,21 +195,42 @@ class NewRecipe:
         return replace(start, assumed=(*assumed, *start.assumed))
 
 
-def _flags_of_texts() -> frozenset[str]:
-    names = (starter.flags_of_texts for starter in recipe_starters().values())
+def _complete_program(
+    pasted: PastedText, text: str, name: str, block: int | None
+) -> TextExcerpt:
+    program = _chosen("program", pasted.programs, block, "--block")
+    if program is None:
+        raise NoProgramError(
+            f"{name} contains no program{_instead(text)}", _harmless_command(pasted)
+        )
+    if program.lacks:
+        raise NoProgramError(
+            f"the program in line {program.line} of {name} was cut: {program.lacks}",
+            _harmless_command(pasted),
+        )
+    return program
+
+
+def _flags_allowed_in_texts() -> frozenset[str]:
+    names = (starter.flags_allowed_in_texts for starter in recipe_starters().values())
     return frozenset().union(*names)
 
 
-def _command_in(pasted: PastedText) -> list[str]:
+def _harmless_command(pasted: PastedText) -> list[str]:
     if not pasted.commands:
         return []
     call = pasted.commands[0]
-    return [call.tool, "PROGRAM", *harmless_flags(call.words, _flags_of_texts())]
+    return [
+        call.tool,
+        "PROGRAM",
+        *harmless_flags(call.words, _flags_allowed_in_texts()),
+    ]
 
 
 def _family_of(text: str) -> tuple[str, PastedText]:
-    """Return the family that a text is about: the default one if its compiler is
-    called, else the first that finds a program or a command line.
+    """Return the family that a text is about, with the programs and calls that it
+    finds: the default family if the text calls its compiler, else the first family that
+    finds any.
     """
     found = {
         family: starter.read_text(text) for family, starter in recipe_starters().items()
@@ -233,7 +244,7 @@ def _family_of(text: str) -> tuple[str, PastedText]:
 
 
 def _instead(text: str) -> str:
-    """Say what a text without a program has in its place."""
+    """Say what a text has instead of a program, for the end of an error's sentence."""
     if _OTHER_PYTHON.search(text):
         return (
             "; its Python has no kernel under triton.jit and no function under "
@@ -248,10 +259,6 @@ def _instead(text: str) -> str:
     return ""
 
 
-def _first(make: Callable[[RecipeFromInput], RecipeStart | None]) -> RecipeStart | None:
-    return next(filter(None, map(make, recipe_starters().values())), None)
-
-
 def _check_file(path: Path) -> None:
     if not os.path.isfile(path):  # noqa: PTH113 - false for a name that is too long
         raise BadInput(f"there is no input {path}")
@@ -260,41 +267,49 @@ def _check_file(path: Path) -> None:
             raise BadInput(f"the input {path} is empty")
 
 
-def _versions(text: str, name: str) -> list[str]:
-    """Return the revisions of the compiler that a text names, those under the issue
-    form's heading first.
+def _reported_revisions(text: str, family: str) -> list[str]:
+    """Return the first three different revisions that a text names."""
+    versions = _versions_in(text, family_named(family))
+    # A version such as 3.3.0rc20250201 is a nightly.
+    revisions = (_NIGHTLY.sub(r"nightly:\1-\2-\3", version) for version in versions)
+    return list(dict.fromkeys(revisions))[:_MOST_REVISIONS]
+
+
+def _versions_in(text: str, family: Compiler) -> Iterator[str]:
+    """Yield the versions in the issue form's section for it, then those that follow the
+    compiler's name, then those that follow a word such as `since`, then nightlies.
     """
-    family = family_named(name)
     heading = re.escape(family.issue_form.version)
     section = re.search(rf"(?ims)^#+ *{heading} *\n(.*?)(?=^#|\Z)", text)
     if section:
-        versions = re.findall(rf"(?m)^[ \t]*{_VERSION}[ \t]*$", section[1])
-    else:
-        versions = []
-    names = "|".join(
-        re.escape(name)
-        for name in (family.distribution, *family.recipe.nicknames, family.name)
-        if name
+        yield from re.findall(rf"(?m)^[ \t]*{_VERSION}[ \t]*$", section[1])
+    names = (family.distribution, *family.recipe.nicknames, family.name)
+    compiler = "|".join(re.escape(name) for name in names if name)
+    yield from re.findall(
+        rf"(?i)\b(?:{compiler})\b[^\n\d]{{0,40}}?(?<![\d.]){_VERSION}", text
     )
-    versions += re.findall(
-        rf"(?i)\b(?:{names})\b[^\n\d]{{0,40}}?(?<![\d.]){_VERSION}", text
-    )
-    versions += _RELEASE.findall(text)
-    versions += [
-        f"nightly:{date[1]}-{date[2]}-{date[3]}" for date in _DATED.finditer(text)
-    ]
-    return list(
-        dict.fromkeys(
-            _NIGHTLY.sub(r"nightly:\1-\2-\3", version) for version in versions
-        )
-    )[:_REPORTED]
+    yield from _RELEASE.findall(text)
+    for date in _DATED.finditer(text):
+        yield f"nightly:{date[1]}-{date[2]}-{date[3]}"
+
+
+def _reported_failure(text: str) -> str | None:
+    """Return the first failure class in a text that a packaged rule defines."""
+    rules = packaged_rules()
+    known = {rule.name for rule in rules}
+    log = classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
+    for failure in log.failures:
+        if failure.failure_class in known:
+            return failure.failure_class
+    return None
 
 
 def _chosen(
     noun: str, excerpts: Sequence[E], number: int | None, option: str
 ) -> E | None:
-    """Return the excerpt that is meant. Raises BadInput for several without a choice,
-    and for a number that is too large.
+    """Return the only excerpt, or the one with a number from 1; None if there is none.
+
+    Raises BadInput if there are several and `number` is None, or fewer than `number`.
     """
     count = f"{len(excerpts)} {noun}{'' if len(excerpts) == 1 else 's'}"
     if number is not None and number > len(excerpts):

@@ -8,11 +8,11 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from triage.compilers.base import Compiler
-from triage.compilers.family_ref import FamilyRef
 from triage.compilers.parts import Suites
-from triage.compilers.recipe_input import RecipeFromInput
+from triage.compilers.recipe_input import RecipeStarter
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeFamilies, RecipeFamily
 from triage.recipes.loader import load_recipes
 
@@ -29,16 +29,16 @@ DEFAULT_FAMILY = next(iter(_CLASSES))
 
 @cache
 def family_named(name: str) -> Compiler:
-    """Return the family of a name in the table; `command` knows no compiler until a
-    case describes one.
+    """Return the family of a name in the table. Of `command`, this is the family that
+    makes one for each compiler, see `Compiler.named`.
     """
     compiler: Compiler = resolve_name(_CLASSES[name])()
     return compiler
 
 
 class Families(Mapping[str, Compiler]):
-    """Compiler families by name. Iterating yields the fixed ones and those that `cases`
-    describe; other names such as `command:cython` are found as well.
+    """Compiler families by name. Iterating yields those of the table and those that
+    `cases` describe. Looking up another name, such as `command:cython`, works as well.
     """
 
     def __init__(self, cases: Iterable[Case] = ()) -> None:
@@ -49,12 +49,14 @@ class Families(Mapping[str, Compiler]):
         }
 
     def __getitem__(self, name: str) -> Compiler:
-        family, ref = self._described.get(name), FamilyRef.of(name)
-        if family is None and ref.kind in _CLASSES:
+        if name in self._described:
+            return self._described[name]
+        ref = FamilyRef.parse(name)
+        if ref.kind in _CLASSES:
             family = family_named(ref.kind).named(ref)
-        if family is None:
-            raise KeyError(name)
-        return family
+            if family is not None:
+                return family
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
         for name in _CLASSES:
@@ -67,8 +69,8 @@ class Families(Mapping[str, Compiler]):
 
 
 def family_of(case: Case) -> Compiler:
-    """Return the family of a case. Raises BadInput if there is none of that name."""
-    ref = FamilyRef.of(case.compiler)
+    """Return the family of a case. Raises BadInput if its compiler is unknown."""
+    ref = FamilyRef.parse(case.compiler)
     if ref.kind not in _CLASSES:
         raise BadInput(
             f"{case.source}: unknown compiler {case.compiler!r}; known: "
@@ -79,8 +81,8 @@ def family_of(case: Case) -> Compiler:
 
 
 class FailureNames(Collection[str]):
-    """The packaged classes of failures and their families. Rules take long to read, and
-    most recipes name no failure.
+    """The names of all packaged failure classes and of their families. The rules are
+    read when the first name is looked up, because most recipes name no failure.
     """
 
     @cached_property
@@ -102,27 +104,28 @@ class FailureNames(Collection[str]):
 
 
 def load_cases(paths: Sequence[Path]) -> tuple[Case, ...]:
-    """Load the cases of recipe files and of folders of recipes.
+    """Load the cases of recipe files and of folders of recipes, and check the files of
+    failure rules that they name.
 
     Raises:
-        BadFiles: With every mistake in recipes, or in the rules of their own.
+        BadFiles: With every mistake in the recipes, or in one file of rules.
         BadInput: A compiler is unknown.
     """
     cases = load_recipes(paths, recipe_families(), FailureNames())
     for case in cases:
         family_of(case)
-    own = dict.fromkeys(case.rules for case in cases if case.rules)
-    if own:
+    rule_files = dict.fromkeys(case.rules for case in cases if case.rules)
+    if rule_files:
         from triage.classify import load_rules  # slow to import
 
-        for rules in own:
-            load_rules([rules])
+        for file in rule_files:
+            load_rules([file])
     return cases
 
 
-class _FamiliesOfRecipes(Mapping[str, RecipeFamily]):
-    """What recipes of each family may contain. A family is imported when a recipe names
-    it.
+class _RecipeFamilies(Mapping[str, RecipeFamily]):
+    """Family -> what its recipes may contain. A family is imported when it is looked
+    up.
     """
 
     def __getitem__(self, name: str) -> RecipeFamily:
@@ -138,27 +141,31 @@ class _FamiliesOfRecipes(Mapping[str, RecipeFamily]):
 
 
 def recipe_families() -> RecipeFamilies:
-    """Return the families of `compiler` in recipes, the default first."""
-    return _FamiliesOfRecipes()
-
-
-def recipe_starters() -> dict[str, RecipeFromInput]:
-    """Return what makes recipes from other inputs, by family. The default family
-    accepts any input, so that it comes last.
+    """Return what recipes may contain, by the family under `compiler`; the default
+    family is the first.
     """
-    names = sorted(_CLASSES, key=lambda name: name == DEFAULT_FAMILY)
-    return {
-        name: part for name in names if (part := family_named(name).recipe_from_input)
-    }
+    return _RecipeFamilies()
+
+
+def recipe_starters() -> dict[str, RecipeStarter]:
+    """Return the part of each family that makes recipes from programs and texts. The
+    default family accepts any input and is the last.
+    """
+    starters = {}
+    for name in sorted(_CLASSES, key=lambda name: name == DEFAULT_FAMILY):
+        starter = family_named(name).recipe_starter
+        if starter:
+            starters[name] = starter
+    return starters
 
 
 def suite_reader() -> Suites:
-    """Return what reads a compiler's own test suites."""
-    return next(part for name in _CLASSES if (part := family_named(name).suites))
+    """Return the part that reads a compiler's own test suites."""
+    readers = (family_named(name).suites for name in _CLASSES)
+    return next(filter(None, readers))
 
 
 def onnx_family() -> Compiler:
     """Return the family whose toolchains import ONNX models."""
-    return next(
-        family for family in map(family_named, _CLASSES) if family.onnx_importer
-    )
+    families = map(family_named, _CLASSES)
+    return next(family for family in families if family.onnx_importer)

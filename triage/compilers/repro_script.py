@@ -1,4 +1,4 @@
-"""What a reproducer says about a compile, so that it can be repeated without triage."""
+"""Describe a compile in a reproducer, so that it can be repeated without triage."""
 
 from __future__ import annotations
 
@@ -6,90 +6,86 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from triage.model.case import Case
 from triage.model.revision import Toolchain
 
-if TYPE_CHECKING:  # it parses MLIR
-    pass
-
-
-MODULE_PLACE = "{module}"  # stands for the compiled file in a command
+MODULE_PLACE = "{module}"
+"""Stands for the compiled file in `StandaloneCompile.run`."""
 RULES_FILE = "failure.rules"  # a suffix that no recipe has
 
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
-    """A function as its module names it, `softmax`, or `softmax.fn` below an autotuner;
-    parameters in their order.
-    """
+    """A kernel function in a Python file."""
 
     name: str
+    """As the file refers to it: `softmax`, or `softmax.fn` below an autotuner."""
     parameters: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StandaloneCompile:
-    """One compile."""
+    """A compile that a reproducer repeats."""
 
     case: Case
     source: str
     """File name of the input."""
     program: str
+    """The name of the compiler's program."""
     options: tuple[str, ...]
     """The command line without program, input and output."""
     release: str
-    """The compiler's name for readers."""
+    """The name of the compiler and its version, for readers."""
     version: str | None
     """PEP 440."""
     requirement: str | None
-    """What pip installs for a release, as words of a shell."""
+    """What pip installs for a release, quoted for a shell."""
     failure_class: str
     function: PythonFunction | None = None
     """The kernel in the input."""
     run: tuple[str, ...] = ()
-    """The program that runs what was compiled, its options and those of its values."""
+    """The command that runs the compiled file; empty if it is not run."""
     runtime: str | None = None
-    """What pip installs for that program."""
+    """What pip installs for that command."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandaloneCall:
-    """How to run the compile."""
+    """The commands of a reproducer, for its README and its shell script."""
 
     install: str | None
-    """Arguments of `pip install`, if pip can install it."""
+    """Arguments of `pip install`, if pip can install the compiler."""
     words: tuple[str, ...]
-    run: str
-    """Lines of the shell script that run the command."""
+    """The command that compiles."""
+    script: str
+    """The lines of the shell script that run all commands."""
     remark: str
-    """A sentence about the script's variables."""
-    before: tuple[str, ...] = ()
-    """Lines of the shell script before `run`."""
-    replaces: bool = True
-    """Whether the script may `exec` the command."""
-    then: tuple[str, ...] = ()
-    """The command that runs what it compiled."""
+    """A comment in the script about its variables."""
+    setup: tuple[str, ...] = ()
+    """Lines of the shell script before `script`."""
+    may_exec: bool = True
+    """Whether the script may `exec` its command; false if a line must follow it."""
+    run_words: tuple[str, ...] = ()
+    """The command that runs the compiled file; empty if it is not run."""
 
     @property
-    def line(self) -> str:
-        """The commands as README text."""
-        return "\n".join(
-            shlex.join(words) for words in (self.words, self.then) if words
-        )
+    def text(self) -> str:
+        """The commands, each on a line."""
+        commands = filter(None, (self.words, self.run_words))
+        return "\n".join(map(shlex.join, commands))
 
 
 class ReproScript:
-    """What a reproducer says about a family's compiles. This one suits a compiler that
-    is a program.
+    """Describes the compiles of a family whose compiler is a program. Other families
+    override its methods.
     """
 
     module = "module.bin"
-    """The compiled file of a reproducer that is run."""
+    """The name of the compiled file, if the reproducer runs it."""
 
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
-        """`compiler`, `run`, and the recipe keys that only this family has."""
+        """Return `compiler`, `run`, and the recipe keys that only this family has."""
         run = case.run
         if run is None:
             return {"compiler": case.compiler}
@@ -110,30 +106,26 @@ class ReproScript:
         return toolchain.program.name
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
-        """`program options source -o /dev/null`, and the run of what it compiles."""
-        words = (
-            task.program,
-            *task.options,
-            task.source,
-            "-o",
-            self.module if task.run else "/dev/null",
-        )
-        then = tuple(word.replace(MODULE_PLACE, self.module) for word in task.run)
+        """Return `program options source -o /dev/null`. If the compiled file is run, it
+        is kept, and a second command runs it.
+        """
+        output = self.module if task.run else "/dev/null"
+        words = (task.program, *task.options, task.source, "-o", output)
+        run = tuple(word.replace(MODULE_PLACE, self.module) for word in task.run)
         lines, variables = [], []
-        for command in filter(None, (words, then)):
-            variables.append(re.sub(r"\W", "_", command[0]).upper())
-            lines.append(
-                f'"${{{variables[-1]}:-{command[0]}}}" {shlex.join(command[1:])}'
-            )
+        for program, *arguments in filter(None, (words, run)):
+            variable = re.sub(r"\W", "_", program).upper()
+            variables.append(variable)
+            lines.append(f'"${{{variable}:-{program}}}" {shlex.join(arguments)}')
         remark = (
             "\n# The flags use that version's spelling. Set "
             f"{' and '.join(variables)} to use another compiler."
         )
         install = " ".join(filter(None, (task.requirement, task.runtime))) or None
         return StandaloneCall(
-            install, words, " &&\n".join(lines), remark, replaces=not then, then=then
+            install, words, " &&\n".join(lines), remark, may_exec=not run, run_words=run
         )
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
-        """Scripts, name -> text, that the call needs next to the input."""
+        """Return the scripts, name -> text, that the call needs next to the input."""
         return {}

@@ -102,7 +102,7 @@ class Benchmark:
 
     @in_json_as("baseline")
     def baseline_row(self) -> Series | None:
-        """The first times of the baseline."""
+        """The first times of the baseline, None before it is compiled."""
         return next(iter(self.rows(self.baseline)), None)
 
     @in_json
@@ -131,14 +131,16 @@ class Benchmark:
         ]
 
     def peak_mb(self, configuration: Configuration) -> float | None:
-        """Return the most memory that a run of a configuration used."""
+        """Return the most memory that a run of a configuration used, in MiB; None
+        before a run.
+        """
         return max(
             (row.peak_mb for row in self.rows(configuration) if row.peak_mb),
             default=None,
         )
 
     def of(self, configuration: Configuration, function: str) -> Series | None:
-        """Return the series in one cell of the table."""
+        """Return the series in one cell of the table; None if the cell is empty."""
         return next(
             (row for row in self.rows(configuration) if row.function == function), None
         )
@@ -148,7 +150,9 @@ class Benchmark:
         return [row for row in self.series if row.configuration == configuration]
 
     def program(self, configuration: Configuration) -> Program | None:
-        """Return the compiled program of a configuration, whose file is gone."""
+        """Return the compiled program of a configuration, whose file is gone; None if
+        it did not compile.
+        """
         return next(
             (row.program for row in self.rows(configuration) if row.program), None
         )
@@ -205,9 +209,9 @@ class Benchmark:
             task.advance()
         task.finish()
         if dispatch is not None:
-            self._choose(dispatch)
+            self._keep_dispatches(dispatch)
 
-    def _choose(self, text: str) -> None:
+    def _keep_dispatches(self, text: str) -> None:
         """Keep the dispatches with this text in their names. Programs with other
         numbers of dispatches than the baseline have columns of their own, because their
         dispatches of one number are not the same kernel.
@@ -273,22 +277,27 @@ class Benchmark:
 def _kernels(
     engine: Engine, configuration: Configuration, target: Path
 ) -> list[Series] | NoAnswer:
-    """Compile a configuration and each of its kernels."""
+    """Compile a configuration and each of its kernels. Return a row for each, or why
+    there are none.
+    """
     kernels = dispatch_programs(engine, configuration.case, configuration.ref, target)
     if isinstance(kernels, NoAnswer):
         return kernels
-    return [
-        Series(configuration, spec.label, problem=program)
-        if isinstance(program, NoAnswer)
-        else _series(engine, configuration, program, spec)
-        for spec, program in kernels
-    ]
+    rows = []
+    for spec, program in kernels:
+        if isinstance(program, NoAnswer):
+            rows.append(Series(configuration, spec.label, problem=program))
+        else:
+            rows.append(_series(engine, configuration, program, spec))
+    return rows
 
 
 def _functions(
     engine: Engine, configuration: Configuration, target: Path
 ) -> list[Series] | NoAnswer:
-    """Compile a configuration for each of its functions."""
+    """Compile a configuration once, and return a row for each of its functions, or why
+    there are none.
+    """
     program = compile_measured(engine, configuration.case, configuration.ref, target)
     if isinstance(program, NoAnswer):
         return program
@@ -301,8 +310,8 @@ def _functions(
 def _series(
     engine: Engine, configuration: Configuration, program: Program, spec: RunSpec
 ) -> Series:
-    timed = partial(program.sample, engine, spec)
-    return Series(configuration, spec.label, program, timed=timed)
+    sampler = partial(program.sample, engine, spec)
+    return Series(configuration, spec.label, program, sampler=sampler)
 
 
 def _is_open(row: Series, base: Series | None) -> bool:

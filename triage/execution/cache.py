@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from triage.execution.record import Record, parse_record, record_json, verified
+from triage.execution.record import Record, parse_record, record_json, record_of_row
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import utf8
 from triage.toolchains.home import disk_errors
@@ -109,32 +109,40 @@ class ResultCache:
             self._after = 0
 
     def find(self, key: str) -> Record | None:
-        """Return the newest intact record of a key. One that only the shared store has
-        is kept.
-        """
+        """Return the newest intact record of a key, or None; see `find_all`."""
         return self.find_all(key)[0]
 
     def find_all(self, *keys: str) -> list[Record | None]:
-        """Return what `find` does for each key, from one reading."""
+        """Return for each key its newest intact record, or None.
+
+        A key that is unknown here is looked up in the shared store, and what that has
+        is added here.
+        """
         places = ", ".join("?" * len(keys))
-        found: dict[str, Record] = {}
-        for known in self._records(f"key IN ({places}) AND id > ?", *keys, self._after):
-            found.setdefault(known.key, known)
-            if len(found) == len(keys):
+        newest: dict[str, Record] = {}
+        condition = f"key IN ({places}) AND id > ?"
+        for record in self._records(condition, *keys, self._after):  # newest first
+            newest.setdefault(record.key, record)
+            if len(newest) == len(keys):
                 break
-        return [self._or_shared(key, found.get(key)) for key in keys]
+        found = [newest.get(key) or self._find_shared(key) for key in keys]
+        if self._trusted:
+            return [replace(one, origin="") if one else None for one in found]
+        return found
 
-    def _or_shared(self, key: str, known: Record | None) -> Record | None:
-        if known is None and not self._is_fresh and self._shared:
-            known = self._shared.find(key)
-            if known:
-                self.add(known)
-        if known and self._trusted:
-            return replace(known, origin="")
-        return known
+    def _find_shared(self, key: str) -> Record | None:
+        """Look up a key in the shared store; add its record here and return it, or
+        None.
+        """
+        if self._is_fresh or self._shared is None:
+            return None
+        record = self._shared.find(key)
+        if record:
+            self.add(record)
+        return record
 
-    def all(self, key: str) -> list[Record]:
-        """Return the intact records of a key that this machine made, the newest
+    def own_records(self, key: str) -> list[Record]:
+        """Return the intact records of a key that count as this machine's, the newest
         first.
         """
         return [
@@ -192,21 +200,15 @@ class ResultCache:
 
     def last_peak_mb(self, case_name: str) -> float | None:
         """Return the memory that a case used when it last ran, on any toolchain, in
-        MiB.
+        MiB; None if it never ran.
         """
-        rows = self._rows(
-            (
-                "SELECT peak_rss_mb FROM probes WHERE case_name = ? ORDER BY id DESC "
-                "LIMIT 1"
-            ),
-            utf8(case_name),
+        query = (
+            "SELECT peak_rss_mb FROM probes WHERE case_name = ? "
+            "ORDER BY id DESC LIMIT 1"
         )
-        if rows:
-            peak = rows[0][0]
-        else:
-            peak = None
-        if isinstance(peak, float) and peak >= 0:
-            return peak
+        for (peak,) in self._rows(query, utf8(case_name)):
+            if isinstance(peak, float) and peak >= 0:
+                return peak
         return None
 
     def count(self) -> int:
@@ -222,7 +224,7 @@ class ResultCache:
 
     def _records(self, condition: str, *values: object) -> Iterator[Record]:
         """Yield the intact records that meet a condition and come from this machine or
-        the shared store in use.
+        the shared store in use, the newest first.
         """
         usable = {""}
         if self._shared:
@@ -230,7 +232,7 @@ class ResultCache:
         query = f"SELECT digest, facts FROM probes WHERE {condition} ORDER BY id DESC"  # noqa: S608 - no user text
         for digest, facts in self._rows(query, *values):
             try:
-                record = verified(digest, facts)
+                record = record_of_row(digest, facts)
             except ValueError:
                 self._is_damaged = True
                 continue
@@ -264,6 +266,7 @@ class ResultCache:
                 ) from error
 
     def _connect(self) -> sqlite3.Connection:
+        """Open the file, keep the connection and return it; create missing tables."""
         self._db = db = sqlite3.connect(
             self._path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None
         )
@@ -286,14 +289,14 @@ class ResultCache:
             )
         if version != SCHEMA_VERSION:
             # SQLite does not wait for others that change the journal mode
-            with self._alone():
+            with self._file_lock():
                 db.execute("PRAGMA journal_mode=WAL")
                 db.executescript(f"{_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION};")
         db.execute("PRAGMA synchronous=NORMAL")
         return db
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _file_lock(self) -> Iterator[None]:
         """Let one process at a time create or set aside the file."""
         with self._path.with_name(f"{self._path.name}.lock").open("wb") as lock:
             with suppress(OSError):  # a file system without locks
@@ -306,7 +309,7 @@ class ResultCache:
         self._db = None
 
     def _set_aside(self) -> None:
-        with self._alone():
+        with self._file_lock():
             if _identity(self._path) == self._opened:
                 target = self._path.with_name(
                     f"{self._path.name}{_DAMAGED}{datetime.now():%Y-%m-%dT%H%M%S.%f}"
@@ -340,7 +343,7 @@ def set_aside_files(path: Path) -> list[Path]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from another that took its name."""
+    """Return what tells a file from another that took its name; None without a file."""
     with suppress(OSError):
         stat = path.stat()
         return stat.st_dev, stat.st_ino

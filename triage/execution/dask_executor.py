@@ -148,10 +148,10 @@ class DaskCluster:
         """
         with self._lock:
             if self._client is None:
-                self._client = self._connected()
+                self._client = self._connect()
             return self._client
 
-    def _connected(self) -> Client:
+    def _connect(self) -> Client:
         # what concerns the user is reported here
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         place: Any = self._address
@@ -208,7 +208,7 @@ class DaskCluster:
         Raises EnvironmentFailure if the scheduler is gone, and Interrupted when `stop`
         is set.
         """
-        parcel = self._packed(task)
+        parcel = self._parcel_of(task)
         if parcel is None:
             return None
         needs = self._needs(task, needed_mb)
@@ -233,7 +233,7 @@ class DaskCluster:
                     _make_here, self._plugin.name, parcel, *contents, **options
                 )
                 try:
-                    return self._received(future, task, stop)
+                    return self._receive(future, task, stop)
                 except NotMade as problem:
                     worker, reason = problem.args
                     problems[worker or f"attempt {len(problems) + 1}"] = reason
@@ -275,7 +275,7 @@ class DaskCluster:
             if name in self._resources
         }
 
-    def _received(self, future: Future, task: Task, stop: StopSignal) -> list[Record]:
+    def _receive(self, future: Future, task: Task, stop: StopSignal) -> list[Record]:
         """Wait for the records of a task. Raises NotMade when another worker has to
         make it.
         """
@@ -313,8 +313,8 @@ class DaskCluster:
             bytes, content, key=f"triage-file-{file_sha256(path)}"
         )
 
-    def _packed(self, task: Task) -> Parcel | None:
-        """Return a task as data, unless only this machine can make it."""
+    def _parcel_of(self, task: Task) -> Parcel | None:
+        """Return a task as data; None if only this machine can make it."""
         case = task.case
         run = task.case.run
         ref = self._registry.ref_of(task.toolchain)
@@ -322,15 +322,12 @@ class DaskCluster:
             return None
         if run and (run.measured or run.reference or run.libraries):
             return None  # it is measured, or needs the result of another compile
-        if any(
-            map(
-                _FILE_FLAG.search,
-                [*(flag.text for flag in case.flags), *(run.flags if run else ())],
-            )
-        ):
+        flags = [flag.text for flag in case.flags]
+        if run:
+            flags += run.flags
+        if any(map(_FILE_FLAG.search, flags)):
             return None  # a flag names a file
-        generated = case.input.is_made
-        if generated:
+        if case.input.is_made:
             source = Input(task.prepared.path, InputKind.MLIR)
         else:
             source = case.input
@@ -338,13 +335,13 @@ class DaskCluster:
             run = task.run.spec
         files: list[Path] = []
 
-        def noted(path: Path) -> Path:
+        def add_file(path: Path) -> Path:
             files.append(path)
             return path.absolute()
 
         try:
             case = _with_paths(
-                replace(case, input=source, run=run, artifacts=()), noted
+                replace(case, input=source, run=run, artifacts=()), add_file
             )
             small = tuple(
                 path for path in dict.fromkeys(files) if path.stat().st_size <= _LARGEST
@@ -471,7 +468,7 @@ def _records(
             places[path] = folder / str(number) / path.name
             write_whole(places[path], content)
 
-    def placed(path: Path) -> Path:
+    def path_here(path: Path) -> Path:
         if path not in places and not path.is_file():
             raise EnvironmentFailure(
                 f"{path} has more than {_LARGEST >> 20} MiB, so it is not sent, and "
@@ -480,7 +477,7 @@ def _records(
             )
         return places.get(path, path)
 
-    case = _with_paths(parcel.case, placed)
+    case = _with_paths(parcel.case, path_here)
     toolchain = engine.registry.obtain(
         engine.registry.resolve(parcel.rev, case.compiler)
     )
@@ -502,11 +499,11 @@ def _records(
         raise EnvironmentFailure(probe.outcome.reason or "")
     texts = [record_json(record) for record in records]
     for there, here in places.items():
-        texts = [text.replace(_quoted(here), _quoted(there)) for text in texts]
+        texts = [text.replace(_json_text(here), _json_text(there)) for text in texts]
     return texts
 
 
-def _quoted(path: Path) -> str:
+def _json_text(path: Path) -> str:
     return utf8(json.dumps(str(path), ensure_ascii=False)[1:-1])
 
 

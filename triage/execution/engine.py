@@ -36,15 +36,15 @@ from triage.compilers.invocation import Invocation
 from triage.compilers.registry import Families, onnx_family
 from triage.execution.cache import ResultCache
 from triage.execution.inputs import Inputs, OnnxImporters
-from triage.execution.plan import Planner, without_task
+from triage.execution.plan import Planner, why_no_task
 from triage.execution.task import (
     Cluster,
     Maker,
     Naming,
     ProbeJob,
     Task,
+    probe_not_made,
     signature_of,
-    unmade,
 )
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
@@ -60,7 +60,7 @@ from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 # increase the number when the IR is read in another way
 _RESOURCES = "resource metrics 1"
 _DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth
-_QUEUED = 256  # jobs that are sent to a cluster at once
+_QUEUED = 256  # jobs that wait for a cluster at once, in a thread each
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
 # bytes of a file of weights: those of a model with 8 billion parameters take 16 GiB
 _LARGEST_DOWNLOAD = 32 << 30
@@ -146,8 +146,10 @@ class Engine:
             return self._cluster.slots()
         return self.local_jobs
 
-    def judged_by(self, judge: NumberJudge) -> Engine:
-        """Return an engine on this machine for which a bad number is a failure."""
+    def with_judge(self, judge: NumberJudge) -> Engine:
+        """Return another engine, on this machine, for which a bad number is a
+        failure.
+        """
         jobs = 1 if judge.is_alone else self.local_jobs
         return Engine(self.planner, jobs=jobs, progress=self.progress, judge=judge)
 
@@ -159,18 +161,18 @@ class Engine:
         fresh: bool = False,
         here: bool = False,
     ) -> Probe:
-        """Return the outcome of a case on a toolchain; see `Maker.run`."""
+        """Return the probe of a case on a toolchain; see `Maker.run`."""
         return self.maker.run(
             self.planner.plan(case, toolchain), fresh=fresh, here=here
         )
 
-    def known_on(self, case: Case, toolchain: Toolchain) -> Probe | None:
-        """Return what the cache knows of a case on a toolchain. Compiles nothing, and
-        so knows nothing where a number is judged.
+    def cached_probe_on(self, case: Case, toolchain: Toolchain) -> Probe | None:
+        """Return the probe of a case on a toolchain if it is cached; None where a
+        number is judged, because that compiles.
         """
         if self._judge:
             return None
-        return self.maker.known(self.planner.plan(case, toolchain))
+        return self.maker.cached_probe(self.planner.plan(case, toolchain))
 
     def trial(
         self,
@@ -218,7 +220,7 @@ class Engine:
         """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
-            return without_task(task.outcome)
+            return why_no_task(task.outcome)
         return self.maker.compile(
             replace(task, invocation=alter(task.invocation)),
             on_stderr=on_stderr,
@@ -234,16 +236,16 @@ class Engine:
         if resources is None:
             return {}
         task = self.planner.plan(case, toolchain)
-        phase = resources.phase(toolchain, case.phase)
+        phase = resources.best_phase(toolchain, case.phase)
         if isinstance(task, Probe) or phase is None:
             return {}
         task = replace(task, variant=_RESOURCES)
-        known = self.cache.find(task.key)
-        if known:
-            return known.metrics
+        cached = self.cache.find(task.key)
+        if cached:
+            return cached.metrics
         numbers: dict[str, float] = {}
         execution = self.maker.compile(
-            replace(task, invocation=resources.up_to(task.invocation, phase)),
+            replace(task, invocation=resources.stopped_after(task.invocation, phase)),
             on_output=lambda printed: numbers.update(
                 resources.metrics(printed, case.target.backend)
             ),
@@ -261,17 +263,18 @@ class Engine:
     def last_execution(
         self, case: Case, toolchain: Toolchain
     ) -> tuple[Task, Execution] | None:
-        """Return the task of a probed case, and the execution of its last stage, if it
-        is recorded.
+        """Return the task of a case, and the recorded execution of the last stage that
+        it reached; None if there is no record.
         """
         task = self.planner.plan(case, toolchain)
-        if isinstance(task, Probe) or (known := self.cache.find(task.key)) is None:
+        if isinstance(task, Probe):
             return None
-        if task.run_key and known.execution.ok:
-            ran = self.cache.find(task.run_key)
-        else:
-            ran = None
-        return task, (ran or known).execution
+        record = self.cache.find(task.key)
+        if record is None:
+            return None
+        if task.run_key and record.execution.ok:
+            record = self.cache.find(task.run_key) or record
+        return task, record.execution
 
     def is_unsteady(self, job: ProbeJob) -> bool:
         """Return whether the same compile, or the same run of its program, ended in
@@ -280,9 +283,9 @@ class Engine:
         task = self.planner.plan(job.case, self.registry.obtain(job.ref))
         if isinstance(task, Probe):
             return False
-        compiled = self.cache.all(task.key)
+        compiled = self.cache.own_records(task.key)
         if compiled and task.run_key:
-            ran = self.cache.all(task.run_key)
+            ran = self.cache.own_records(task.run_key)
         else:
             ran = []
         probes = [task.probe(record, cached=True) for record in compiled]
@@ -311,7 +314,7 @@ class Engine:
             if isinstance(task, Probe):
                 yield (
                     f"# {job.case.name} on {task.revision.name}: "
-                    f"{without_task(task.outcome).reason}"
+                    f"{why_no_task(task.outcome).reason}"
                 )
             else:
                 variables = [
@@ -322,7 +325,7 @@ class Engine:
                 yield shlex.join([*variables, *task.argv(Path(os.devnull))])
 
     def recall(self, job: ProbeJob) -> Probe | None:
-        """Return what the cache knows of a job. Installs and compiles nothing."""
+        """Return the probe of a job if it is cached. Installs and compiles nothing."""
         key = _key_of(job.ref)
         if job.fresh or not (
             key in self._installed or self.registry.is_installed(job.ref)
@@ -330,7 +333,7 @@ class Engine:
             return None
         self._installed.add(key)  # checking every file of an install takes milliseconds
         try:
-            return self.known_on(job.case, self.registry.obtain(job.ref))
+            return self.cached_probe_on(job.case, self.registry.obtain(job.ref))
         except EnvironmentFailure:
             return None
 
@@ -338,14 +341,14 @@ class Engine:
 
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
         """Make one probe on this machine and wait for it."""
-        [probe] = self.probe_all([ProbeJob(case, ref, fresh, here=True)])
+        [probe] = self.probe_all([ProbeJob(case, ref, fresh=fresh, here=True)])
         return probe
 
     def probe_all(
         self, jobs: Sequence[ProbeJob], what: str = "compile"
     ) -> Iterator[Probe]:
-        """Yield probes as they are ready, in any order. `what`: names the work next to
-        the progress bar.
+        """Yield probes as they are ready, in any order, and count in `compiles` those
+        that were not cached. `what`: names the work next to the progress bar.
 
         A toolchain that cannot be obtained makes its probes untestable: TOOLCHAIN when
         there is none, ENVIRONMENT when it may be obtained another time. An error,
@@ -357,7 +360,8 @@ class Engine:
         on_cluster = self._cluster is not None and not all(job.here for job in jobs)
         threads = self.registry.workspace.threads
         at_once = _DOWNLOADS
-        if any(ref.bring for ref in refs.values()):  # a build, which takes a core
+        if any(ref.bring for ref in refs.values()):
+            # of commits, whose compilers may be built, each on a core
             at_once = min(_DOWNLOADS, self.local_jobs)
         progress = self.progress.task(what, total=len(jobs))
         try:
@@ -373,12 +377,14 @@ class Engine:
                     workers.submit(self._probe, job, fetched[_key_of(job.ref)])
                     for job in jobs
                 ]
-                for probe in (future.result() for future in as_completed(probes)):
+                for future in as_completed(probes):
+                    probe = future.result()
                     progress.advance()
                     progress.describe(
                         f"{what}  {probe.case.name} on {probe.revision.name}"
                     )
-                    self.compiles += not probe.cached and probe.measured.seconds > 0
+                    if not probe.cached and probe.measured.seconds > 0:
+                        self.compiles += 1
                     yield probe
         finally:
             progress.finish()
@@ -397,7 +403,7 @@ class Engine:
             raise
         except Exception as error:
             name = f"{job.case.name} on {job.ref.revision.name}"
-            return unmade(job.case, toolchain, self.internal_error(name, error))
+            return probe_not_made(job.case, toolchain, self.internal_error(name, error))
 
     def _probe_with(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
         judge, case = self._judge, job.case
@@ -548,7 +554,7 @@ def _inputs(
     *,
     fresh: bool,
 ) -> Inputs:
-    """Return what prepares inputs, ONNX models and downloads too."""
+    """Return what prepares inputs: also imports ONNX models and downloads files."""
     onnx = onnx_family()
     assert onnx.onnx_importer
     roots = partial(registry.python_roots, onnx.name)

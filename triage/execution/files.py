@@ -81,6 +81,7 @@ class Scratch:
                 os.close(lock)
 
     def _locked_folder(self) -> tuple[Path, int]:
+        """Make a folder and lock it; return it with the file descriptor of the lock."""
         while True:
             folder = Path(mkdtemp(dir=self._root))
             # another process removed it before it was locked
@@ -121,7 +122,7 @@ class KeptFiles:
         """
         with self._locks[str(target)]:
             if not fresh:
-                digest = _verified(target)
+                digest = _digest_if_intact(target)
                 if digest is not None:
                     note_use(target)
                     return Prepared(target, digest)
@@ -149,8 +150,10 @@ def digest_of(file: Path, *, is_kept: bool) -> str:
     return file_sha256(file)
 
 
-def _verified(target: Path) -> str | None:
-    """Return the digest of a kept file or folder, if it is there and intact."""
+def _digest_if_intact(target: Path) -> str | None:
+    """Return the digest of a kept file or folder; None unless it is there and
+    intact.
+    """
     with suppress(OSError):
         digest = _digest(target)
         if target.with_suffix(_CHECKSUM).read_bytes() == f"{digest}\n".encode():
@@ -162,7 +165,7 @@ def _keep(made: Path, target: Path) -> str:
     digest = _digest(made)
     write_whole(target.with_suffix(_CHECKSUM), f"{digest}\n")
     if made.is_dir():
-        if _verified(target) is not None:  # another process was faster
+        if _digest_if_intact(target) is not None:  # another process was faster
             return digest
         with suppress(FileNotFoundError):
             target.rename(made.with_name("damaged"))

@@ -77,7 +77,7 @@ class Ratio:
 
 
 def ratio_in(metrics: Mapping[str, float]) -> Ratio | None:
-    """Return the ratio among metrics, if all of it is there."""
+    """Return the ratio among metrics; None unless all of it is there."""
     numbers = [metrics[name] for name in RATIO_METRICS if name in metrics]
     if len(numbers) < len(RATIO_METRICS):
         return None
@@ -111,7 +111,7 @@ class Sample(NamedTuple):
     peak_mb: float
 
 
-Timed = Callable[[], Sample | NoAnswer]
+Sampler = Callable[[], Sample | NoAnswer]
 """Measures something once."""
 
 
@@ -119,7 +119,7 @@ Timed = Callable[[], Sample | NoAnswer]
 class Contender:
     """Something that is measured in turn with others."""
 
-    timed: Timed | None = field(default=None, metadata=UNPRINTED)
+    sampler: Sampler | None = field(default=None, metadata=UNPRINTED)
     samples: list[float] = field(default_factory=list)
     """Times in seconds."""
     peak_mb: float | None = None
@@ -144,8 +144,8 @@ class Contender:
         """Add one sample, or the reason why there is none. keep: false for a run that
         only warms up.
         """
-        assert self.timed is not None
-        sample = self.timed()
+        assert self.sampler is not None
+        sample = self.sampler()
         if isinstance(sample, NoAnswer):
             self.problem = sample
         elif keep:

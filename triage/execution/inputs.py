@@ -61,7 +61,7 @@ class NoInput:
     """The cache knew it."""
 
 
-def no_recipe(reason: str) -> NoAnswer:
+def recipe_mistake(reason: str) -> NoAnswer:
     """Return the answer for a mistake of the recipe."""
     return NoAnswer(Cause.RECIPE, reason)
 
@@ -101,9 +101,10 @@ class Inputs:
         importer: Path | None = None,
         generator: tuple[str, ...] = (sys.executable,),
     ) -> Prepared | NoInput:
-        """Return the file for a case, or why there is none. `toolchain` imports an ONNX
-        model, with the Python modules in the folder `importer`;
-        `generator` is the command that runs a generator.
+        """Return the file for a case, or why there is none.
+
+        `toolchain` imports an ONNX model, with the Python modules in the folder
+        `importer`; `generator` is the command that runs a generator.
         """
         missing = self.obtain(case.artifacts)
         if missing:
@@ -116,17 +117,17 @@ class Inputs:
             f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{own}"
             f"\0{generator}"
         )
-        known = self._prepared.get(memo)
-        if known is None:
+        prepared = self._prepared.get(memo)
+        if prepared is None:
             try:
-                known = self._made(case, toolchain, importer, generator)
+                prepared = self._make(case, toolchain, importer, generator)
             except OSError as error:
                 problem = f"{case.input.path}: {error.strerror}"
-                known = NoInput(no_recipe(problem))
-            known = self._prepared.setdefault(memo, known)
-        return known
+                prepared = NoInput(recipe_mistake(problem))
+            prepared = self._prepared.setdefault(memo, prepared)
+        return prepared
 
-    def _made(
+    def _make(
         self,
         case: Case,
         toolchain: Toolchain | None,
@@ -148,7 +149,7 @@ class Inputs:
                 content.update("".join([*generator[1:], generator[0]]).encode())
             for path in (*_scripts(generator), *_modules(source)):
                 content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
-            make = partial(self._generated, case, generator)
+            make = partial(self._generate, case, generator)
         elif case.input.imported:
             if toolchain:
                 root = toolchain.identity
@@ -162,7 +163,7 @@ class Inputs:
             )
             content.update("\0".join(parts).encode())
             make = partial(
-                self._imported,
+                self._import_model,
                 case,
                 content.hexdigest(),
                 importer,
@@ -174,7 +175,7 @@ class Inputs:
             self._folder / f"{content.hexdigest()}.mlir", make, fresh=self._fresh
         )
 
-    def _generated(
+    def _generate(
         self, case: Case, generator: tuple[str, ...], scratch: Path
     ) -> Path | NoInput:
         target = scratch / "made.mlir"
@@ -200,15 +201,15 @@ class Inputs:
         last = execution.stderr.last_line[:300]
         if last:
             problem += f": {last}"
-        return NoInput(no_recipe(problem))
+        return NoInput(recipe_mistake(problem))
 
-    def _imported(
+    def _import_model(
         self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path
     ) -> Path | NoInput:
         target = scratch / "made.mlir"
-        known = self._cache.find(key)
-        if known:
-            return NoInput(judge_import(known.execution, rules_of(case)), cached=True)
+        failed = self._cache.find(key)
+        if failed:
+            return NoInput(judge_import(failed.execution, rules_of(case)), cached=True)
         execution = self._onnx.run(case, importer, target)
         if execution.ok and target.is_file() and target.stat().st_size:
             return target
@@ -217,19 +218,19 @@ class Inputs:
             return NoInput(machine)
         if _is_broken(execution):
             last = execution.stderr.last_line[:300]
-            return NoInput(no_recipe(f"no importer for ONNX runs here: {last}"))
+            return NoInput(recipe_mistake(f"no importer for ONNX runs here: {last}"))
         portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
         self._cache.add(Record(key, case.name, toolchain, portable))
         return NoInput(judge_import(execution, rules_of(case)))
 
     def obtain(self, artifacts: Iterable[Artifact]) -> NoAnswer | None:
         """Download or generate the missing files of a suite; return why the first one
-        that cannot be obtained is missing.
+        that cannot be obtained is missing, None if all are there.
         """
         for artifact in artifacts:
             # its digest, which takes long, is not verified
             if not artifact.path.is_file():
-                make = partial(self._obtained, artifact)
+                make = partial(self._obtain_artifact, artifact)
                 made = self._kept.get(artifact.path, make)
                 if isinstance(made, NoAnswer):
                     return made
@@ -237,7 +238,7 @@ class Inputs:
                 note_use(artifact.path)
         return None
 
-    def _obtained(self, artifact: Artifact, scratch: Path) -> Path | NoAnswer:
+    def _obtain_artifact(self, artifact: Artifact, scratch: Path) -> Path | NoAnswer:
         target, source = scratch / artifact.path.name, artifact.source
         if isinstance(source, str):
             host = urlsplit(source).netloc
@@ -256,7 +257,7 @@ class Inputs:
                 self._unreachable[host] = str(error)
             return NoAnswer(Cause.ENVIRONMENT, f"{source}: {error}")
         except ValueError as error:
-            return no_recipe(str(error))
+            return recipe_mistake(str(error))
         return target
 
 
@@ -333,14 +334,14 @@ class OnnxImporters:
         for place in chain([root] if root else [], [None], self._others()):
             if place in self._broken:
                 continue
-            if self._is_imported(case, place, target):
+            if self._import_quickly(case, place, target):
                 return _IMPORTED
-            execution = self._alone(case, place, target)
+            execution = self._import_alone(case, place, target)
             if not _is_broken(execution):
                 return execution
             self._broken.add(place)
             first = first or execution
-        return first or self._alone(case, root, target)
+        return first or self._import_alone(case, root, target)
 
     def close(self) -> None:
         """End all processes."""
@@ -351,7 +352,7 @@ class OnnxImporters:
     def _path(self, root: Path | None) -> list[Path]:
         return [folder for folder in (root, self._provide()) if folder]
 
-    def _alone(self, case: Case, root: Path | None, target: Path) -> Execution:
+    def _import_alone(self, case: Case, root: Path | None, target: Path) -> Execution:
         """Import in a process of its own, whose execution has all facts."""
         argv = [
             sys.executable,
@@ -365,9 +366,9 @@ class OnnxImporters:
         env = {**dict(case.env), **({"PYTHONPATH": path} if path else {})}
         return run(argv, case.limits, target.parent, env=env, stop=self._stop)
 
-    def _is_imported(self, case: Case, root: Path | None, target: Path) -> bool:
+    def _import_quickly(self, case: Case, root: Path | None, target: Path) -> bool:
         """Import a small model in a process that imports many, since its start takes
-        longer than an import.
+        longer than an import. Return whether that worked.
         """
         if case.env or case.input.path.stat().st_size > _LARGEST:
             return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.invocation import reported_facts
 from triage.execution.machine_problem import machine_problem
-from triage.execution.match import NOT_NUMBERS, sort_of_result
+from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
 from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import (
@@ -109,7 +109,7 @@ def judge(
     # the message is the same when a program runs
     if first.failure_class == "run-failure" and "status" in first.details:
         signature = first.signature.replace(first.failure_class, "compiler-status", 1)
-        first = rules.by_name["compiler-status"].renamed(first, signature)
+        first = rules.by_name["compiler-status"].reclassify(first, signature)
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
         if rule.says_nothing is Cause.FLAG:
@@ -135,6 +135,7 @@ def judge(
 def _diagnosis(
     execution: Execution, rules: RuleSet, failing_pass: PassName | None = None
 ) -> Diagnosis:
+    """Diagnose by the rules that are about the compiler, not about the machine."""
     from triage.classify import diagnose  # slow to import
 
     return diagnose(execution, _without_machine(rules), failing_pass)
@@ -147,7 +148,7 @@ def judge_import(execution: Execution, rules: RuleSet) -> Failed:
     first, *_ = _diagnosis(execution, rules).failures
     if execution.ending is Ending.EXITED and first.failure_class != "import-error":
         signature = f"import-error:{first.signature}"
-        first = rules.by_name["import-error"].renamed(first, signature)
+        first = rules.by_name["import-error"].reclassify(first, signature)
     return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
 
 
@@ -170,7 +171,7 @@ def judge_run(
         return unusable
     if execution.ok:
         return Passed()
-    unusable = runner.unusable(execution.stderr.text)
+    unusable = runner.startup_failure(execution.stderr.text)
     if unusable is not None:
         return unusable
     mismatch = reported_facts(execution).mismatch
@@ -190,7 +191,7 @@ def judge_run(
         signature = f"{name}:{first.signature}"
     else:
         signature = name
-    failure = rules.by_name[name].renamed(first, signature)
+    failure = rules.by_name[name].reclassify(first, signature)
     return Failed(
         replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky
     )
@@ -221,11 +222,11 @@ def _wrong_result(mismatch: Mapping[str, Detail], rules: RuleSet) -> Failure:
 
     rule = rules.by_name["wrong-result"]
     details = {name: detail(value) for name, value in mismatch.items()}
-    known = [str(details[name]) for name in rule.identity if name in details]
-    signature = f"{rule.name}:{' '.join(known)}"
+    identity = [str(details[name]) for name in rule.identity if name in details]
+    signature = f"{rule.name}:{' '.join(identity)}"
     headline = " ".join(f"{name} {value}" for name, value in details.items())
     failure = Failure(rule.name, rule.family, signature, headline, details=details)
-    return rule.renamed(failure, signature)
+    return rule.reclassify(failure, signature)
 
 
 def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
@@ -241,10 +242,9 @@ def with_operator(outcome: Outcome, operator: Callable[[int], str]) -> Outcome:
     ):
         return outcome
     wrong, output = outcome.failure, int(outcome.failure.details.get("output", 0))
-    sort, name = sort_of_result(wrong)[0], operator(output)
-    signature = " ".join(
-        filter(None, (wrong.signature, sort if sort in NOT_NUMBERS else "", name))
-    )
+    (kind, _), name = kind_of_wrong_result(wrong), operator(output)
+    parts = [wrong.signature, kind if kind in NOT_NUMBERS else "", name]
+    signature = " ".join(filter(None, parts))
     if name:
         headline = wrong.headline.replace(
             f"result {output}", f"result {output} ({name})", 1
@@ -285,7 +285,7 @@ def _without_machine(rules: RuleSet) -> RuleSet:
 
 
 def needs_pass(execution: Execution, rules: RuleSet) -> bool:
-    """Whether only a second run that prints the failing pass can identify the
+    """Return whether only a second run that prints the failing pass can identify the
     failure.
     """
     return (

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from uv import find_uv_bin
 
-from triage.compilers.base import Compiler
+from triage.compilers.base import Compiler, ModelImporter
 from triage.execution.cache import ResultCache, set_aside_files
 from triage.execution.files import LEFT
 from triage.model.errors import EnvironmentFailure, TriageError
@@ -56,55 +56,28 @@ def checkup(compilers: Mapping[str, Compiler]) -> list[MachineCheck]:
     except TriageError as error:
         return [
             *checks,
-            _broken("home", error, "set TRIAGE_HOME to a folder that you may write to"),
+            _broken_check(
+                "home", error, "set TRIAGE_HOME to a folder that you may write to"
+            ),
         ]
     checks.insert(0, MachineCheck("home", Grade.GOOD, str(home.path)))
     registry = ToolchainRegistry(home, compilers, stop=threading.Event())
     for family in compilers:
         checks += _checks_of_releases(registry, family)
-    installs = stored_toolchains(home)
-    damaged = ", ".join(
-        install.folder.name for install in installs if not install.intact
-    )
-    found = (
-        f"{len(installs)} installed, "
-        f"{sum(install.bytes for install in installs) / _GIB:.1f} GiB"
-    )
-    checks.append(
-        _checked(
-            "toolchains",
-            found,
-            f"damaged, will be installed again when used: {damaged}" if damaged else "",
-        )
-    )
+    checks.append(_check_of_toolchains(home))
     checks.append(_check_of_results(home))
-    left = [str(path) for path in sorted(home.scratch.glob(f"{LEFT}*"))]
-    if left:
-        found = f"{len(left)} folders that could not be removed"
-    else:
-        found = "no compile left files behind"
-    checks.append(
-        _checked("scratch", found, f"remove {', '.join(left[:3])}" if left else "")
-    )
-    for importer in filter(
-        None, (family.onnx_importer for family in compilers.values())
-    ):
-        answer = capture([sys.executable, "-m", importer.module, "--help"], timeout=120)
-        reason = answer.stderr.last_line or "it printed no reason"
-        if answer.ok:
-            found, advice = ("works", "")
-        else:
-            found, advice = (reason, "`.onnx` inputs will be untestable")
-        checks.append(_checked("ONNX import", found, advice))
+    checks.append(_check_of_scratch(home))
+    importers = [family.onnx_importer for family in compilers.values()]
+    checks += [_check_of_importer(one) for one in importers if one]
     return checks
 
 
-def _checked(name: str, found: str, advice: str = "") -> MachineCheck:
+def _check(name: str, found: str, advice: str = "") -> MachineCheck:
     """Return a check, a weak one if there is advice."""
     return MachineCheck(name, Grade.WEAK if advice else Grade.GOOD, found, advice)
 
 
-def _broken(name: str, problem: object, advice: str = "") -> MachineCheck:
+def _broken_check(name: str, problem: object, advice: str = "") -> MachineCheck:
     return MachineCheck(name, Grade.BROKEN, str(problem), advice)
 
 
@@ -115,12 +88,12 @@ def _checks_of_machine() -> Iterator[MachineCheck]:
     free, advice = shutil.disk_usage(folder).free, ""
     if free <= _ROOM:
         advice = "a toolchain takes about 450 MiB; `triage toolchains prune` frees some"
-    yield _checked("disk", f"{free / _GIB:.1f} GiB free", advice)
+    yield _check("disk", f"{free / _GIB:.1f} GiB free", advice)
     total, available = memory()
     advice = ""
     if available <= _MEMORY:
         advice = "large models will be untestable; give a recipe a lower memory limit"
-    yield _checked(
+    yield _check(
         "machine",
         f"{os.cpu_count()} cores, {available / _GIB:.1f} of {total / _GIB:.1f} GiB "
         "available",
@@ -133,7 +106,7 @@ def _checks_of_machine() -> Iterator[MachineCheck]:
     if randomised:
         found = "random: a few verdicts may differ from run to run"
         advice = "a container's seccomp profile often forbids fixed addresses"
-    yield _checked("address layout", found, advice)
+    yield _check("address layout", found, advice)
     missing = ", ".join(missing_containment())
     found, advice = "subreaper and marked processes", ""
     if missing:
@@ -142,7 +115,7 @@ def _checks_of_machine() -> Iterator[MachineCheck]:
             "a process that leaves its parent may survive its compile; another "
             "container runtime or kernel may allow this"
         )
-    yield _checked("containment", found, advice)
+    yield _check("containment", found, advice)
 
 
 def _check_of_uv() -> MachineCheck:
@@ -152,11 +125,11 @@ def _check_of_uv() -> MachineCheck:
             [find_uv_bin(), "--version"], timeout=30, purpose=Purpose.INSTALL
         )
         if answer.ok or not answer.stderr.last_line:
-            return _checked("uv", answer.stdout.text.strip())
+            return _check("uv", answer.stdout.text.strip())
         problem = answer.stderr.last_line
     except FileNotFoundError as error:
         problem = error
-    return _broken("uv", problem, "install this program again")
+    return _broken_check("uv", problem, "install this program again")
 
 
 def _checks_of_releases(
@@ -164,15 +137,14 @@ def _checks_of_releases(
 ) -> Iterator[MachineCheck]:
     name = f"{family} releases"
     try:
-        refs = [ref.revision.name for ref in registry.releases(family)]
-        none = _broken(name, f"none for this platform at {registry.index.url}")
-        yield (
-            _checked(name, f"{len(refs)} on the index, {refs[0]} to {refs[-1]}")
-            if refs
-            else none
-        )
+        names = [ref.revision.name for ref in registry.releases(family)]
+        if names:
+            yield _check(name, f"{len(names)} on the index, {names[0]} to {names[-1]}")
+        else:
+            problem = f"none for this platform at {registry.index.url}"
+            yield _broken_check(name, problem)
     except TriageError as error:
-        yield _broken(name, error)
+        yield _broken_check(name, error)
     name = f"{family} installed"
     try:
         ref = registry.resolve("installed", family)
@@ -182,14 +154,14 @@ def _checks_of_releases(
             newest = f"{installed[-1].revision.name} the newest"
         else:
             newest = "installed when first used"
-        yield _checked(name, f"{len(installed)} in the cache, {newest}")
+        yield _check(name, f"{len(installed)} in the cache, {newest}")
         return
     except TriageError as error:
-        yield _broken(name, error)
+        yield _broken_check(name, error)
         return
     try:
         toolchain = registry.obtain(ref)
-        yield _checked(
+        yield _check(
             name,
             (
                 f"{toolchain.revision.name} with "
@@ -197,7 +169,33 @@ def _checks_of_releases(
             ),
         )
     except TriageError as error:
-        yield _broken(name, error)
+        yield _broken_check(name, error)
+
+
+def _check_of_toolchains(home: Home) -> MachineCheck:
+    installs = stored_toolchains(home)
+    size = sum(install.bytes for install in installs) / _GIB
+    damaged = [install.folder.name for install in installs if not install.intact]
+    advice = ""
+    if damaged:
+        advice = f"damaged, will be installed again when used: {', '.join(damaged)}"
+    return _check("toolchains", f"{len(installs)} installed, {size:.1f} GiB", advice)
+
+
+def _check_of_scratch(home: Home) -> MachineCheck:
+    left = [str(path) for path in sorted(home.scratch.glob(f"{LEFT}*"))]
+    if not left:
+        return _check("scratch", "no compile left files behind")
+    found = f"{len(left)} folders that could not be removed"
+    return _check("scratch", found, f"remove {', '.join(left[:3])}")
+
+
+def _check_of_importer(importer: ModelImporter) -> MachineCheck:
+    answer = capture([sys.executable, "-m", importer.module, "--help"], timeout=120)
+    if answer.ok:
+        return _check("ONNX import", "works")
+    reason = answer.stderr.last_line or "it printed no reason"
+    return _check("ONNX import", reason, "`.onnx` inputs will be untestable")
 
 
 def _check_of_results(home: Home) -> MachineCheck:
@@ -206,9 +204,9 @@ def _check_of_results(home: Home) -> MachineCheck:
         count = cache.count()
         cache.close()
     except TriageError as error:
-        return _broken("result cache", error)
+        return _broken_check("result cache", error)
     damaged = ", ".join(path.name for path in set_aside_files(home.results_database))
-    return _checked(
+    return _check(
         "result cache",
         f"{count} results",
         f"set aside as damaged, may be removed: {damaged}" if damaged else "",

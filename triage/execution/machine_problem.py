@@ -35,7 +35,7 @@ _PYTHON_NOT_LOADED = re.compile(
 
 def machine_problem(execution: Execution) -> NoAnswer | None:
     """Return the problem of the machine that made a run fail, which says nothing about
-    the compiler, if there is one.
+    the compiler; None if it is not the machine's.
     """
     head = execution.stderr.head
     if execution.ending is Ending.NOT_STARTED:
@@ -110,9 +110,9 @@ def _loader_failed(execution: Execution) -> bool:
     )
 
 
-def skipped_by_script(execution: Execution) -> NoAnswer | None:
-    """Return why a user's test says nothing about the compiler, if so: it skips, as for
-    `git bisect run`, or something that it needs cannot be run.
+def reason_script_skips(execution: Execution) -> NoAnswer | None:
+    """Return why a user's test says nothing about the compiler: it skips, as for `git
+    bisect run`, or something that it needs cannot be run. None if it decides.
     """
     if execution.ending is not Ending.EXITED:
         return None

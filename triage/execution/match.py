@@ -19,21 +19,21 @@ _CLEAR = 0.01  # a relative error that no rounding explains
 
 
 def same_wrong_result(reference: Failure) -> Match:
-    """Match wrong results of the same sort: another shape, NaN, infinity, or numbers
+    """Match wrong results of the same kind: another shape, NaN, infinity, or numbers
     that are off by about as much.
 
     Of numbers a tenth of the error is enough, at most a hundredth of the value. The
     index of the result may differ.
     """
-    sort, error = sort_of_result(reference)
+    kind, error = kind_of_wrong_result(reference)
 
     def matches(failure: Failure) -> bool:
-        other, seen = sort_of_result(failure)
-        return (
-            failure.failure_class == reference.failure_class
-            and other == sort
-            and seen >= min(_CLEAR, error / 10)
-        )
+        other, seen = kind_of_wrong_result(failure)
+        if failure.failure_class != reference.failure_class or other != kind:
+            return False
+        if seen is None or error is None:
+            return True
+        return seen >= min(_CLEAR, error / 10)
 
     return matches
 
@@ -70,14 +70,18 @@ def verdict_of(outcome: Outcome, match: Match) -> Verdict:
     return Verdict.SKIP
 
 
-def sort_of_result(failure: Failure) -> tuple[str, float]:
-    """Return the sort of a wrong result, and how far off its numbers are."""
+def kind_of_wrong_result(failure: Failure) -> tuple[str, float | None]:
+    """Return the kind of a wrong result (`metadata` for another shape, `nan`, `inf`,
+    `numbers`), and for numbers their largest error.
+
+    The error is the relative one, or the absolute one if that is 0.
+    """
     details = failure.details
     if "kind" in details:
-        return str(details["kind"]), 0.0
-    sort = next((sort for sort in NOT_NUMBERS if details.get(sort)), None)
-    if sort:
-        return sort, 0.0
+        return str(details["kind"]), None
+    for kind in NOT_NUMBERS:
+        if details.get(kind):
+            return kind, None
     relative, absolute = (
         float(details.get(f"max_{name}_error", 0)) for name in ("rel", "abs")
     )

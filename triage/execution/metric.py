@@ -24,18 +24,20 @@ DISPATCHES = "dispatches"
 def judge_thresholds(
     case: Case, metrics: Mapping[str, float], stage: Stage
 ) -> Failed | NoAnswer | None:
-    """Return the first number of a stage that is above its threshold or not known."""
+    """Return the failure of the first number of a stage that is above its threshold, or
+    why it is not known; None if all are within theirs.
+    """
     for name, largest in case.thresholds:
         if (name == RUN_MS) != (stage is Stage.BENCHMARK):
             continue
         if name not in metrics:
             return NoAnswer(Cause.FLAG, f"this version does not report {name}")
         if metrics[name] > largest:
-            return _above(name, metrics[name], largest, stage)
+            return _failure_above(name, metrics[name], largest, stage)
     return None
 
 
-def _above(
+def _failure_above(
     name: str,
     value: float,
     largest: float,
@@ -61,7 +63,7 @@ def metric_failure(metric: Metric, value: float, before: float, good: str) -> Fa
     """Return the failure of a number that grew, or that shrank where less is worse.
     The numbers are compared ones; good: the name of the good toolchain.
     """
-    texts = [f"{metric.compared(number):.6g}" for number in (value, before)]
+    texts = [f"{metric.comparison_value(number):.6g}" for number in (value, before)]
     return Failure(
         "metric",
         "metric",
@@ -104,9 +106,9 @@ class Metric:
         """Whether it is the same each time, however busy the machine is."""
         return _OF_THE_MACHINE.search(self.name) is None
 
-    def compared(self, value: float) -> float:
-        """Return what is compared of a value; the other way round, the value of what is
-        compared.
+    def comparison_value(self, value: float) -> float:
+        """Return the number to compare instead of a value: its reciprocal if lower is
+        worse. Applied twice, it returns the value.
         """
         if not self.lower_is_worse:
             return value
@@ -153,11 +155,11 @@ class MetricThreshold:
                 value = min(value, repeated)
         if value is None or value <= self.threshold:
             return probe
-        value = self.metric.compared(value)
-        threshold = self.metric.compared(self.threshold)
+        value = self.metric.comparison_value(value)
+        threshold = self.metric.comparison_value(self.threshold)
         return replace(
             probe,
-            outcome=_above(
+            outcome=_failure_above(
                 self.metric.name,
                 value,
                 threshold,
@@ -167,8 +169,8 @@ class MetricThreshold:
 
 
 def value_of(probe: Probe, metric: Metric) -> float | None:
-    """Return what is compared of the number, if the case compiled and it was
-    measured.
+    """Return the comparison value of a number; None if the case did not pass or the
+    number was not measured.
     """
     if not isinstance(probe.outcome, Passed):
         return None
@@ -179,4 +181,4 @@ def value_of(probe: Probe, metric: Metric) -> float | None:
     value = own.get(metric.name, probe.measured.metrics.get(metric.name))
     if value is None:
         return None
-    return metric.compared(value)
+    return metric.comparison_value(value)

@@ -29,9 +29,9 @@ def toolchain_python(
     """Return a process that imports the Python modules of a toolchain, see
     `python_worker`.
     """
-    env = {"PYTHONDONTWRITEBYTECODE": "1"} | (
-        {"PYTHONPATH": os.pathsep.join(map(str, path))} if path else {}
-    )
+    env = {"PYTHONDONTWRITEBYTECODE": "1"}
+    if path:
+        env["PYTHONPATH"] = os.pathsep.join(map(str, path))
     # -P: modules next to the script must not hide those of the toolchain.
     return AnsweringProcess([sys.executable, "-P", str(WORKER), work, name], env, stop)
 
@@ -48,8 +48,8 @@ class Reader:
         self._bindings: bool | None = None
         """Whether the Python bindings work, once they were asked."""
 
-    def generic(self, path: Path, *, elide: bool = False) -> str | None:
-        """Return the generic form of a file with locations, if it parses.
+    def generic_form(self, path: Path, *, elide: bool = False) -> str | None:
+        """Return the generic form of a file with locations; None if it does not parse.
 
         With `elide`, large constants are left out. The result does not compile until
         other values replace them.
@@ -60,10 +60,10 @@ class Reader:
                 f"--mlir-elide-elementsattrs-if-larger={_LARGE}",
                 "--mlir-elide-resource-strings-if-larger=64",
             ]
-        return self._printed([*options, str(path)])
+        return self._printed_text([*options, str(path)])
 
     def parse_error(self, path: Path) -> str | None:
-        """Return the first error of the tools for a file, or how they ended, unless it
+        """Return the first error of the tools for a file, or how they ended; None if it
         parses.
         """
         with temporary_folder() as folder:
@@ -78,26 +78,25 @@ class Reader:
             return None
         return first or f"the tools ended with {execution.ending} and printed nothing"
 
-    def transformed(self, text: str, options: tuple[str, ...] = ()) -> str | None:
-        """Return the text in the custom syntax after the passes that `options` name,
-        unless one fails.
+    def text_after_passes(self, text: str, options: tuple[str, ...] = ()) -> str | None:
+        """Return a text in the custom syntax after the passes that `options` name; None
+        if one fails.
         """
         with temporary_folder() as folder:
             source = folder / "source.mlir"
             source.write_text(text, "utf-8")
-            return self._printed([*options, str(source)])
+            return self._printed_text([*options, str(source)])
 
-    def valid(self, text: str) -> str | None:
-        """Return the generic form of a module, as the toolchain prints it, if it is
-        valid.
+    def generic_if_valid(self, text: str) -> str | None:
+        """Return the generic form of a module, as the toolchain prints it; None if the
+        module is not valid.
         """
         with self._lock:
             if self._bindings is None:
-                self._bindings = (
-                    self._python.ask(b"module{}", _PATIENCE) or b""
-                ).startswith(b"+")
+                answer = self._python.ask(b"module{}", _PATIENCE) or b"-"
+                self._bindings = answer.startswith(b"+")
         if not self._bindings:
-            return self.transformed(text, _GENERIC)
+            return self.text_after_passes(text, _GENERIC)
         # a text that ends the process is not valid
         answer = self._python.ask(text.encode(), _PATIENCE) or b"-"
         if answer.startswith(b"+"):
@@ -108,7 +107,8 @@ class Reader:
         """End the process with the Python bindings."""
         self._python.close()
 
-    def _printed(self, arguments: list[str]) -> str | None:
+    def _printed_text(self, arguments: list[str]) -> str | None:
+        """Return what `opt` writes; None if it fails."""
         with temporary_folder() as folder:
             target = folder / "printed"
             execution = self._run([*arguments, "-o", str(target)], folder)

@@ -37,10 +37,10 @@ def case_with_own_program(
     refs: Sequence[ToolchainRef],
     results: Iterable[ProbeResult],
 ) -> Case | None:
-    """Return the case with the program that a release itself makes of its source, if
-    that release fails on it.
+    """Return the case with the program that a release itself makes of its source and
+    fails on; None if no release does.
 
-    Only for a case that passed on all of them: the program that the newest release
+    None also unless the case passed on all of them: the program that the newest release
     makes may lack what fails.
     """
     if not all(result.passed for result in results):

@@ -36,19 +36,21 @@ class WorkerAnswer:
     """The results of each call."""
 
     def values(self, call: int = 0) -> tuple[str, ...] | None:
-        """Return the results of a call, if there are any."""
+        """Return the results of a call; None if the program failed."""
         if not self.execution.ok:
             return None
         return tuple(map(file_value, self.files[call]))
 
     def probe(self) -> Probe | None:
-        """Return the probe of the task, as if it was made in processes of its own."""
+        """Return the probe of the task, as if it was made in processes of its own; None
+        if a record is missing.
+        """
         if self.stage is Stage.COMPILE:
             return self.task.probe(self.task.record("", self.execution), cached=False)
         passed = replace(self.execution, exit_code=0, stderr=Captured())
         ran = self.execution
         if ran.ok:
-            ran = self.run.compared(ran, self.files[0])
+            ran = self.run.with_mismatch(ran, self.files[0])
         records = (self.task.record("", each) for each in (passed, ran))
         return self.task.probe(*records, cached=False)
 
@@ -78,9 +80,7 @@ class PersistentWorkers:
         run = task.run
         if not isinstance(run, RunTask) or run.libraries or run.spec.parameters:
             return None
-        argv = run.runner.persistent_worker(
-            task.toolchain, run.program, task.invocation
-        )
+        argv = run.runner.persistent_worker(task.toolchain, run.tool, task.invocation)
         if not argv:
             return None
         for number in range(len(patterns)):
@@ -132,9 +132,9 @@ def _read(
     error = str(said.get("error", ""))
     nothing = Captured()
     execution = Execution(
-        (str(run.program),),
+        (str(run.tool),),
         Ending.EXITED,
-        int(bool(error)),
+        1 if error else 0,
         None,
         0.0,
         0.0,

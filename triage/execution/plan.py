@@ -14,10 +14,10 @@ from pathlib import Path
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.execution.files import KeptFiles, Prepared
-from triage.execution.inputs import Inputs, NoInput, no_recipe, package_version
+from triage.execution.inputs import Inputs, NoInput, package_version, recipe_mistake
 from triage.execution.mlir_tools import WORKER
-from triage.execution.run_task import RunPrograms, RunTask, differences, plan_run
-from triage.execution.task import AnyOf, Maker, Naming, Task, unmade
+from triage.execution.run_task import RunTask, RunTools, differences, plan_run
+from triage.execution.task import AnyOf, Maker, Naming, Task, probe_not_made
 from triage.model.case import OWN, Case, Flag, InputKind, Library, Reference
 from triage.model.content import file_sha256
 from triage.model.errors import TriageError
@@ -54,15 +54,17 @@ class Planner:
     _kept: KeptFiles = field(default_factory=KeptFiles)
 
     def __post_init__(self) -> None:
-        self._programs = RunPrograms(self.registry.runtime)
+        self._tools = RunTools(self.registry.runtime)
 
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:
         """Return the task of a case, or the probe that says why there is nothing to
         compile.
         """
-        prepared = self._prepared(case, toolchain)
+        prepared = self._prepare_input(case, toolchain)
         if isinstance(prepared, NoInput):
-            return unmade(case, toolchain, prepared.outcome, cached=prepared.cached)
+            return probe_not_made(
+                case, toolchain, prepared.outcome, cached=prepared.cached
+            )
         compiler = self.compilers[case.compiler]
         try:
             if case.run:
@@ -70,13 +72,13 @@ class Planner:
             else:
                 resolved = case
         except ValueError as error:
-            return unmade(case, toolchain, no_recipe(str(error)))
+            return probe_not_made(case, toolchain, recipe_mistake(str(error)))
         if case.script is not None:
-            return _test_by_script(case, case.script, toolchain, compiler, prepared)
+            return _script_task(case, case.script, toolchain, compiler, prepared)
         invocation = compiler.invocation(case, toolchain)
         if isinstance(invocation, NoAnswer):
-            return unmade(case, toolchain, invocation)
-        run = self._run(resolved, toolchain)
+            return probe_not_made(case, toolchain, invocation)
+        run = self._plan_run(resolved, toolchain)
         return Task(case, toolchain, compiler, prepared, invocation, run)
 
     def input_of(
@@ -85,26 +87,26 @@ class Planner:
         """Return the file that the compiler reads for a case, or why there is none.
         `toolchain` imports an ONNX model.
         """
-        prepared = self._prepared(case, toolchain)
+        prepared = self._prepare_input(case, toolchain)
         if isinstance(prepared, NoInput):
-            return without_task(prepared.outcome)
+            return why_no_task(prepared.outcome)
         return prepared
 
-    def _prepared(self, case: Case, toolchain: Toolchain | None) -> Prepared | NoInput:
+    def _prepare_input(
+        self, case: Case, toolchain: Toolchain | None
+    ) -> Prepared | NoInput:
         tools = None
         generator: tuple[str, ...] = (sys.executable,)
         if toolchain is not None and case.input.imported:
             tools = self.compilers[toolchain.family].mlir_tools(toolchain)
-        elif case.input.kind is InputKind.GENERATOR and (
-            words := self.compilers[case.compiler].generator
-        ):
+        words = self.compilers[case.compiler].generator
+        if case.input.kind is InputKind.GENERATOR and words:
             generating = self._generating_toolchain(case, toolchain)
             if isinstance(generating, NoAnswer):
                 return NoInput(generating)
             generator = (str(generating.program), *words)
-        return self.inputs.prepare(
-            case, toolchain, tools.python_root if tools else None, generator
-        )
+        importer = tools.python_root if tools else None
+        return self.inputs.prepare(case, toolchain, importer, generator)
 
     def _generating_toolchain(
         self, case: Case, toolchain: Toolchain | None
@@ -123,10 +125,12 @@ class Planner:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
 
-    def _run(
+    def _plan_run(
         self, case: Case, toolchain: Toolchain
     ) -> RunTask | NoAnswer | Failed | None:
-        """Return the run of a case with all its files, or why it cannot be run."""
+        """Return the run of a case with all its files, or why it cannot be run; None if
+        the case is not run.
+        """
         spec = case.run
         if spec is None:
             return None
@@ -147,7 +151,7 @@ class Planner:
         compiler = self.compilers[case.compiler]
         values = self.registry.home.kept(KeptKind.VALUES)
         case = replace(case, run=spec)
-        return plan_run(case, toolchain, compiler, self._programs, values, libraries)
+        return plan_run(case, toolchain, compiler, self._tools, values, libraries)
 
     def _library(
         self, case: Case, library: Library, toolchain: Toolchain
@@ -171,7 +175,7 @@ class Planner:
 
         def make(scratch: Path) -> Path | NoAnswer | Failed:
             target = scratch / "module"
-            probe = self.maker.known(task)
+            probe = self.maker.cached_probe(task)
             if probe is None or isinstance(probe.outcome, Passed):
                 probe = self.maker.run(
                     task, on_output=lambda module: module.replace(target), fresh=True
@@ -262,17 +266,19 @@ class Planner:
             reason = outcome.reason
         else:
             reason = "there is nothing to run"
-        return no_recipe(f"the reference cannot be run: {reason}")
+        return recipe_mistake(f"the reference cannot be run: {reason}")
 
 
-def _test_by_script(
+def _script_task(
     case: Case,
     script: Path,
     toolchain: Toolchain,
     compiler: Compiler,
     prepared: Prepared,
 ) -> Task | Probe:
-    """Return the task that runs the user's test of a toolchain."""
+    """Return the task that runs the user's test of a toolchain, or the probe that says
+    why there is none.
+    """
     words = ["{script}"]
     if case.input.path != script:
         words += ["{input}", "{output}"]
@@ -285,17 +291,21 @@ def _test_by_script(
             "PATH": os.pathsep.join(dict.fromkeys(path)),
             "TRIAGE_TOOLCHAIN": str(toolchain.root),
         },
-        places={"script": str(script)},
+        placeholders={"script": str(script)},
     )
     try:
         variant = f"script {file_sha256(script)}"
     except OSError as error:
-        return unmade(case, toolchain, no_recipe(f"cannot read {script}: {error}"))
+        return probe_not_made(
+            case, toolchain, recipe_mistake(f"cannot read {script}: {error}")
+        )
     return Task(case, toolchain, compiler, prepared, invocation, variant=variant)
 
 
-def without_task(outcome: object) -> NoAnswer:
-    """Return why there is nothing to compile."""
+def why_no_task(outcome: object) -> NoAnswer:
+    """Return why there is nothing to compile; a failed import is a mistake of the
+    recipe then.
+    """
     if isinstance(outcome, Failed):
         return NoAnswer(
             Cause.RECIPE,
@@ -312,7 +322,7 @@ def _read_results(kept: Prepared | NoAnswer) -> tuple[str, ...] | NoAnswer:
         return kept
     problem = kept.path / _PROBLEM
     if problem.exists():
-        return no_recipe(problem.read_text("utf-8"))
+        return recipe_mistake(problem.read_text("utf-8"))
     files = sorted(kept.path.iterdir(), key=lambda file: int(file.name.split(".")[0]))
     return tuple(map(file_value, files))
 
@@ -345,11 +355,11 @@ def _compiled_results(
         execution, files = run_task.results(module, results, stop)
         ran.append(execution)
         if strict and execution.ok:
-            is_defined = _is_defined(run_task, module, files, stop)
+            is_defined = _ignores_unwritten_memory(run_task, module, files, stop)
         else:
             is_defined = True
 
-    with maker.capacity.reserved(maker.reservation(task.case)):
+    with maker.capacity.reserve(maker.reservation(task.case)):
         [compiled] = maker.make(
             replace(task, run=None, naming=Naming.NEVER), stop, execute
         )
@@ -368,7 +378,7 @@ def _compiled_results(
     problem = f"the reference on {task.toolchain.revision.name} {problem}"
     endings = [execution.ending for execution in (compiled.execution, *ran)]
     if probe.outcome.cause in OF_MACHINE or Ending.TIMED_OUT in endings:
-        return no_recipe(problem)
+        return recipe_mistake(problem)
     for file in results.iterdir():
         file.unlink()
     (results / _PROBLEM).write_text(problem, "utf-8", "replace")
@@ -376,7 +386,7 @@ def _compiled_results(
 
 
 def _problem(outcome: Outcome) -> str:
-    """Return what is wrong with a reference, if its outcome says so."""
+    """Return what is wrong with a reference by its outcome, empty if nothing is."""
     match outcome:
         case NoAnswer(reason=reason):
             return f"cannot be tested: {reason}"
@@ -387,7 +397,7 @@ def _problem(outcome: Outcome) -> str:
     return ""
 
 
-def _is_defined(
+def _ignores_unwritten_memory(
     run_task: RunTask, module: Path, files: Sequence[Path], stop: StopSignal
 ) -> bool:
     """Return whether results stay the same when memory that was not written to has
@@ -410,8 +420,8 @@ def _is_defined(
 
 
 def _onnxruntime_key(case: Case) -> str | NoAnswer:
-    """Return what decides the results of onnxruntime, as a name, or why it cannot
-    compute them.
+    """Return the content key of the results of onnxruntime, or why it cannot compute
+    them.
     """
     assert case.run is not None
     runtime = package_version("onnxruntime")
@@ -428,7 +438,7 @@ def _onnxruntime_key(case: Case) -> str | NoAnswer:
             *map(identity_of, case.run.inputs),
         ]
     except OSError as error:
-        return no_recipe(f"{error.filename}: {error.strerror}")
+        return recipe_mistake(f"{error.filename}: {error.strerror}")
     return sha256("\0".join(["onnxruntime", *parts]).encode()).hexdigest()
 
 
@@ -445,7 +455,7 @@ def _onnxruntime_results(
     for index, text in enumerate(case.run.inputs):
         array = read_value(text)
         if array is None:
-            return no_recipe(f"onnxruntime cannot be given the value {text}")
+            return recipe_mistake(f"onnxruntime cannot be given the value {text}")
         inputs.append(scratch / f"input-{index}.npy")
         np.save(inputs[-1], array, allow_pickle=False)
     results.mkdir()
@@ -461,7 +471,7 @@ def _onnxruntime_results(
     execution = run(argv, case.run.limits, scratch, env=dict(case.env), stop=stop)
     if execution.ok and any(results.iterdir()):
         return results
-    return no_recipe(
+    return recipe_mistake(
         "onnxruntime does not run the model: "
         f"{execution.stderr.last_line[:200] or execution.ending}"
     )

@@ -61,6 +61,7 @@ def try_recipe(
 def _compile(
     engine: Engine, toolchain: Toolchain, folder: Path, title: str, start: RecipeStart
 ) -> Execution | None:
+    """Compile what a recipe would; None if there is nothing to compile."""
     case = _case(folder, title, start)
     quick = replace(case, limits=replace(case.limits, timeout=_SECONDS))
     execution = engine.observe(quick, toolchain, lambda invocation: invocation)

@@ -60,7 +60,7 @@ class Record:
         }
 
 
-def verified(digest: object, facts: object, key: str | None = None) -> Record:
+def record_of_row(digest: object, facts: object, key: str | None = None) -> Record:
     """Return the record of a row. Raises ValueError when it is damaged, or has another
     key than this one.
     """

@@ -9,7 +9,7 @@ from triage.execution.engine import Engine
 from triage.execution.judge import result_of, status_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.json_form import UNPRINTED, in_json
+from triage.model.json_form import UNPRINTED, in_json_as, key
 from triage.model.outcome import Probe
 from triage.model.probe_result import ProbeResult
 
@@ -34,8 +34,8 @@ class PlannedProbe:
 
     case: str
     toolchain: str
-    known: str | None
-    """The status, if it is cached."""
+    cached_status: str | None = field(metadata=key("known"))
+    """The status, if the result is cached."""
     installed: bool
 
 
@@ -48,10 +48,10 @@ class Forecast:
     """Probes to make at most, without those whose number `remark` leaves open."""
     remark: str | None = None
 
-    @in_json
-    def known(self) -> int:
-        """The number of probes whose results are cached."""
-        return sum(probe.known is not None for probe in self.probes)
+    @in_json_as("known")
+    def count_cached(self) -> int:
+        """Return the number of probes whose results are cached."""
+        return sum(probe.cached_status is not None for probe in self.probes)
 
 
 def forecast(
@@ -67,18 +67,14 @@ def forecast(
     planned = []
     for job in jobs:
         probe = engine.recall(job)
-        if probe:
-            known = status_of(probe).value
-        else:
-            known = None
+        cached_status = status_of(probe).value if probe else None
         planned.append(
             PlannedProbe(
                 job.case.name,
                 job.ref.revision.name,
-                known,
+                cached_status,
                 engine.registry.is_installed(job.ref),
             )
         )
-    return Forecast(
-        planned, sum(probe.known is None for probe in planned) + more, remark
-    )
+    unknown = [probe for probe in planned if probe.cached_status is None]
+    return Forecast(planned, len(unknown) + more, remark)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from triage.compilers.invocation import mismatch_line
 from triage.compilers.parts import RunValues
 from triage.execution.files import KeptFiles, digest_of
-from triage.execution.inputs import no_recipe
+from triage.execution.inputs import recipe_mistake
 from triage.execution.metric import RUN_MS
 from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
 def agreeing_runs(
     start: Callable[[], Execution],
     is_sure: Callable[[Execution], bool],
-    result: Callable[[Execution], object],
+    agreement: Callable[[Execution], object],
 ) -> tuple[list[Execution], int]:
     """Run once, or up to three times if one run does not prove how it ends; return the
     majority and how many disagree.
 
-    `result` is equal for executions that agree.
+    `agreement` returns what is equal for executions that agree.
     """
     runs = [start()]
     if not is_sure(runs[0]):
         runs.append(start())
-        if result(runs[0]) != result(runs[1]):
+        if agreement(runs[0]) != agreement(runs[1]):
             runs.append(start())
-    results = [result(execution) for execution in runs]
-    agreeing = max(results, key=results.count)
+    agreements = [agreement(execution) for execution in runs]
+    most_common = max(agreements, key=agreements.count)
     same = [
         execution
-        for execution, found in zip(runs, results, strict=True)
-        if found == agreeing
+        for execution, own in zip(runs, agreements, strict=True)
+        if own == most_common
     ]
     return same, len(runs) - len(same)
 
@@ -70,7 +70,8 @@ class RunTask:
     spec: RunSpec
     runner: Runner
     measures: Measures | None
-    program: Path
+    tool: Path
+    """The executable of the runtime."""
     options: tuple[str, ...]
     """Without values."""
     libraries: tuple[Path, ...]
@@ -82,19 +83,19 @@ class RunTask:
     """The program takes NaN for any number, so that results are compared here, too."""
 
     def make(
-        self, module: Path, stop: StopSignal, result: Callable[[Execution], object]
+        self, module: Path, stop: StopSignal, agreement: Callable[[Execution], object]
     ) -> tuple[Execution, int]:
-        """Run a compiled file, one that fails again. `result` is equal for executions
-        that agree.
+        """Run a compiled file, and again one that fails or is slow; see
+        `agreeing_runs`.
 
         Returns:
             The result that most runs have, with numbers on wrong results as its
                 metrics, and how many runs disagree.
         """
         same, disagreements = agreeing_runs(
-            lambda: self._once(module, stop),
+            lambda: self._run_and_compare(module, stop),
             lambda execution: execution.ok and not self._is_slow(execution),
-            result,
+            agreement,
         )
         metrics = {"run_seconds": min(execution.seconds for execution in same)}
         times = [time for execution in same for time in self._milliseconds(execution)]
@@ -109,8 +110,8 @@ class RunTask:
     def results(
         self, module: Path, folder: Path, stop: StopSignal
     ) -> tuple[Execution, list[Path]]:
-        """Run a compiled file and write its results to files in a folder. There are
-        none when it fails.
+        """Run a compiled file twice, to count its results and to write them to files
+        in a folder. Return the last run, and the files; none if a run fails.
         """
         printed = self.start(module, stop)
         if not printed.ok:
@@ -131,14 +132,14 @@ class RunTask:
         its results to `results`.
         """
         argv = self.runner.argv(
-            self.program,
+            self.tool,
             module,
             self.options,
             RunValues(self.inputs, expected, results),
             self.libraries,
         )
         if self.spec.measured and self.measures:
-            argv += self.measures.printing
+            argv += self.measures.report_options
         return run(
             argv,
             self.spec.limits,
@@ -147,8 +148,8 @@ class RunTask:
             stop=stop,
         )
 
-    def _once(self, module: Path, stop: StopSignal) -> Execution:
-        """Run and compare.
+    def _run_and_compare(self, module: Path, stop: StopSignal) -> Execution:
+        """Run a compiled file once and compare its results with the expected ones.
 
         The program itself compares, unless there is a closeness, which it does not
         know. If it overlooks NaN, its results are compared here, too. A difference that
@@ -174,9 +175,9 @@ class RunTask:
             return execution
         return replace(execution, exit_code=1, stdout=Captured(line))
 
-    def compared(self, execution: Execution, files: Sequence[Path]) -> Execution:
+    def with_mismatch(self, execution: Execution, files: Sequence[Path]) -> Execution:
         """Return a run as it ends when these results are compared with the expected
-        ones. Raises ValueError if a result cannot be read.
+        ones: unchanged if they are equal. Raises ValueError if a result cannot be read.
         """
         mismatch, numbers = self._first_wrong(files, with_shapes=True)
         if not mismatch:
@@ -187,7 +188,8 @@ class RunTask:
     def _first_wrong(
         self, files: Sequence[Path], *, with_shapes: bool = False
     ) -> tuple[dict[str, str | int], dict[str, float]]:
-        """Return the first wrong result as in `MISMATCH`, and numbers on it.
+        """Return the first wrong result as in `MISMATCH`, and numbers on it; both are
+        empty if none is wrong.
 
         with_shapes: compare shapes too, which the program does unless there is a
         closeness.
@@ -253,10 +255,10 @@ def differences(
     read, wanted = read_value(actual), read_value(expected)
     if read is None or wanted is None or read.shape != wanted.shape:
         return {}
-    element, known = element_type(expected, wanted), {**TOLERANCES, **tolerances}
+    element, allowed = element_type(expected, wanted), {**TOLERANCES, **tolerances}
     relative, absolute, equal_nan = closeness or (
-        known["relative"] if element in known else 0.0,
-        known.get(element, 0.0),
+        allowed["relative"] if element in allowed else 0.0,
+        allowed.get(element, 0.0),
         True,
     )
     with np.errstate(all="ignore"):
@@ -287,6 +289,9 @@ def differences(
 
 
 def _other_shape(actual: str, expected: str) -> dict[str, str | int]:
+    """Return two shapes as in `MISMATCH`. Raises ValueError if a result cannot be
+    read.
+    """
     got, want = read_value(actual), read_value(expected)
     if got is None or want is None:
         raise ValueError(f"{expected if want is None else actual} cannot be read")
@@ -295,8 +300,10 @@ def _other_shape(actual: str, expected: str) -> dict[str, str | int]:
 
 
 @dataclass(frozen=True)
-class RunPrograms:
-    """The programs that run what toolchains compile. Each is found and read once."""
+class RunTools:
+    """The executables that run what toolchains compile. Each is found and read
+    once.
+    """
 
     runtime: Callable[[Toolchain, str], Path]
     """Returns the folder of a package that belongs to a toolchain."""
@@ -305,16 +312,16 @@ class RunPrograms:
     def find(
         self, toolchain: Toolchain, runner: Runner, *, measured: bool
     ) -> tuple[Path, str] | None:
-        """Return a program and the SHA-256 of its file. Raises EnvironmentFailure when
-        its package cannot be installed.
+        """Return an executable and its SHA-256; None if the toolchain has none. Raises
+        EnvironmentFailure when its package cannot be installed.
         """
         key = (toolchain.family, toolchain.revision.name, measured)
         if key not in self._found:
             root = self.runtime(toolchain, runner.distribution)
             for place in (root, toolchain.program.parent):
-                program = runner.program(place, measured=measured)
-                if program:
-                    self._found[key] = program, file_sha256(program)
+                tool = runner.program(place, measured=measured)
+                if tool:
+                    self._found[key] = tool, file_sha256(tool)
                     break
         return self._found.get(key)
 
@@ -323,7 +330,7 @@ def plan_run(
     case: Case,
     toolchain: Toolchain,
     compiler: Compiler,
-    programs: RunPrograms,
+    tools: RunTools,
     values: Path,
     libraries: Sequence[Path] = (),
 ) -> RunTask | NoAnswer:
@@ -339,7 +346,7 @@ def plan_run(
         problem = f"{case.compiler} has nothing that {does} compiled programs here"
         return NoAnswer(Cause.TOOLCHAIN, problem)
     try:
-        found = programs.find(toolchain, runner, measured=spec.measured)
+        found = tools.find(toolchain, runner, measured=spec.measured)
     except EnvironmentFailure as error:
         if isinstance(error, Unobtainable):
             cause = Cause.TOOLCHAIN
@@ -348,17 +355,17 @@ def plan_run(
         return NoAnswer(cause, str(error))
     if found is None:
         return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
-    program, digest = found
+    tool, digest = found
     try:
-        inputs = readable(spec.inputs, values)
-        expected = readable(spec.expected, values)
+        inputs = with_readable_files(spec.inputs, values)
+        expected = with_readable_files(spec.expected, values)
         overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
         task = RunTask(
             case,
             spec,
             runner,
             measures,
-            program,
+            tool,
             tuple(runner.options(case, spec)),
             tuple(libraries),
             inputs,
@@ -368,15 +375,15 @@ def plan_run(
         )
         return replace(task, identity=_identity(task, digest))
     except OSError as error:
-        return no_recipe(f"{error.filename}: {error.strerror}")
+        return recipe_mistake(f"{error.filename}: {error.strerror}")
     except ValueError as error:
-        return no_recipe(str(error))
+        return recipe_mistake(str(error))
 
 
-def _identity(task: RunTask, program: str) -> str:
-    """Return the content key of a run. program: the digest of the program."""
+def _identity(task: RunTask, tool_digest: str) -> str:
+    """Return the content key of a run."""
     parts = [
-        program,
+        tool_digest,
         *task.runner.options(task.case, replace(task.spec, parameters=())),
         *(path.name for path in task.libraries),
         *_parts_of(task.spec),
@@ -411,30 +418,30 @@ def limits_key(limits: Limits) -> list[str]:
     return [*parts, f"{limits.timeout:g}", f"{limits.memory:g}"]
 
 
-def readable(values: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """Return values as the program can read them; a file in another form is converted
-    once for each content.
+def with_readable_files(values: Sequence[str], folder: Path) -> tuple[str, ...]:
+    """Return values as the program can read them: files of tensors in protobuf are
+    replaced by copies in a folder.
 
     Raises OSError or ValueError if a file cannot be read or converted.
     """
-    readable_values = []
+    replaced = []
     for value in values:
         file = tensor_proto(value)
-        if file:
-            data = file.read_bytes()
+        replaced.append(file_value(_npy_copy(file, folder)) if file else value)
+    return tuple(replaced)
 
-            def convert(scratch: Path, file: Path = file, data: bytes = data) -> Path:
-                made = scratch / "value.npy"
-                made.write_bytes(converted(file, data))
-                return made
 
-            value = file_value(
-                KeptFiles()
-                .get(folder / f"{sha256(data).hexdigest()}.npy", convert)
-                .path
-            )
-        readable_values.append(value)
-    return tuple(readable_values)
+def _npy_copy(file: Path, folder: Path) -> Path:
+    """Convert a tensor in protobuf to .npy, once for each content."""
+    data = file.read_bytes()
+
+    def convert(scratch: Path) -> Path:
+        made = scratch / "value.npy"
+        made.write_bytes(converted(file, data))
+        return made
+
+    target = folder / f"{sha256(data).hexdigest()}.npy"
+    return KeptFiles().get(target, convert).path
 
 
 def no_program(toolchain: Toolchain, package: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from triage.execution.metric import RUN_MS
-from triage.execution.record import Record, record_json, verified
+from triage.execution.record import Record, record_json, record_of_row
 from triage.model.errors import BadInput, Interrupted
 from triage.model.execution import Ending
 from triage.processes.process import within
@@ -56,7 +56,7 @@ def is_portable(record: Record) -> bool:
     )
 
 
-def packed(record: Record) -> bytes:
+def stored_object(record: Record) -> bytes:
     """Return the object of a record: the checksum, a line end, the compressed JSON."""
     data = record_json(replace(record, origin="")).encode()
     return sha256(data).hexdigest().encode() + b"\n" + zlib.compress(data, 6)
@@ -105,14 +105,17 @@ class SharedCache:
         """Return the result of a key, if there is an intact one and the store can be
         reached.
         """
-        return self._asked(lambda: self._read(key))
+        return self._ask_store(lambda: self._read(key))
 
     def publish(self, record: Record) -> None:
         """Write a result that other machines can use, in one step."""
         if self._scheme not in _READ_ONLY and is_portable(record):
-            self._asked(lambda: self._write(self._path(record.key), packed(record)))
+            self._ask_store(
+                lambda: self._write(self._path(record.key), stored_object(record))
+            )
 
     def _read(self, key: str) -> Record | None:
+        """Return the record of a key; None without one. ValueError if it is damaged."""
         content = bytearray()
         if self._scheme in _READ_ONLY:
             streaming = {"block_size": 0, "size": 1}
@@ -127,7 +130,8 @@ class SharedCache:
             return None
         digest, _, facts = bytes(content).partition(b"\n")
         return replace(
-            verified(digest.decode("ascii", "replace"), facts, key), origin=self.url
+            record_of_row(digest.decode("ascii", "replace"), facts, key),
+            origin=self.url,
         )
 
     def _write(self, path: str, content: bytes) -> None:
@@ -142,9 +146,9 @@ class SharedCache:
     def _path(self, key: str) -> str:
         return f"{self._root}/{key[:2]}/{key}"
 
-    def _asked(self, action: Callable[[], T]) -> T | None:
-        """Return the answer of the store, if there is one in time; a problem is a
-        warning. A thread that hangs is left behind.
+    def _ask_store(self, action: Callable[[], T]) -> T | None:
+        """Return the answer of the store; None if there is none in time, or with a
+        warning after a problem. A thread that hangs is left behind.
 
         Raises Interrupted when `stop` is set.
         """

@@ -15,7 +15,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import InitVar, dataclass, field, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
@@ -34,7 +34,7 @@ from triage.execution.judge import (
     rules_of,
     with_operator,
 )
-from triage.execution.machine_problem import skipped_by_script
+from triage.execution.machine_problem import reason_script_skips
 from triage.execution.metric import DISPATCHES, judge_thresholds
 from triage.execution.record import Record
 from triage.execution.run_task import RunTask, agreeing_runs, limits_key
@@ -71,6 +71,7 @@ class ProbeJob:
 
     case: Case
     ref: ToolchainRef
+    _: KW_ONLY
     fresh: bool = False
     """Ignore the result cache."""
     resources: bool = False
@@ -129,12 +130,12 @@ class Task:
 
     @property
     def run_key(self) -> str | None:
-        """The content key of the run that follows."""
+        """The content key of the run that follows, None without one."""
         return self.keys[1]
 
     @property
     def keys(self) -> tuple[str, str | None]:
-        """The content keys of the compile and of the run that follows."""
+        """The content keys of the compile and of the run that follows, if one does."""
         key = self.key
         if not isinstance(self.run, RunTask):
             return key, None
@@ -155,9 +156,9 @@ class Task:
         """
         if not isinstance(self.run, RunTask):
             return ()
-        run, program = self.run, Path(self.run.program.name)
+        run = self.run
         argv = run.runner.argv(
-            program,
+            Path(run.tool.name),
             Path(module),
             run.options,
             RunValues(values.inputs, values.expected),
@@ -169,7 +170,7 @@ class Task:
         """Return the same task, printing which pass failed."""
         passes = self.compiler.passes
         if passes and self.case.script is None:
-            return replace(self, invocation=passes.naming_pass(self.invocation))
+            return replace(self, invocation=passes.naming_failed_pass(self.invocation))
         return self
 
     def on_one_thread(self) -> Task:
@@ -250,13 +251,16 @@ class Task:
                 flaky=compiled.disagreements > 0,
             )
         if self.case.script is not None:
-            outcome = skipped_by_script(execution) or outcome
+            outcome = reason_script_skips(execution) or outcome
         if isinstance(outcome, Passed):
             above = judge_thresholds(self.case, compiled.metrics, Stage.COMPILE)
             return above or outcome
         return outcome
 
     def _judge_run(self, run: RunTask, ran: Record) -> Outcome:
+        """Judge a run by its thresholds if it succeeded, else by its failure, with the
+        operation that computes a wrong result.
+        """
         if ran.execution.ok:
             above = judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK)
             return above or Passed()
@@ -267,8 +271,6 @@ class Task:
             ran.metrics,
             flaky=ran.disagreements > 0,
         )
-        if isinstance(outcome, Passed):
-            return judge_thresholds(self.case, ran.metrics, Stage.BENCHMARK) or outcome
         program, digest = self.prepared.path, self.prepared.digest
         function = run.spec.function
         return with_operator(
@@ -276,14 +278,14 @@ class Task:
         )
 
 
-def unmade(
+def probe_not_made(
     case: Case,
     toolchain: Toolchain,
     outcome: NoAnswer | Failed,
     *,
     cached: bool = False,
 ) -> Probe:
-    """Return the probe of a case that is not compiled."""
+    """Return the probe of a case that is not compiled, with the reason as outcome."""
     return Probe(
         case, toolchain.revision, toolchain.version, outcome, Measured(), cached
     )
@@ -304,21 +306,20 @@ class Capacity:
         self._changed = threading.Condition()
 
     @contextmanager
-    def reserved(self, needed_mb: float) -> Iterator[None]:
+    def reserve(self, needed_mb: float) -> Iterator[None]:
         """Wait until there is room. A compile that needs more than the whole memory
         runs alone.
         """
         reserved = self._reserved
+
+        def has_room() -> bool:
+            if not reserved:
+                return True
+            fits = sum(reserved) + needed_mb <= self.memory_mb
+            return fits and len(reserved) < self._slots
+
         with self._changed:
-            self._changed.wait_for(
-                lambda: (
-                    not reserved
-                    or (
-                        len(reserved) < self._slots
-                        and sum(reserved) + needed_mb <= self.memory_mb
-                    )
-                )
-            )
+            self._changed.wait_for(has_room)
             reserved.append(needed_mb)
         try:
             yield
@@ -362,9 +363,9 @@ class Maker:
         self.scratch = Scratch(self.home.scratch, self.warn)
         self.capacity = Capacity(slots)
 
-    def known(self, task: Task | Probe) -> Probe | None:
-        """Return the outcome of a task from the cache; that of one which could not be
-        planned is always known.
+    def cached_probe(self, task: Task | Probe) -> Probe | None:
+        """Return the probe of a task if the cache has all its records, else None; one
+        that could not be planned is returned as it is.
         """
         if isinstance(task, Probe):
             return task
@@ -382,7 +383,7 @@ class Maker:
         fresh: bool = False,
         here: bool = False,
     ) -> Probe:
-        """Return the outcome of a task: from the cache unless `fresh` is set, else make
+        """Return the probe of a task: from the cache unless `fresh` is set, else make
         it and keep the records for which the machine is not to blame.
 
         With `here`, no cluster is used. `on_output` receives the path of what the
@@ -392,23 +393,23 @@ class Maker:
         if isinstance(task, Probe):
             return task
         if not fresh:
-            known = self.known(task)
-            if known:
-                return known
+            cached = self.cached_probe(task)
+            if cached:
+                return cached
         records: list[Record] | NoAnswer | None = None
         needed_mb = self.reservation(task.case)
         if self.cluster and not (here or on_output):
             records = self.cluster.make(task, needed_mb, AnyOf(self.stop, stop))
         if records is None:
-            with self.capacity.reserved(needed_mb):
+            with self.capacity.reserve(needed_mb):
                 records = self.make(task, stop, on_output)
         if isinstance(records, NoAnswer):
-            return unmade(task.case, task.toolchain, records)
+            return probe_not_made(task.case, task.toolchain, records)
         probe = task.probe(*records, cached=False)
         assert probe  # every stage has a record
-        self.cache.add(
-            *(records[:-1] if probe.outcome.cause in OF_MACHINE else records)
-        )
+        if probe.outcome.cause in OF_MACHINE:
+            records = records[:-1]
+        self.cache.add(*records)
         return probe
 
     def reservation(self, case: Case) -> float:
@@ -434,17 +435,15 @@ class Maker:
         either = AnyOf(self.stop, stop)
         ran: list[tuple[Execution, int]] = []
 
+        def agreement(execution: Execution) -> str:
+            return agreement_of(execution, task.case)
+
         def use(module: Path) -> None:
             """Run the program while its file exists; the last compile counts."""
             if isinstance(task.run, RunTask):
-                with self._measuring() if task.run.spec.measured else nullcontext():
-                    ran.append(
-                        task.run.make(
-                            module,
-                            either,
-                            lambda execution: agreement_of(execution, task.case),
-                        )
-                    )
+                is_measured = task.run.spec.measured
+                with self._measuring_lock() if is_measured else nullcontext():
+                    ran.append(task.run.make(module, either, agreement))
             if on_output:
                 on_output(module)
 
@@ -472,7 +471,7 @@ class Maker:
         )
         execution, failing_pass = same[0], None
         if execution.ending is Ending.SIGNALLED:
-            execution = self._steady_crash(task, same, stop)
+            execution = self._identifying_crash(task, same, stop)
         elif needs_pass(execution, rules_of(task.case)):
             reporting = task.with_pass_reporting()
             if reporting != task:
@@ -494,7 +493,9 @@ class Maker:
         stop: StopSignal,
         use: Callable[[Path], None] | None = None,
     ) -> tuple[Execution, PassName]:
-        """Compile with options that print the failing pass, and return its name."""
+        """Compile with options that print the failing pass. Return the execution and
+        that pass, `NO_PASS` if none was printed.
+        """
         from triage.classify import PassScanner  # slow to import
 
         scanner = PassScanner()
@@ -517,7 +518,7 @@ class Maker:
             kernels = task.compiler.kernels if task.counts_dispatches else None
             argv = task.argv(output)
             if kernels:
-                argv += kernels.counting(counted)
+                argv += kernels.count_options(counted)
             execution = run(
                 argv,
                 task.case.limits,
@@ -532,7 +533,7 @@ class Maker:
             else:
                 size = None
             if kernels and counted.is_file():
-                count = kernels.dispatches(counted.read_text("utf-8", "replace"))
+                count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
             else:
                 count = None
             if on_output and size is not None:
@@ -554,25 +555,23 @@ class Maker:
             metrics={**facts.metrics, **dispatches},
         )
 
-    def _steady_crash(
+    def _identifying_crash(
         self, task: Task, runs: Sequence[Execution], stop: StopSignal
     ) -> Execution:
         """Return the crash that identifies the failure. Threads that crash at different
-        places print different stacks; then the stack of one more run, on one thread,
-        counts.
+        places print different stacks; then the case is compiled once more on one
+        thread, and that stack counts.
         """
-        single = task.on_one_thread()
-        if (
-            single != task
-            and len({signature_of(judge(run, rules_of(task.case))) for run in runs}) > 1
-        ):
+        single, rules = task.on_one_thread(), rules_of(task.case)
+        signatures = {signature_of(judge(run, rules)) for run in runs}
+        if single != task and len(signatures) > 1:
             again = self.compile(single, stop)
             if again.signal == runs[0].signal:
                 return again
         return runs[0]
 
     @contextmanager
-    def _measuring(self) -> Iterator[None]:
+    def _measuring_lock(self) -> Iterator[None]:
         """Lock measured runs: no process that uses this home measures meanwhile."""
         lock = self.home.measuring_lock
         with ExitStack() as held:

@@ -17,7 +17,7 @@ from triage.execution.files import Prepared
 from triage.execution.in_turn import Sample
 from triage.execution.metric import DISPATCHES
 from triage.execution.mlir_tools import Reader
-from triage.execution.run_task import no_program, readable
+from triage.execution.run_task import no_program, with_readable_files
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
@@ -56,15 +56,16 @@ class Program:
         count.
         """
         argv = self.measures.argv(self.runner, self.tool, self.module, self.case, spec)
-        alone = _ONE_THREAD in argv
+        on_one_core = _ONE_THREAD in argv
         with temporary_folder() as folder:
             printed = Path(folder) / "printed"
-            words, env = [*(_pinned() if alone else ()), *argv], dict(self.case.env)
+            if on_one_core:
+                argv = [*_words_to_pin(), *argv]
             execution = run(
-                words,
+                argv,
                 _LIMITS,
                 Path(folder),
-                env=env,
+                env=dict(self.case.env),
                 stop=engine.stop,
                 stdout_to=printed,
             )
@@ -73,7 +74,7 @@ class Program:
             else:
                 output = ""
         if execution.ok:
-            times = self.measures.seconds(output, cpu=alone)
+            times = self.measures.seconds(output, cpu=on_one_core)
             if times:
                 return Sample(times[0], execution.peak_rss_mb)
         # some versions print errors on standard output
@@ -82,7 +83,7 @@ class Program:
             ending = f"signal {execution.signal}"
         else:
             ending = f"exit code {execution.exit_code}"
-        unusable = self.runner.unusable(errors)
+        unusable = self.runner.startup_failure(errors)
         if unusable:
             return unusable
         if errors:
@@ -124,7 +125,7 @@ def dispatch_programs(
         )
         if isinstance(program, Program):
             program = replace(program, bytes=whole.bytes, dispatches=whole.dispatches)
-        for name, option in kernels.extracted(source.read_text("utf-8", "replace")):
+        for name, option in kernels.kernels_in(source.read_text("utf-8", "replace")):
             measured.append(
                 (
                     RunSpec(
@@ -163,7 +164,7 @@ def compile_measured(
         return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, device.distribution))
     counted = replace(plain, thresholds=((DISPATCHES, math.inf),))
     if sources and family.kernels:
-        extracting = family.kernels.extracting(sources)
+        extracting = family.kernels.extract_options(sources)
     else:
         extracting = []
     # the second for a compiler that cannot count
@@ -225,7 +226,8 @@ def functions_of(
                     return missing
             values = engine.registry.home.kept(KeptKind.VALUES)
             return tuple(
-                replace(spec, inputs=readable(spec.inputs, values)) for spec in named
+                replace(spec, inputs=with_readable_files(spec.inputs, values))
+                for spec in named
             )
         except OSError as error:
             return NoAnswer(Cause.RECIPE, f"{error.filename}: {error.strerror}")
@@ -239,13 +241,15 @@ def functions_of(
 def _public_function(
     engine: Engine, case: Case, ref: ToolchainRef
 ) -> tuple[RunSpec, ...] | NoAnswer:
-    """Return the only public function of a program, on zeros."""
+    """Return the only public function of a program, on zeros, or why it cannot be
+    measured.
+    """
     toolchain = engine.registry.obtain(ref)
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     prepared = engine.planner.input_of(case, toolchain)
     if tools is None or not isinstance(prepared, Prepared):
         return NoAnswer(Cause.INPUT, "its input cannot be read")
-    text = Reader(tools, engine.stop).generic(prepared.path, elide=True)
+    text = Reader(tools, engine.stop).generic_form(prepared.path, elide=True)
     try:
         module = parse_module(text or "")
     except UnparsableError:
@@ -264,18 +268,18 @@ def _public_function(
     zeros = [
         zero_of(value.type) for value in functions[0].regions[0].blocks[0].arguments
     ]
-    known = tuple(text for text in zeros if text is not None)
-    if len(known) < len(zeros):
+    inputs = tuple(text for text in zeros if text is not None)
+    if len(inputs) < len(zeros):
         return NoAnswer(
             Cause.RECIPE,
             "the size of an argument is not known; name inputs under `bench` in the "
             "recipe",
         )
-    return (RunSpec(function=functions[0].symbol, inputs=known),)
+    return (RunSpec(function=functions[0].symbol, inputs=inputs),)
 
 
-def _pinned() -> list[str]:
-    """Return the words that keep a program on one core, if that is possible."""
+def _words_to_pin() -> list[str]:
+    """Return the words that keep a program on one core, none if that is impossible."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) > 1 and shutil.which("taskset"):
         return ["taskset", "-c", str(cores[-1])]

@@ -1,10 +1,11 @@
-"""The commits that a release branch has next to the main line, and the commits of the
-main line that they are picks of.
+"""Read the commits that only a release branch has, and find the commits of the main
+line that they are cherry-picks of.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -12,8 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from triage.git_history.refs import pull_request, title
-from triage.git_history.repository import GitRefused, Repository
+from triage.git_history.repository import GitRefused, Repository, pull_request, title
 from triage.git_history.timeline import Fork, Timeline, newest_at
 from triage.model.errors import BadInput
 from triage.model.revision import Commit, Revision
@@ -29,19 +29,14 @@ _PICKED = re.compile(
     r"^\(cherry[ -]picked from commit ([0-9a-f]{7,64})\)", re.MULTILINE | re.IGNORECASE
 )
 _NAMES_ANOTHER = re.compile(r"cherry[- ]?pick|backport", re.IGNORECASE)
-_MESSAGES = (
-    "log",
-    "-z",
-    "--no-walk=unsorted",
-    "--stdin",
-    "--encoding=UTF-8",
-    "--format=%H%x00%aI%x00%B",
+_LOG_OF_MESSAGES = shlex.split(
+    "log -z --no-walk=unsorted --stdin --encoding=UTF-8 --format=%H%x00%aI%x00%B"
 )
 _PULL = re.compile(r"(?:#|/pull/)(\d+)\b")
 
 
 class MatchedBy(StrEnum):
-    """How a cherry-pick was recognised."""
+    """How a cherry-pick was recognised; `_HOW` explains each."""
 
     LINE = "line"
     SUBJECT = "subject"
@@ -60,12 +55,12 @@ class BranchCommit(Revision):
     """A commit of a branch."""
 
     picked_from: tuple[Revision, ...] = ()
-    """The commits of the main line that it picks."""
+    """The commits of the main line that it is a cherry-pick of."""
     matched_by: MatchedBy | None = None
 
     @property
     def origin(self) -> str:
-        """What it is a cherry-pick of, and how that is known."""
+        """A clause that says what it is a cherry-pick of, and how that is known."""
         if self.matched_by is None:
             return "not on the main line"
         return (
@@ -79,24 +74,21 @@ class Branch:
     """The part of a release's history that is not on the main line."""
 
     name: str
-    """Of the release."""
+    """The name of the release."""
     start: Revision
-    """The last common commit."""
+    """The last commit that is also on the main line."""
     commits: tuple[BranchCommit, ...]
     """Oldest first."""
 
 
 def place_of(sha: str, branches: Iterable[Branch]) -> str | None:
-    """Return how a commit stands to some branches: it is a cherry-pick on one, exists
-    on one only, or was picked to one.
-    """
+    """Say that a commit is on one of the branches, or was cherry-picked to one."""
     for branch in branches:
         for own in branch.commits:
             if own.commit == sha:
                 return f"on the branch of {branch.name}, {own.origin}"
-            if own.matched_by and any(
-                original.commit == sha for original in own.picked_from
-            ):
+            originals = {original.commit for original in own.picked_from}
+            if own.matched_by and sha in originals:
                 return (
                     f"cherry-picked to the branch of {branch.name} as {own.name} "
                     f"({_HOW[own.matched_by]})"
@@ -105,26 +97,22 @@ def place_of(sha: str, branches: Iterable[Branch]) -> str | None:
 
 
 def same_change(sha: str, branches: Iterable[Branch]) -> frozenset[str]:
-    """Return a commit with those that it picks."""
-    picked = (
-        own.picked_from
+    """Return the shas of a commit and of the commits that it is a cherry-pick of."""
+    originals = {
+        original.commit or ""
         for branch in branches
         for own in branch.commits
         if own.commit == sha
-    )
-    return frozenset(
-        [
-            sha,
-            *(original.commit or "" for originals in picked for original in originals),
-        ]
-    )
+        for original in own.picked_from
+    }
+    return frozenset({sha} | originals)
 
 
 def read_branches(
     timeline: Timeline, ends: Iterable[tuple[str, str]]
 ) -> tuple[Branch, ...]:
-    """Return the branches that releases lie on, by their names and commits. Those on
-    the main line have none.
+    """Return the branches of releases, given the name and the commit of each. A release
+    on the main line has no branch.
     """
     lines = [
         Timeline(timeline.repository, ref, timeline.since)
@@ -135,8 +123,8 @@ def read_branches(
 
 
 def main_refs(repository: Repository) -> list[str]:
-    """Return the names of the main line that a clone has, one for each commit. Some may
-    be old copies of it.
+    """Return the refs of the main line in a clone, one for each commit. Some may be old
+    copies of it.
     """
     listed = repository.text(
         "for-each-ref", "--format=%(objectname) %(refname:lstrip=1)", *_MAIN_LINES
@@ -145,8 +133,8 @@ def main_refs(repository: Repository) -> list[str]:
 
 
 def common_commit(repository: Repository, shas: Iterable[str]) -> str | None:
-    """Return the newest commit that some commits, the checked out one and the main
-    lines contain; None where there is none, as in a clone of unrelated histories.
+    """Return the newest commit that all these commits, the checked out commit and the
+    main lines contain, if there is one.
     """
     tips = []
     for ref in ("HEAD", *main_refs(repository)):
@@ -160,8 +148,8 @@ def common_commit(repository: Repository, shas: Iterable[str]) -> str | None:
 
 
 def _read_branch(lines: Sequence[Timeline], name: str, sha: str) -> Branch | None:
-    """Return the branch that a commit is on, unless it is on a main line or shares no
-    history with one.
+    """Return the branch of a release at a commit. Returns None if the commit is on one
+    of the main lines, or shares no history with them.
     """
     forks: list[Fork] = []
     for line in lines:
@@ -185,54 +173,64 @@ def _read_branch(lines: Sequence[Timeline], name: str, sha: str) -> Branch | Non
 def _with_originals(
     own: Sequence[Commit], main: Timeline, later: Sequence[Commit]
 ) -> tuple[BranchCommit, ...]:
-    alike: dict[str, list[Commit]] = defaultdict(list)
+    """Return the commits of a branch with their originals. `later` are the commits of
+    the main line that may be originals.
+    """
+    by_title: dict[str, list[Commit]] = defaultdict(list)
+    by_pull_request: dict[int | None, Commit] = {}
     for commit in later:
-        alike[title(commit.subject)].append(commit)
-    numbers = {
-        number: commit for commit in later if (number := pull_request(commit.subject))
-    }
-    others = [other for commit in own for other in alike[title(commit.subject)]]
-    fields = main.repository.text(
-        *_MESSAGES, lines=[commit.sha for commit in (*own, *others)]
-    ).split("\0")
-    messages = {
-        sha.strip(): message
-        for sha, *message in zip(
-            fields[:-1:3], fields[1::3], fields[2::3], strict=False
-        )
-    }
+        by_title[title(commit.subject)].append(commit)
+        by_pull_request[pull_request(commit.subject)] = commit
+    others = [other for commit in own for other in by_title[title(commit.subject)]]
+    messages = _messages(main.repository, (*own, *others))
     found = []
     for commit in own:
         date, text = messages[commit.sha]
+        named = _named_commits(main, text)
         same = [
             other
-            for other in alike[title(commit.subject)]
+            for other in by_title[title(commit.subject)]
             if messages[other.sha][0] == date
         ]
+        numbers: dict[int, None] = {}
         if _NAMES_ANOTHER.search(text):
-            pulls = dict.fromkeys(map(int, _PULL.findall(text)))
-        else:
-            pulls = {}
+            numbers = dict.fromkeys(map(int, _PULL.findall(text)))
         pulled = [
-            numbers[number]
-            for number in pulls
-            if number in numbers and number != pull_request(commit.subject)
+            by_pull_request[number]
+            for number in numbers
+            if number in by_pull_request and number != pull_request(commit.subject)
         ]
-        ways = zip(MatchedBy, (_named(main, text), same, pulled), strict=True)
-        way, originals = next(((way, each) for way, each in ways if each), (None, []))
+        matched_by, originals = None, list[Commit]()
+        for way, commits in zip(MatchedBy, (named, same, pulled), strict=True):
+            if commits:
+                matched_by, originals = way, commits
+                break
         picked = tuple(original.revision for original in originals)
         found.append(
-            BranchCommit(**asdict(commit.revision), picked_from=picked, matched_by=way)
+            BranchCommit(
+                **asdict(commit.revision), picked_from=picked, matched_by=matched_by
+            )
         )
     return tuple(found)
 
 
-def _named(main: Timeline, text: str) -> list[Commit]:
-    """Return the commit of the main line that a message names, directly or as the
-    original of another pick.
+def _messages(
+    repository: Repository, commits: Iterable[Commit]
+) -> dict[str, tuple[str, str]]:
+    """Return author date and message of commits, by sha."""
+    shas = [commit.sha for commit in commits]
+    fields = repository.text(*_LOG_OF_MESSAGES, lines=shas).split("\0")
+    rows = zip(fields[:-1:3], fields[1::3], fields[2::3], strict=False)
+    return {sha.strip(): (date, message) for sha, date, message in rows}
+
+
+def _named_commits(main: Timeline, text: str) -> list[Commit]:
+    """Return the first commit of the main line that a message names as the original, as
+    a list of at most one.
     """
     for name in _PICKED.findall(text):
         with suppress(BadInput):  # the clone may lack it
-            if (position := main.place(name)).exact:
+            position = main.place(name)
+            if position.exact:
                 return [main.commits[position.index]]
     return []

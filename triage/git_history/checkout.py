@@ -1,11 +1,12 @@
-"""Check out commits of a user's repository, which is only read, in a private clone that
-borrows its objects.
+"""Check out commits of a user's repository in a private clone, which borrows the
+objects of the user's. The user's repository is only read.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,17 +19,13 @@ from triage.processes.containment import Purpose
 from triage.processes.process import Log, StopSignal, run, unlimited
 
 _TIMEOUT = 3600.0  # seconds; the first fetch of large submodules is slow
-_SETTINGS = (
-    "core.hooksPath=/dev/null",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "submodule.recurse=false",
-    # The submodules of a submodule borrow from those of the clone that the submodule
-    # borrows from.
-    "submodule.alternateLocation=superproject",
-    "submodule.alternateErrorStrategy=info",
-    "http.lowSpeedLimit=1",  # a server that sends nothing for 30 s has failed
-    "http.lowSpeedTime=30",
+# Submodules inside of submodules borrow objects, too. A server that sends nothing for
+# 30 s has failed.
+_SETTINGS = shlex.split(
+    "-c core.hooksPath=/dev/null -c gc.auto=0 -c maintenance.auto=false "
+    "-c submodule.recurse=false -c submodule.alternateLocation=superproject "
+    "-c submodule.alternateErrorStrategy=info -c http.lowSpeedLimit=1 "
+    "-c http.lowSpeedTime=30"
 )
 _SHARED_SETTINGS = r"^(url|http|credential|protocol|filter)\.|^core\.sshcommand$"
 _SUBMODULE_PATHS = r"^submodule\..*\.path$"
@@ -51,15 +48,15 @@ class Checkout:
     stop: StopSignal
 
     def check_out(self, sha: str, *, submodules: bool) -> None:
-        """Check out a commit, with its submodules, and remove files of earlier builds
-        that git does not ignore.
+        """Check out a commit, and remove files of earlier builds that git does not
+        ignore.
 
-        Submodules are borrowed from the user's clone too. Those within submodules are
-        left out if the user's clone, which has submodules, lacks them.
-        EnvironmentFailure when git fails, for example because a submodule cannot be
-        fetched.
+        Submodules borrow objects from the user's clone as well. If the user's clone has
+        submodules, but none inside of them, these are not checked out.
+
+        Raises GitFailed if git fails, for example because it cannot fetch a submodule.
         """
-        # stays when git is killed
+        # This file stays if git is killed.
         unfinished = self.folder.with_name(f".{self.folder.name}-unfinished")
         if unfinished.exists():
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -76,8 +73,8 @@ class Checkout:
         unfinished.unlink()
 
     def _borrow(self) -> None:
-        """Create the clone if it is missing, and give it the objects, tags and settings
-        that the user's has now.
+        """Create the clone if it is missing, and copy tags and settings of the user's
+        clone to it. It reads the objects in the user's.
         """
         git_dir = self.folder / ".git"
         if not (git_dir / "HEAD").is_file():
@@ -97,8 +94,6 @@ class Checkout:
             settings |= {
                 "core.repositoryformatversion": "1",
                 "extensions.partialClone": "origin",
-            }
-            settings |= {
                 "remote.origin.promisor": "true",
                 "remote.origin.partialclonefilter": "blob:none",
             }
@@ -107,47 +102,27 @@ class Checkout:
 
     def _update_submodules(self) -> None:
         self._git("submodule", "--quiet", "init")  # refuses dangerous addresses
-        listed = self._git(
-            "config",
-            "--file",
-            ".gitmodules",
-            "--null",
-            "--get-regexp",
-            _SUBMODULE_PATHS,
-        )
-        deep: list[str] | None = None
-        for key, _, path in (
-            entry.partition("\n") for entry in listed.split("\0") if entry
-        ):
+        list_paths = shlex.split("config --file .gitmodules --null --get-regexp")
+        listed = self._git(*list_paths, _SUBMODULE_PATHS)
+        borrows = has_nested = False
+        for entry in filter(None, listed.split("\0")):
+            key, _, path = entry.partition("\n")
             name = key.removeprefix("submodule.").removesuffix(".path")
-            theirs, mine = (
-                folder / "modules" / name
-                for folder in (self.repository.common_dir, self.folder / ".git")
-            )
+            theirs = self.repository.common_dir / "modules" / name
+            mine = self.folder / ".git" / "modules" / name
             if ".." in PurePosixPath(name).parts or not (theirs / "objects").is_dir():
                 continue
-            if deep or (theirs / "modules").is_dir():
-                deep = ["--recursive"]
-            else:
-                deep = []
+            borrows = True
+            has_nested = has_nested or (theirs / "modules").is_dir()
             if not mine.exists():
                 mine.parent.mkdir(parents=True, exist_ok=True)
-                words = (
-                    "--quiet",
-                    "--no-checkout",
-                    "--shared",
-                    "--separate-git-dir",
-                    str(mine),
-                    str(theirs),
-                    path,
-                )
-                self._git("clone", *words)
-        # commits that the user's clone lacks come from the submodule's own address
+                clone = shlex.split("clone --quiet --no-checkout --shared")
+                self._git(*clone, "--separate-git-dir", str(mine), str(theirs), path)
+        # Commits that the user's clone lacks come from the submodule's own address.
         self._git("submodule", "--quiet", "sync")
-        if deep is None:
-            deep = ["--recursive"]
-        self._git("submodule", "--quiet", "update", "--init", "--force", *deep)
-        self._git("submodule", "--quiet", "foreach", *deep, "git clean -ffdq")
+        recursive = [] if borrows and not has_nested else ["--recursive"]
+        self._git("submodule", "--quiet", "update", "--init", "--force", *recursive)
+        self._git("submodule", "--quiet", "foreach", *recursive, "git clean -ffdq")
 
     @property
     def _address(self) -> str:
@@ -161,22 +136,16 @@ class Checkout:
         return remote or str(home)
 
     def _git(self, *words: str) -> str:
-        """Run git and return the beginning of what it printed. GitFailed when its exit
-        code is not 0.
+        """Run git and return the beginning of what it printed. Raises GitFailed if its
+        exit code is not 0.
         """
-        command = [
-            "git",
-            *(part for setting in _SETTINGS for part in ("-c", setting)),
-            *words,
-        ]
         self.log.write(f"$ git {' '.join(words)}\n".encode())
-        limits, env = unlimited(_TIMEOUT), self._environment()
         execution = run(
-            command,
-            limits,
+            ["git", *_SETTINGS, *words],
+            unlimited(_TIMEOUT),
             self.folder,
             purpose=Purpose.GIT,
-            env=env,
+            env=self._environment(),
             log=self.log,
             stop=self.stop,
         )
@@ -184,23 +153,16 @@ class Checkout:
             raise EnvironmentFailure("there is no git program on the PATH")
         if execution.ok:
             return execution.stdout.head
-        printed = (
-            (execution.stderr.tail or execution.stderr.head)
-            .replace("\r", "\n")
-            .strip()
-            .splitlines()
-        )
-        reasons = [
-            line for line in printed if line.startswith(("fatal:", "error:"))
-        ] or printed[-1:]
-        reason = _USER.sub("", "; ".join(dict.fromkeys(reasons))) or str(
-            execution.status
-        )
+        text = execution.stderr.tail or execution.stderr.head
+        lines = text.replace("\r", "\n").strip().splitlines()
+        errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
+        reason = "; ".join(dict.fromkeys(errors or lines[-1:]))
+        reason = _USER.sub("", reason) or str(execution.status)
         raise GitFailed(f"git {words[0]} failed: {reason[:500]} (log: {self.log.path})")
 
     def _environment(self) -> dict[str, str | None]:
-        """The user's settings of this repository that a fetch needs; git never asks for
-        a password.
+        """Return variables with the user's settings of this repository that a fetch
+        needs. Git never asks for a password.
         """
         try:
             listed = self.repository.text(
@@ -210,12 +172,10 @@ class Checkout:
             listed = ""
         settings = [entry.partition("\n")[::2] for entry in listed.split("\0") if entry]
         env: dict[str, str | None] = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
-        # without its .git folder, no other repository is changed
+        # If the clone has lost its .git folder, git must not find another repository.
         env["GIT_CEILING_DIRECTORIES"] = str(self.folder.parent)
-        if not {
-            "GIT_SSH",
-            "GIT_SSH_COMMAND",
-        } & os.environ.keys() and "core.sshcommand" not in dict(settings):
+        chooses_ssh = not {"GIT_SSH", "GIT_SSH_COMMAND"}.isdisjoint(os.environ)
+        if not chooses_ssh and "core.sshcommand" not in dict(settings):
             env["GIT_SSH_COMMAND"] = (
                 "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10"
             )

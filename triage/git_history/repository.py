@@ -1,14 +1,18 @@
-"""Read-only git commands, and parsers of their output. Work tree, index and references
-are never changed.
+"""Read a git repository: run git commands, and find tags, pinned commits and web pages.
+Work tree, index and references are never changed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.processes.containment import Purpose, ask
@@ -16,20 +20,26 @@ from triage.processes.containment import Purpose, ask
 _SHA = re.compile(r"[0-9a-f]{4,64}")
 
 # These override settings of the user that change the output of git.
-_SETTINGS = (
-    "log.showSignature=false",
-    "color.ui=never",
-    "core.quotePath=false",
-    "diff.renames=true",
+_SETTINGS = shlex.split(
+    "-c log.showSignature=false -c color.ui=never -c core.quotePath=false "
+    "-c diff.renames=true"
+)
+# Compare merges with their first parent too, and ignore settings of renames, submodules
+# and external programs. A renamed file is one removed and one added, because both
+# folders show what a commit is about.
+_LOG_OF_CHANGES = shlex.split(
+    "log -z --no-walk=unsorted --stdin --format=%x00%H --first-parent -m --no-renames "
+    "--no-abbrev --ignore-submodules=none --no-ext-diff --no-textconv --no-relative "
+    "-O/dev/null"
 )
 
 
 class UnknownCommit(BadInput):
-    """A name of no commit in this repository."""
+    """The repository has no commit of this name."""
 
 
 class GitRefused(EnvironmentFailure):
-    """A git command failed; the message contains its own."""
+    """A git command failed. The message contains git's message."""
 
 
 class Repository:
@@ -68,14 +78,13 @@ class Repository:
         }
 
     def ask(self, *words: str, lines: Sequence[str] = ()) -> bytes:
-        """Return the output of `git WORDS` with `lines` as its standard input.
-        GitRefused when it fails.
+        """Return the output of `git WORDS` with `lines` as its standard input. Raises
+        GitRefused if the command fails.
         """
-        settings = (part for setting in _SETTINGS for part in ("-c", setting))
         data = "".join(f"{line}\n" for line in lines).encode()
         try:
             done = ask(
-                ["git", *settings, *words],
+                ["git", *_SETTINGS, *words],
                 data,
                 cwd=Path(self._repo.working_dir),
                 purpose=Purpose.GIT,
@@ -90,69 +99,64 @@ class Repository:
         return done.stdout
 
     def text(self, *words: str, lines: Sequence[str] = ()) -> str:
+        """Return the output of `ask` as text."""
         return self.ask(*words, lines=lines).decode("utf-8", "replace")
 
     def changes(
         self, shas: Sequence[str], how: str, *paths: str
     ) -> Iterator[tuple[str, list[str]]]:
-        """Yield commits with the words that `git log` prints about the files that they
-        changed against their first parent.
+        """Yield the sha of each commit, with the words that `git log` prints about the
+        files that it changed against its first parent.
 
-        how: the option of git log, such as `--numstat`; paths: leave out other files.
+        Args:
+            shas: The commits.
+            how: The option of git log that says what to print, such as `--numstat`.
+            paths: The only files to print (default: all).
         """
+        words = self.text(*_LOG_OF_CHANGES, how, "--", *paths, lines=shas).split("\0")
         block: list[str] = []
         # An empty word begins a commit: a file may have a name like a sha, but never an
         # empty name.
-        for word in (
-            *self.text(*_CHANGES, how, "--", *paths, lines=shas).split("\0"),
-            "",
-        ):
+        for word in (*words, ""):
             if word:
-                # the line break stands before a commit's first change
+                # git prints a line break before the first change of a commit
                 block.append(word.removeprefix("\n"))
             elif block:
                 yield block[0], block[1:]
                 block = []
 
     def resolve(self, name: str) -> str:
-        """Return the full sha of the commit that a sha, branch or tag names.
-        UnknownCommit when there is none.
+        """Return the full sha of the commit that a sha, branch or tag names. Raises
+        UnknownCommit if there is none.
         """
         if not name or name.startswith("-") or "\0" in name or "\n" in name:
             raise UnknownCommit(f"{name!r} is not the name of a commit")
+        commit = f"{name}^{{commit}}"
         try:
-            return (
-                self.ask(
-                    "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}"
-                )
-                .decode()
-                .split()[-1]
-            )
+            return self.text(
+                "rev-parse", "--verify", "--end-of-options", commit
+            ).split()[-1]
         except GitRefused as error:
             if "dubious ownership" in str(error):
                 raise BadInput(str(error)) from error
-            if not self.ask("rev-list", "--max-count=1", "--all"):
-                raise BadInput(
-                    f"the repository {self.path} has no commits yet"
-                ) from error
+            raise self._unknown(name) from error
+
+    def _unknown(self, name: str) -> BadInput:
+        """Return the error for a name that git does not know, with advice."""
+        if not self.ask("rev-list", "--max-count=1", "--all"):
+            return BadInput(f"the repository {self.path} has no commits yet")
+        hint = f": {self.fetch_advice}"
+        if not _SHA.fullmatch(name):
             kinds = ("refs/heads", "refs/tags", "refs/remotes")
-            names = self.text(
-                "for-each-ref", "--format=%(refname:lstrip=2)", *kinds
-            ).splitlines()
-            if _SHA.fullmatch(name):
-                near = []
-            else:
-                near = get_close_matches(name, names, n=1, cutoff=0.6)
-            if near:
-                hint = f"; did you mean {near[0]}?"
-            else:
-                hint = f": {self.fetch_advice}"
-            raise UnknownCommit(
-                f"there is no branch, tag or commit {name!r} in {self.path}{hint}"
-            ) from error
+            listed = self.text("for-each-ref", "--format=%(refname:lstrip=2)", *kinds)
+            for near in get_close_matches(name, listed.splitlines(), n=1):
+                hint = f"; did you mean {near}?"
+        return UnknownCommit(
+            f"there is no branch, tag or commit {name!r} in {self.path}{hint}"
+        )
 
     def tracks(self, file: Path) -> bool:
-        """Return whether a file is one of the repository's, and came with it."""
+        """Return whether a file is under version control in this repository."""
         root = self._repo.working_tree_dir
         if root is None or not file.resolve().is_relative_to(Path(root).resolve()):
             return False
@@ -161,7 +165,7 @@ class Repository:
 
     @property
     def fetch_advice(self) -> str:
-        """The command that may fetch a missing commit."""
+        """A clause that names the command to fetch a missing commit."""
         if (self.common_dir / "shallow").exists():
             return (
                 "this is a shallow clone; complete it with `git fetch --unshallow "
@@ -173,56 +177,163 @@ class Repository:
     def work_tree(self) -> Path | None:
         """The folder of the checked-out files, unless the repository is bare."""
         folder = self._repo.working_tree_dir
-        if folder:
-            return Path(folder).resolve()
-        return None
+        return Path(folder).resolve() if folder else None
 
     @cached_property
     def is_partial(self) -> bool:
-        """Whether the contents of files may be missing; git fetches them one by one
+        """Whether the clone may lack contents of files, which git fetches one by one
         when they are needed.
         """
+        names = r"^(extensions\.partialclone|remote\..*\.promisor)$"
         try:
-            settings = self.ask(
-                "config",
-                "--get-regexp",
-                r"^(extensions\.partialclone|remote\..*\.promisor)$",
-            )
+            settings = self.ask("config", "--get-regexp", names)
         except GitRefused:  # no such setting
             return False
         return bool(settings.strip())
 
     @cached_property
     def remote(self) -> str | None:
-        """The address of `origin`, else of the first remote, rewritten by the user's
-        settings.
+        """The address of `origin`, else of the first remote, after the user's settings
+        such as `insteadOf`.
         """
         remotes = sorted(self._repo.remotes, key=lambda remote: remote.name != "origin")
-        if remotes:
-            return next(remotes[0].urls)
+        return next(remotes[0].urls) if remotes else None
+
+
+_DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")
+
+
+def read_tags(repository: Repository) -> dict[str, str]:
+    """Return the commit of each tag by the tag's name, in git's order."""
+    form = (
+        "--format=%(objecttype) %(*objecttype) %(objectname) %(*objectname) "
+        "%(refname:strip=2)"
+    )
+    tags: dict[str, str] = {}
+    for line in repository.text("for-each-ref", form, "refs/tags").splitlines():
+        kind, peeled_kind, sha, peeled, name = line.split(" ", 4)
+        if "commit" in (kind, peeled_kind):
+            tags[name] = peeled or sha
+    return tags
+
+
+def tags_for(
+    version: str, patterns: Iterable[str], tags: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the tags of a version with their commits, which may differ. `patterns` are
+    patterns of tags, such as `v{version}`.
+    """
+    names = (pattern.format(version=version) for pattern in patterns)
+    return {name: tags[name] for name in names if name in tags}
+
+
+def day_in(text: str) -> str | None:
+    """Return the last date in a name or version, as ISO `YYYY-MM-DD`."""
+    for year, month, day in reversed(_DAY.findall(text)):
+        try:
+            return date(int(year), int(month), int(day)).isoformat()
+        except ValueError:
+            continue
+    return None
+
+
+_GITLINK = "160000"
+
+
+@dataclass(frozen=True, slots=True)
+class PinMove:
+    """A commit that changes which commit of another repository is used, such as an
+    integration of LLVM.
+    """
+
+    path: str
+    before: str | None
+    """The pinned commit, unless the commit adds the pin."""
+    after: str | None
+
+
+def read_moves(
+    repository: Repository, shas: Iterable[str], path: str
+) -> dict[str, PinMove]:
+    """Return how commits change the pin at `path`, a submodule or a file. Commits that
+    do not change it are left out.
+    """
+    moves = {}
+    for sha, words in repository.changes(list(shas), "--raw", f":(top,literal){path}"):
+        for change, changed in zip(words[::2], words[1::2], strict=True):
+            if changed == path:
+                # `:100644 100644 1a2b3c 4d5e6f M`
+                modes_and_objects = change.removeprefix(":").split(" ")
+                old_mode, new_mode, old, new = modes_and_objects[:4]
+                before = _pinned(repository, old_mode, old)
+                moves[sha] = PinMove(path, before, _pinned(repository, new_mode, new))
+    return moves
+
+
+def _pinned(repository: Repository, mode: str, pointed: str) -> str | None:
+    """Return the commit of a submodule, or the one in a file; None for no file."""
+    if set(mode) == {"0"}:
         return None
+    if mode == _GITLINK:
+        return pointed
+    words = repository.text("cat-file", "blob", pointed).split()
+    return words[0] if words else None
 
 
-# Compare merges with their first parent too, and ignore settings of renames, submodules
-# and external programs. A renamed file is one removed and one added, because both
-# folders show what a commit is about.
-_CHANGES = (
-    *(
-        "log",
-        "-z",
-        "--no-walk=unsorted",
-        "--stdin",
-        "--format=%x00%H",
-        "--first-parent",
-        "-m",
-        "--no-renames",
-        "--no-abbrev",
-    ),
-    *(
-        "--ignore-submodules=none",
-        "--no-ext-diff",
-        "--no-textconv",
-        "--no-relative",
-        "-O/dev/null",
-    ),
-)
+_SQUASHED = re.compile(r"\s*\(#(\d+)\)\s*$")
+_MERGED = re.compile(r"Merge pull request #(\d+) ")
+_SCP_LIKE = re.compile(r"(?:[^@/\s]+@)?([\w.-]+):(?!/)(\S+)")
+
+
+def pull_request(subject: str) -> int | None:
+    """Return the pull request that a commit's subject names."""
+    match = _SQUASHED.search(subject) or _MERGED.match(subject)
+    return int(match[1]) if match else None
+
+
+def title(subject: str) -> str:
+    """Return a commit's subject without the number of its pull request at the end."""
+    return _SQUASHED.sub("", subject)
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The web pages of one repository; `web` has no slash at its end."""
+
+    web: str
+
+    def commit(self, sha: str) -> str:
+        return f"{self.web}/commit/{sha}"
+
+    def pull(self, number: int) -> str:
+        return f"{self.web}/pull/{number}"
+
+    @property
+    def slug(self) -> str:
+        """`owner/name`."""
+        return urlsplit(self.web).path.strip("/")
+
+
+def links_of(remote: str | None) -> Links | None:
+    """Return the web pages for the address of a remote, without a user name or token in
+    it. Returns None for a path on this machine.
+
+    >>> links_of("git@github.com:iree-org/iree.git")
+    Links(web='https://github.com/iree-org/iree')
+    """
+    if remote is None:
+        return None
+    parts, scp_like = urlsplit(remote), _SCP_LIKE.fullmatch(remote)
+    scheme = "https"
+    if parts.scheme in ("http", "https") and parts.hostname:
+        scheme, host, path = parts.scheme, parts.hostname, parts.path
+        if parts.port:
+            host += f":{parts.port}"
+    elif parts.scheme in ("ssh", "git", "git+ssh") and parts.hostname:
+        host, path = parts.hostname, parts.path
+    elif scp_like:
+        host, path = scp_like.groups()
+    else:
+        return None
+    path = path.strip("/").removesuffix(".git")
+    return Links(f"{scheme}://{host}/{path}") if path else None

@@ -1,7 +1,8 @@
-"""The timeline: the first-parent history of a repository, and positions on it."""
+"""The first-parent history of a repository, and positions on it."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -9,18 +10,12 @@ from datetime import UTC, date, datetime, time
 from functools import cached_property
 from pathlib import Path
 
-from triage.git_history.refs import read_tags
-from triage.git_history.repository import Repository
+from triage.git_history.repository import Repository, read_tags
 from triage.model.errors import BadInput
 from triage.model.revision import Commit
 
-_LINE = (
-    "log",
-    "-z",
-    "--reverse",
-    "--first-parent",
-    "--encoding=UTF-8",
-    "--format=%H%x00%P%x00%cI%x00%s",
+_LOG = shlex.split(
+    "log -z --reverse --first-parent --encoding=UTF-8 --format=%H%x00%P%x00%cI%x00%s"
 )
 
 
@@ -29,8 +24,8 @@ class CommitPosition:
     """The position of a commit on a timeline."""
 
     index: int
-    """Counted from 0 for the oldest. A commit of a branch has that of the newest commit
-    of the timeline in its history.
+    """The index of the commit, from 0 for the oldest. A commit of a branch has the
+    index of the newest commit of the timeline that it contains.
     """
     sha: str
     exact: bool = True
@@ -39,21 +34,20 @@ class CommitPosition:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Where the first-parent history of a commit leaves a timeline."""
+    """A first-parent history that leaves a timeline."""
 
     base: Timeline
+    """The timeline that it leaves."""
     index: int
-    """Of the last common commit on `base`."""
+    """The index of the last common commit on `base`."""
     line: Timeline
-    """The history that ends in the commit."""
+    """The history."""
     own: range
-    """The positions on `line` of the commits that are not on `base`."""
+    """The indices on `line` of the commits that are not on `base`."""
 
 
 class Timeline:
-    """The first-parent history that ends in one commit. The repository is only read,
-    and what was read is kept.
-    """
+    """The first-parent history that ends in one commit. It is read once."""
 
     def __init__(
         self,
@@ -61,16 +55,21 @@ class Timeline:
         ref: str = "HEAD",
         since: str | None = None,
     ) -> None:
-        """Read the commits up to `ref`. BadInput if there is no repository, it is
-        empty, or it has no `ref` (UnknownCommit).
+        """Read the commits up to `ref`.
 
-        since: a commit in the history of `ref`. The timeline begins with the newest of
-        its commits that this one contains: a long history takes seconds to read.
+        Args:
+            repository: The repository, or a folder in it.
+            ref: The commit, branch or tag at the end of the history.
+            since: A commit in that history; older commits are not read. A long history
+                takes seconds to read.
+
+        Raises:
+            UnknownCommit: The repository has no `ref`.
+            BadInput: There is no repository, or it is empty.
         """
-        if isinstance(repository, Repository):
-            self.repository = repository
-        else:
-            self.repository = Repository(repository)
+        if not isinstance(repository, Repository):
+            repository = Repository(repository)
+        self.repository = repository
         self.ref = ref
         self.head = self.repository.resolve(ref)
         self.since = since
@@ -85,12 +84,12 @@ class Timeline:
         later = self._log(self.head, f"^{since}")
         if not later:
             return self._log("-1", self.head)
-        if later[0].parent is None:  # `since` is of another history
+        if later[0].parent is None:  # `since` belongs to another history
             return later
         return (*self._log("-1", later[0].parent), *later)
 
     def _log(self, *words: str) -> tuple[Commit, ...]:
-        fields = self.repository.text(*_LINE, *words, "--").split("\0")
+        fields = self.repository.text(*_LOG, *words, "--").split("\0")
         return tuple(
             Commit(sha, parents.partition(" ")[0] or None, date, subject)
             for sha, parents, date, subject in zip(
@@ -102,16 +101,13 @@ class Timeline:
         return len(self.commits)
 
     def place(self, name: str) -> CommitPosition:
-        """Return the position of a commit, which is named by a sha (full or
-        abbreviated), branch or tag.
+        """Return the position of a commit. `name` is a sha, a branch or a tag.
 
-        BadInput if the repository has none of that name (UnknownCommit), or it shares
-        no history with the timeline.
+        Raises:
+            UnknownCommit: The repository has no such commit.
+            BadInput: The commit shares no history with the timeline.
         """
-        if name in self._at:
-            sha = name
-        else:
-            sha = self.repository.resolve(name)
+        sha = name if name in self._at else self.repository.resolve(name)
         if sha in self._at:
             return CommitPosition(self._at[sha], sha)
         # The commits of the timeline that a commit contains are its oldest ones, so
@@ -129,41 +125,33 @@ class Timeline:
         return CommitPosition(len(self) - beyond - 1, sha, exact=False)
 
     def fork(self, name: str) -> Fork:
-        """Return where the history of a commit leaves the timeline. A commit on the
-        timeline has none of its own.
+        """Return where the first-parent history of a commit leaves the timeline. For a
+        commit on the timeline, `own` is empty.
 
-        BadInput if the repository has none of that name (UnknownCommit), or the
-        first-parent histories share no commit.
+        Raises:
+            UnknownCommit: The repository has no such commit.
+            BadInput: The first-parent histories share no commit.
         """
         position = self.place(name)
         if position.exact:
             return Fork(self, position.index, self, range(0))
         line = Timeline(self.repository, position.sha, self.since)
-        last = next(
-            (
-                index
-                for index in reversed(range(len(line)))
-                if line.commits[index].sha in self._at
-            ),
-            None,
-        )
-        if last is None and self.since:  # it left before the first commit that was read
+        for last in reversed(range(len(line))):
+            index = self._at.get(line.commits[last].sha)
+            if index is not None:
+                return Fork(self, index, line, range(last + 1, len(line)))
+        if self.since:  # it left before the first commit that was read
             return Timeline(self.repository, self.head).fork(name)
-        if last is None:
-            advice = self.repository.fetch_advice
-            raise BadInput(
-                f"{name} has no first-parent history in common with {self.ref}; "
-                f"{advice}"
-            )
-        return Fork(
-            self, self._at[line.commits[last].sha], line, range(last + 1, len(line))
+        raise BadInput(
+            f"{name} has no first-parent history in common with {self.ref}; "
+            f"{self.repository.fetch_advice}"
         )
 
     def between(self, good: str, bad: str) -> range:
-        """Return the positions of the commits between two: good excluded, bad included.
+        """Return the indices of the commits after `good`, up to and with `bad`. A
+        commit of a branch counts as the commit where its branch starts.
 
-        A commit of a branch gets the position where its branch starts. BadInput when
-        good is not older than bad; otherwise the errors of `place`.
+        Raises BadInput if `good` is not older than `bad`, and the errors of `place`.
         """
         old, new = self.place(good), self.place(bad)
         if old.index < new.index:
@@ -186,8 +174,8 @@ class Timeline:
         return f"{commit.sha[:10]} of {commit.date[:10]}"
 
     def with_files(self, indices: Iterable[int]) -> tuple[Commit, ...]:
-        """Return these commits with the files they changed against their first parent,
-        with one call of git for all of them.
+        """Return the commits at these indices, with the files that each changed against
+        its first parent. Git is called once.
         """
         wanted = [self.commits[index] for index in indices]
         missing = [commit.sha for commit in wanted if commit.sha not in self._files]
@@ -202,12 +190,12 @@ class Timeline:
 
     @cached_property
     def tags(self) -> dict[str, str]:
-        """The commits of all tags by name, on the timeline or not."""
+        """The commit of each tag in the repository, on the timeline or not."""
         return read_tags(self.repository)
 
     def newest_at(self, when: str) -> int:
-        """Return the index of the newest commit at or before a date (to its end, UTC)
-        or time. BadInput: all are later.
+        """Return the index of the newest commit that is not later than a time, or than
+        the end of a day in UTC. Raises BadInput if all are later.
         """
         index = newest_at((commit.date for commit in self.commits), _moment(when))
         if index < 0:
@@ -219,8 +207,8 @@ class Timeline:
 
 
 def _moment(when: str) -> datetime:
-    """Return the end of a day in UTC, or a time, which is UTC unless it has an offset.
-    BadInput when it is not an ISO date.
+    """Return the end of a day in UTC, or a time, which is in UTC unless it has an
+    offset. Raises BadInput if the text is not an ISO date.
     """
     with suppress(ValueError):
         return datetime.combine(date.fromisoformat(when), time.max, UTC)
@@ -230,24 +218,21 @@ def _moment(when: str) -> datetime:
         raise BadInput(
             f"{when!r} is not a date: write 2025-06-04 or 2025-06-04T12:00:00+00:00"
         ) from error
-    if instant.tzinfo:
-        return instant
-    return instant.replace(tzinfo=UTC)
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 
 def newest_at(dates: Iterable[str], when: datetime) -> int:
-    """Return the index of the newest commit at or before `when`, or -1 if all are
-    later. dates: ISO, oldest commit first.
+    """Return the index of the newest commit that is not later than `when`, or -1 if all
+    are later. `dates` are in ISO format, the oldest commit first.
 
-    A commit with a wrong date must not move the answer far, so that it is the index
-    that the fewest dates contradict.
+    The answer is the index that the fewest dates contradict, so that a commit with a
+    wrong date does not move it far.
     """
-    best, best_index, balance = 0, -1, 0
+    best_index = -1
+    contradictions = fewest = 0  # of each index, compared with -1
     for index, text in enumerate(dates):
-        if datetime.fromisoformat(text) <= when:
-            balance += -1
-        else:
-            balance += 1
-        if balance <= best:
-            best, best_index = balance, index
+        is_later = datetime.fromisoformat(text) > when
+        contradictions += 1 if is_later else -1
+        if contradictions <= fewest:
+            fewest, best_index = contradictions, index
     return best_index

@@ -45,7 +45,7 @@ _REMEDIES_TRIED = 40  # candidates
 _CONFIDENCE = 0.9  # of a bisect, which then probes each pair again once
 _ADVICE = 2  # lines
 T = TypeVar("T")
-_ALL = 0.95  # of the time that is left
+_NEARLY_ALL = 0.95  # of the time that is left
 _MORE_TIME = "10m"  # in the command that goes on after a spent budget
 
 
@@ -62,7 +62,7 @@ class KnownReleases:
 
 @dataclass(frozen=True)
 class Explanation(MayLackAnswer):
-    """What is known of a case and its failure."""
+    """Everything known of a case and its failure."""
 
     case: str
     compiler: str | None = field(default=None, metadata=UNPRINTED)
@@ -72,11 +72,11 @@ class Explanation(MayLackAnswer):
     passes: bool = False
     """Whether the case passes on that toolchain."""
     target: str | None = None
-    """What it is compiled for."""
+    """The backend and the chip."""
     assumed: tuple[str, ...] = ()
     """The part of the target and the values that nobody named."""
     releases: tuple[KnownReleases, ...] = ()
-    """What is known of the installed releases of a case that passes on the newest."""
+    """How the case ends on the installed releases, if it passes on the newest."""
     failure: Failure | None = None
     flaky: bool = False
     fails_on: Revision | None = None
@@ -85,7 +85,7 @@ class Explanation(MayLackAnswer):
     attribution: Attribution | None = None
     remedies: Remedies | None = None
     advice: tuple[str, ...] = ()
-    """What usually helps, if no remedy was found."""
+    """Advice for the failure class, if no remedy was found."""
     left: tuple[StepResult, ...] = ()
     """Steps without a result, each with the reason."""
     next: tuple[str, ...] = ()
@@ -111,12 +111,12 @@ class Explanation(MayLackAnswer):
 
     @property
     def pair(self) -> tuple[Revision, Revision] | None:
+        """The good and the bad revision around the change that was found."""
         found = self.bisection
         if found is None or found.before is None or found.after is None:
             return None
-        if found.brought_failure:
-            return (found.before, found.after)
-        return (found.after, found.before)
+        pair = (found.before, found.after)
+        return pair if found.brought_failure else pair[::-1]
 
     @property
     def broke(self) -> tuple[Revision, Revision] | None:
@@ -130,7 +130,7 @@ class Explanation(MayLackAnswer):
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether no release can parse the program, so that the mistake is in there."""
+        """Whether no release can parse the program, so that the program is wrong."""
         return (
             self.cause is Cause.INPUT
             and self.bisection is not None
@@ -144,13 +144,11 @@ class Explanation(MayLackAnswer):
         """
         if self.log is not None:
             return "log"
-        if self.flaky or (self.failure is None and not self.passes):
+        if self.flaky:
             return "inconclusive"
         if self.failure is None:
-            return "passes"
-        if self.fixed:
-            return "fixed"
-        return "fails"
+            return "passes" if self.passes else "inconclusive"
+        return "fixed" if self.fixed else "fails"
 
 
 @dataclass
@@ -162,7 +160,7 @@ class Explainer:
     siblings: Sequence[Case]
     """The cases of its recipe."""
     words: Sequence[str]
-    """What names the case on a command line."""
+    """The words that name the case on a command line."""
     rev: str | None
     """The toolchain (default: one of `reported`, else the newest installed release)."""
     budget: float
@@ -170,7 +168,7 @@ class Explainer:
     started: float
     """The time from which on the budget counts, as `time.monotonic` has it."""
     assumed: tuple[str, ...] = ()
-    """What nobody named, see `Explanation`."""
+    """See `Explanation.assumed`."""
     reported: Sequence[str] = ()
     """Revisions that a text names, which are tried first."""
     left: tuple[StepResult, ...] = ()
@@ -188,10 +186,7 @@ class Explainer:
             self.rev = self._reported_that_fails()
         if self.rev is None:
             stored = registry.installed_releases(family)
-        if stored:
-            ref = stored[-1]
-        else:
-            ref = registry.resolve(self.rev or "latest", family)
+        ref = stored[-1] if stored else registry.resolve(self.rev or "latest", family)
         known = self._with_outcome(
             Explanation(
                 self.case.name,
@@ -205,24 +200,21 @@ class Explainer:
         if known.passes:
             known = self._with_older_failure(known, stored or [ref])
         elif known.cause is Cause.INPUT and len(stored) > 1:
-            known = self._with_last_that_reads(known, stored)
+            known = self._with_newest_reader(known, stored)
         if known.releases and not known.failure:
-            yield replace(known, left=self.left, next=self._more())
+            yield replace(known, left=self.left, next=self._commands_for_left())
             return
         if known.flaky or (self.rev and known.failure is None):
             return
         # without a failure there is nothing to do after the bisect
-        if known.failure:
-            share = 0.5
-        else:
-            share = 0.9
+        share = 0.5 if known.failure else 0.9
         found: Bisection | None = self._step("bisect", share, self._bisect)
         known = self._with_origin(replace(known, bisection=found))
         yield known
         if known.failure is not None and known.fails_on is not None:
             yield from self._what_helps(known, known.failure, known.fails_on.name)
         elif self.left:
-            yield replace(known, left=self.left, next=self._more())
+            yield replace(known, left=self.left, next=self._commands_for_left())
 
     def _with_outcome(self, known: Explanation, probe: Probe) -> Explanation:
         outcome = probe.outcome
@@ -238,18 +230,17 @@ class Explainer:
             )
         if isinstance(outcome, Passed):
             return known
-        where = ""
+        reason = outcome.reason
         if outcome.failure and outcome.failure.location:
-            where = f"{outcome.failure.location.rpartition('/')[2]}: "
-        why = NoAnswer(outcome.cause, where + outcome.reason)
-        return replace(known, unanswered=why)
+            reason = f"{outcome.failure.location.rpartition('/')[2]}: {reason}"
+        return replace(known, unanswered=NoAnswer(outcome.cause, reason))
 
     def _with_older_failure(
         self, known: Explanation, refs: Sequence[ToolchainRef]
     ) -> Explanation:
         """Add the newest release that fails, for a case that passes on the last one."""
         failing: Probe | None = self._step(
-            "history", _ALL, lambda: self._newest_that_fails(refs)
+            "history", _NEARLY_ALL, lambda: self._newest_that_fails(refs)
         )
         if failing is not None:
             self.rev = failing.revision.name
@@ -263,14 +254,14 @@ class Explainer:
             known = replace(known, releases=self._known_releases(refs))
         return known
 
-    def _with_last_that_reads(
+    def _with_newest_reader(
         self, known: Explanation, refs: Sequence[ToolchainRef]
     ) -> Explanation:
         """Add the newest release that reads the program, for a case that the last one
         cannot read.
         """
         reads: Probe | None = self._step(
-            "history", _ALL, lambda: self._newest_that_reads(refs[:-1])
+            "history", _NEARLY_ALL, lambda: self._newest_that_reads(refs[:-1])
         )
         if reads is None:
             return known
@@ -285,9 +276,11 @@ class Explainer:
     def _newest_that_reads(
         self, refs: Sequence[ToolchainRef]
     ) -> Probe | NoAnswer | None:
-        """Return the probe of a release that reads the program, where the next one does
-        not; None if no release reads it. The releases are halved, so that others may
-        lie behind it if the syntax changed twice.
+        """Return the probe of a release that reads the program while the next one does
+        not; None if no release reads it.
+
+        The releases are halved. If the syntax changed twice, newer ones may read it,
+        too.
         """
         newest: Probe | None = None
         low, high = 0, len(refs)
@@ -348,17 +341,17 @@ class Explainer:
         return newest_that_fails(self.engine, own, refs, "why")
 
     def _with_origin(self, known: Explanation) -> Explanation:
+        """Add the failure that the bisect found, and the toolchain that has it."""
         found = known.bisection
         if found is None or found.failure is None:
             return known
+        last_bad = None
         if found.fixed:
-            last = found.fixed.before
-        elif found.brought_failure:
-            last = None
-        else:
-            last = found.before
-        if self.rev is None and last:
-            return replace(known, failure=found.failure, fails_on=last)
+            last_bad = found.fixed.before
+        elif not found.brought_failure:
+            last_bad = found.before
+        if self.rev is None and last_bad:
+            return replace(known, failure=found.failure, fails_on=last_bad)
         return replace(
             known,
             failure=known.failure or found.failure,
@@ -368,8 +361,10 @@ class Explainer:
     def _what_helps(
         self, known: Explanation, failure: Failure, toolchain: str
     ) -> Iterator[Explanation]:
+        """Add the pass after which the compilers diverge, then what works around the
+        failure and the next commands.
+        """
         registry, family = self.engine.registry, self.case.compiler
-        is_regression = known.bisection is not None and known.bisection.brought_failure
         if known.pair and self.engine.compilers[family].passes is not None:
             good, bad = (
                 registry.resolve(revision.name, family) for revision in known.pair
@@ -378,42 +373,34 @@ class Explainer:
             compare = partial(diverging_pass, self.engine, pair, failure)
             known = replace(known, attribution=self._step("attribute", 0.5, compare))
             yield replace(known, left=self.left)
-        if known.broke and is_regression:
-            better = ["--good", known.broke[0].name]
-        else:
-            better = []
+        is_regression = known.bisection is not None and known.bisection.brought_failure
+        good_name = known.broke[0].name if known.broke and is_regression else None
         request = RemedyRequest(
             self.case,
             registry.resolve(toolchain, family),
-            registry.resolve(better[1], family) if better else None,
+            registry.resolve(good_name, family) if good_name else None,
             _REMEDIES_TRIED,
             self.siblings,
-            seconds=self._rest() / 2,  # the others are for checks on other compilers
+            seconds=self._seconds_left() / 2,  # the others are for other compilers
         )
-        remedies: Remedies | None = self._step(
-            "remedy", 1.0, lambda: working_remedies(self.engine, request)
-        )
-        next_: list[str] = [
-            *self._more(),
-            self._line("reduce", "-t", toolchain, *better),
+        find = partial(working_remedies, self.engine, request)
+        remedies: Remedies | None = self._step("remedy", 1.0, find)
+        better = ["--good", good_name] if good_name else []
+        commands = [
+            *self._commands_for_left(),
+            self._command("reduce", "-t", toolchain, *better),
         ]
         if known.broke:
-            if is_regression:
-                kind = []
-            else:
-                kind = ["--find", "fix"]
-            next_.append(
-                self._line("bisect", *kind, *_ends(known.broke), "--repo", "DIR")
-            )
-        advice: tuple[str, ...] = ()
-        if not remedies:
-            advice = self._advice(failure)
+            kind = [] if is_regression else ["--find", "fix"]
+            before, after = (revision.name for revision in known.broke)
+            ends = ["--good", before, "--bad", after, "--repo", "DIR"]
+            commands.append(self._command("bisect", *kind, *ends))
         yield replace(
             known,
             remedies=remedies,
-            advice=advice,
+            advice=() if remedies else self._advice(failure),
             left=self.left,
-            next=tuple(next_[:2]),
+            next=tuple(commands[:2]),
         )
 
     def _step(
@@ -422,7 +409,7 @@ class Explainer:
         """Do a step in a share of the time that is left, and return its answer; note
         why it has none.
         """
-        answer, done = do_step(self.engine, name, share * self._rest(), do)
+        answer, done = do_step(self.engine, name, share * self._seconds_left(), do)
         if done.status in ("left", "failed"):
             self.left += (done,)
         return answer
@@ -438,12 +425,11 @@ class Explainer:
                 request, registry.resolve("latest", family).revision.name, self.rev
             )
         found = bisect_between(request, None, self.rev)
-        if registry.releases(family)[-1].revision.name != ref.revision.name:
-            fix = bisect_between(replace(request, kind=BisectKind.FIX), self.rev)
-            if found.before:
-                return replace(found, fixed=fix.transition())
-            return fix
-        return found
+        newest = registry.releases(family)[-1].revision.name
+        if newest == ref.revision.name:
+            return found
+        fix = bisect_between(replace(request, kind=BisectKind.FIX), self.rev)
+        return replace(found, fixed=fix.transition()) if found.before else fix
 
     def _advice(self, failure: Failure) -> tuple[str, ...]:
         """Return the advice for this failure: `remedy` tried flags already, and a flag
@@ -451,31 +437,26 @@ class Explainer:
         """
         flags = {flag.text.partition("=")[0] for flag in self.case.flags}
         texts = failure.advice(self.case.compiler)
-        return tuple(
+        fitting = [
             text
             for text in texts
             if "--" not in text or any(flag in text for flag in flags)
-        )[:_ADVICE]
+        ]
+        return tuple(fitting[:_ADVICE])
 
-    def _rest(self) -> float:
+    def _seconds_left(self) -> float:
         return self.started + self.budget - time.monotonic()
 
-    def _more(self) -> tuple[str, ...]:
-        if self.rev:
-            rev = ["-t", self.rev]
-        else:
-            rev = []
-        if any(one.status == "left" for one in self.left):
-            return (self._line("why", *rev, "--budget", _MORE_TIME),)
-        return ()
+    def _commands_for_left(self) -> tuple[str, ...]:
+        """Return the command that does the steps that are left, if there are any."""
+        if not any(one.status == "left" for one in self.left):
+            return ()
+        rev = ["-t", self.rev] if self.rev else []
+        return (self._command("why", *rev, "--budget", _MORE_TIME),)
 
-    def _line(self, command: str, *options: str) -> str:
-        return shlex.join(["triage", command, *self.words, *options])
+    def _command(self, name: str, *options: str) -> str:
+        return shlex.join(["triage", name, *self.words, *options])
 
 
 def _target_text(case: Case) -> str:
     return " ".join(filter(None, (case.target.backend, case.target.chip)))
-
-
-def _ends(pair: tuple[Revision, Revision]) -> list[str]:
-    return ["--good", pair[0].name, "--bad", pair[1].name]

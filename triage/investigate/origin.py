@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.candidates import BisectRange, release_range
-from triage.bisect.metric import MetricChoice, measuring
+from triage.bisect.metric import MetricChoice, engine_with_threshold
 from triage.bisect.plan import (
     VersionRange,
     candidates_of,
@@ -96,7 +96,7 @@ class OriginFinder:
                 candidates.append(replace(candidate, untestable=_ABSENT))
         request = replace(self._request(case), kind=BisectKind.FIX)
         search = BisectSearch(request, BisectRange(tuple(candidates)))
-        fix = _run(search, None).bisection
+        fix = _search_origin(search, None).bisection
         if fix.after is None:
             return None
         return fix
@@ -113,7 +113,7 @@ class OriginFinder:
         if self.between.problem is not None:
             return Bisection.inconclusive(case, self.between.problem)
         try:
-            with measuring(self.engine, case, self.pair, choice) as judging:
+            with engine_with_threshold(self.engine, case, self.pair, choice) as judging:
                 finder = replace(self, engine=judging, compare_passes=False)
                 return finder.bisect_and_narrow(case).bisection
         except BadInput as error:  # the two toolchains do not differ any more
@@ -129,9 +129,7 @@ class OriginFinder:
             inside = self.narrow(case, origin.pair)
         except BadInput:
             return origin
-        if inside.pair is None:
-            return origin
-        return inside
+        return origin if inside.pair is None else inside
 
     def bisect(self, case: Case, changed: Failure | None = None) -> CaseOrigin:
         """Bisect a regression of a case along releases.
@@ -140,8 +138,8 @@ class OriginFinder:
         clone at once. A bisection without an answer has the reason.
         """
         if self.repo is None or self.can_narrow(self.pair):
-            return self._search(case, self.between, changed)
-        return _run(
+            return self._search_versions(case, self.between, changed)
+        return _search_origin(
             plan_commits(self._request(case), *map(rev_text, self.pair)), changed
         )
 
@@ -162,10 +160,9 @@ class OriginFinder:
         if self.repo is not None:
             try:
                 commits = plan_commits(self._request(case), *map(rev_text, pair))
-                if len(commits.range.candidates) - len(commits.range.closed) > len(
-                    pair
-                ):
-                    return _run(commits, changed)
+                testable = len(commits.range.candidates) - len(commits.range.closed)
+                if testable > len(pair):
+                    return _search_origin(commits, changed)
                 problems.append(f"no source has a compiler of a commit between {names}")
             except BadInput as error:
                 problems.append(
@@ -177,15 +174,12 @@ class OriginFinder:
         if inside.skipped is None:
             inside = versions_between(self.engine.registry, *pair, nightlies=True)
         if len(inside.refs) > len(pair):
-            return self._search(case, inside, changed)
+            return self._search_versions(case, inside, changed)
         self._without_nightlies = inside.skipped
         if failure is not None:
             raise failure
-        raise BadInput(
-            "; ".join(
-                [*problems, inside.skipped or f"there is no nightly between {names}"]
-            )
-        )
+        problems.append(inside.skipped or f"there is no nightly between {names}")
+        raise BadInput("; ".join(problems))
 
     def can_narrow(self, pair: ToolchainPair) -> bool:
         """Return whether both are releases. Between others, `bisect` already searches
@@ -193,15 +187,14 @@ class OriginFinder:
         """
         return all(ref.is_stable for ref in pair)
 
-    def _search(
-        self,
-        case: Case,
-        versions: VersionRange,
-        changed: Failure | None,
+    def _search_versions(
+        self, case: Case, versions: VersionRange, changed: Failure | None
     ) -> CaseOrigin:
         if versions.problem is not None:
             return CaseOrigin(Bisection.inconclusive(case, versions.problem))
-        return _run(search_versions(self._request(case), versions.refs), changed)
+        return _search_origin(
+            search_versions(self._request(case), versions.refs), changed
+        )
 
     def _request(self, case: Case) -> BisectRequest:
         return BisectRequest(
@@ -240,22 +233,19 @@ class OriginFinder:
             parts.append(
                 f"then the commits of {repo} between the releases around a change"
             )
-        return "; ".join(
-            [*parts, *([self.between.skipped] if self.between.skipped else [])]
-        )
+        if self.between.skipped:
+            parts.append(self.between.skipped)
+        return "; ".join(parts)
 
 
-def _run(search: BisectSearch, changed: Failure | None) -> CaseOrigin:
-    if changed:
-        bisection = search_change(search, changed)
-    else:
-        bisection = run_search(search)
+def _search_origin(search: BisectSearch, changed: Failure | None) -> CaseOrigin:
+    """Bisect. changed: the last failure of a case that failed in another way before."""
+    bisection = search_change(search, changed) if changed else run_search(search)
     refs = {
         candidate.revision.name: candidate.ref for candidate in search.range.candidates
     }
+    around = [bisection.before, bisection.after]
     if bisection.undone:
-        around = (bisection.after, bisection.before)
-    else:
-        around = (bisection.before, bisection.after)
+        around.reverse()
     old, new = (refs.get(revision.name) if revision else None for revision in around)
     return CaseOrigin(bisection, (old, new) if old and new else None)

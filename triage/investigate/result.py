@@ -31,7 +31,7 @@ IssuePath = Annotated[str, StringConstraints(pattern=f"^issues/{_NAME}\\.md$")]
 
 
 class CaseChangeKind(StrEnum):
-    """What happened to a case between baseline and toolchain. The values are part of
+    """The change of a case between baseline and toolchain. The values are part of
     the JSON of a night.
     """
 
@@ -48,13 +48,13 @@ class CaseChangeKind(StrEnum):
 
 @dataclass(frozen=True, order=True, slots=True)
 class ClusterKey:
-    """What decides which failures are one. A failure of one backend is not known
-    because another backend has its signature.
+    """Identifies a failure in all nights. A failure of one backend is not known because
+    another backend has its signature.
     """
 
     compiler: str
     backend: str
-    """Of the target."""
+    """The backend of the target."""
     signature: str
 
     @property
@@ -94,7 +94,7 @@ class CaseResult(ProbeResult):
     issue: str | None = None
     """The issue that the recipe names for the expected failure."""
     bisections: list[Bisection] = field(default_factory=list)
-    """What introduced the failure and, in newer releases, fixed it."""
+    """The bisects of the failure and of its fix in newer releases."""
 
     @in_json
     def baseline_status(self) -> Status:
@@ -104,15 +104,11 @@ class CaseResult(ProbeResult):
     @in_json
     def cluster(self) -> str | None:
         """The id of the failure, the same in every night."""
-        if self.failure:
-            return self.key_of(self.failure).id
-        return None
+        return self.key_of(self.failure).id if self.failure else None
 
     @property
     def backend(self) -> str:
-        if self.target:
-            return self.target.backend
-        return ""
+        return self.target.backend if self.target else ""
 
     def key_of(self, failure: Failure) -> ClusterKey:
         """Return the key of a failure that the case has on one of the toolchains."""
@@ -124,7 +120,7 @@ class CaseResult(ProbeResult):
         return self.failure or self.baseline.failure
 
     @property
-    def counts(self) -> bool:
+    def is_new_failure(self) -> bool:
         """Whether it is a new failure that fails the night."""
         return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
 
@@ -133,9 +129,7 @@ class CaseResult(ProbeResult):
         """The new failure of a case that failed in another way on the baseline; None
         for other cases.
         """
-        if self.change is CaseChangeKind.CHANGED:
-            return self.failure
-        return None
+        return self.failure if self.change is CaseChangeKind.CHANGED else None
 
     @property
     def passes_on_both(self) -> bool:
@@ -153,7 +147,7 @@ class StepResult:
     """`done`, `failed`, `left` (such as for lack of time) or `skipped`."""
     seconds: float = 0.0
     reason: str | None = None
-    """Why it has no result."""
+    """Why the step has no result."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +159,7 @@ class FailureCluster:
     id: str = ""
     compiler: str = ""
     backend: str = ""
-    """Of the target of its cases."""
+    """The backend of the target of its cases."""
     failure: Failure | None = None
     representative: str | None = None
     """The case that was investigated."""
@@ -177,7 +171,7 @@ class FailureCluster:
     confirmed: list[str] = field(default_factory=list)
     """Further cases that pass before the culprit and fail at it."""
     different: list[str] = field(default_factory=list)
-    """Further cases that do not."""
+    """Further cases that have the failure since another change."""
     same_culprit: list[str] = field(default_factory=list)
     """Ids of other clusters whose culprit is the same commit."""
     attribution: Attribution | None = None
@@ -207,13 +201,13 @@ class FailureCluster:
 
     @property
     def is_investigated(self) -> bool:
-        """Whether more than its origin was searched for."""
+        """Whether it was reduced, or that was tried: more than its origin is known."""
         return any(step.step == "reduce" for step in self.steps)
 
 
 @dataclass(frozen=True)
 class InvestigationSummary:
-    """What an investigation took. The steps that are left are in the clusters."""
+    """The cost of an investigation. The steps that are left are in the clusters."""
 
     seconds: float
     budget_seconds: float | None = None

@@ -111,31 +111,24 @@ def working_remedies(engine: Engine, request: RemedyRequest) -> Remedies | NoAns
     found = find_remedies(engine, request)
     if found.failure is None:
         return found.unanswered or NoAnswer(Cause.NOT_FOUND, "no answer")
-    if not found.remedies:
-        if found.is_out_of_time:
-            left = f"; {found.left} are left"
-        else:
-            left = ""
-        if found.upgrade:
-            upgrade = f"; it passes on {found.upgrade.name}"
-        else:
-            upgrade = ""
-        tried = f"none of {found.tried} candidates works"
-        if not found.tried:
-            tried = "nothing was tried: no candidate is known"
-            if left:
-                tried = "nothing was tried: the time left is too short"
-        if found.is_out_of_time:
-            cause = Cause.TIME
-        else:
-            cause = Cause.NOT_FOUND
-        return NoAnswer(cause, f"{tried}{left}{upgrade}")
-    return found
+    if found.remedies:
+        return found
+    reason = f"none of {found.tried} candidates works"
+    if not found.tried and found.is_out_of_time:
+        reason = "nothing was tried: the time left is too short"
+    elif not found.tried:
+        reason = "nothing was tried: no candidate is known"
+    if found.is_out_of_time:
+        reason += f"; {found.left} are left"
+    if found.upgrade:
+        reason += f"; it passes on {found.upgrade.name}"
+    cause = Cause.TIME if found.is_out_of_time else Cause.NOT_FOUND
+    return NoAnswer(cause, reason)
 
 
 @dataclass(frozen=True)
 class InvestigationSetting:
-    """What all steps share."""
+    """The values that all steps share."""
 
     engine: Engine
     cases: Mapping[str, Case]
@@ -161,12 +154,12 @@ class ClusterInWork:
     """The result that stands for the cluster, of `case`."""
     case: Case
     path: Path
-    """Of the file that keeps the record."""
+    """The file that keeps the record."""
     is_new: bool = True
     pair: ToolchainPair | None = None
     """The toolchains before and at the culprit, once they are known."""
-    all: Sequence[ClusterInWork] = field(default=(), repr=False)
-    """The clusters of the night."""
+    others: Sequence[ClusterInWork] = field(default=(), repr=False)
+    """All clusters of the night, this one included."""
     allowance: float = inf
     """Seconds that a step may take which need not end."""
 
@@ -175,14 +168,14 @@ class ClusterInWork:
         assert self.representative.failure
         return self.representative.failure
 
-    @property
-    def known_pair(self) -> ToolchainPair | NoAnswer:
+    def pair_or_reason(self) -> ToolchainPair | NoAnswer:
         return self.pair or NoAnswer(Cause.NEEDLESS, "its culprit is not known")
 
-    @property
-    def stood_for(self) -> NoAnswer | None:
-        """Why nothing is searched where an earlier cluster has the same culprit."""
-        for other in self.all[: self.all.index(self)]:
+    def why_needless(self) -> NoAnswer | None:
+        """Return why the cluster needs no search of its own: an earlier cluster has the
+        same culprit. None if it needs one.
+        """
+        for other in self.others[: self.others.index(self)]:
             if other.record.id in self.record.same_culprit:
                 why = f"{other.case.name} has the same culprit"
                 return NoAnswer(Cause.NEEDLESS, why)
@@ -213,7 +206,7 @@ def _narrow(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
     """Narrow a pair of releases: by the commits of a clone that a source has compilers
     of, or else by nightlies.
     """
-    finder, releases = setting.finder, cluster.known_pair
+    finder, releases = setting.finder, cluster.pair_or_reason()
     if isinstance(releases, NoAnswer):
         return releases
     if not finder.can_narrow(releases):
@@ -243,28 +236,26 @@ def _confirm(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer 
     others = [case for case in cluster.members if case is not cluster.representative]
     if not others:
         return NoAnswer(Cause.NEEDLESS, "it has no other case")
-    pair = cluster.known_pair
+    pair = cluster.pair_or_reason()
     if isinstance(pair, NoAnswer):
         return pair
-    confirmed = _changing(setting, cluster, others, pair)
+    confirmed = _cases_that_change(setting, cluster, others, pair)
     fix = cluster.record.fix
     if fix and fix.before and fix.after:
+        # the failure is on the other side of a fix
+        without, having = fix.after, fix.before
         if fix.undone:
-            before, after = (fix.before, fix.after)
-        else:
-            before, after = (fix.after, fix.before)
+            without, having = having, without
         refs = {ref.revision.name: ref for ref in setting.finder.newer_releases.refs}
-        confirmed = _changing(
-            setting, cluster, confirmed, (refs[before.name], refs[after.name])
-        )
-    different = [case.case for case in others if case not in confirmed]
-    cluster.record = replace(
-        cluster.record, confirmed=[case.case for case in confirmed], different=different
-    )
+        pair = refs[without.name], refs[having.name]
+        confirmed = _cases_that_change(setting, cluster, confirmed, pair)
+    names = [case.case for case in confirmed]
+    different = [case.case for case in others if case.case not in names]
+    cluster.record = replace(cluster.record, confirmed=names, different=different)
     return None
 
 
-def _changing(
+def _cases_that_change(
     setting: InvestigationSetting,
     cluster: ClusterInWork,
     members: Sequence[CaseResult],
@@ -278,22 +269,17 @@ def _changing(
     jobs = [
         ProbeJob(setting.cases[member.case], ref) for member in members for ref in pair
     ]
-    probes = setting.engine.probe_all(jobs, "confirm the culprit")
     outcomes = {
-        (probe.case.name, probe.revision.name): probe.outcome for probe in probes
+        (probe.case.name, probe.revision.name): probe.outcome
+        for probe in setting.engine.probe_all(jobs, "confirm the culprit")
     }
     changing = []
     for member in members:
         before, after = (outcomes[member.case, ref.revision.name] for ref in pair)
-        fails_otherwise = (
-            isinstance(before, Failed)
-            and not before.flaky
-            and not cluster.has_failure(before)
-        )
-        was_without = isinstance(before, Passed) or (
-            fails_otherwise and member.changed_failure is not None
-        )
-        if was_without and cluster.has_failure(after):
+        lacked_it = isinstance(before, Passed)
+        if isinstance(before, Failed) and member.changed_failure is not None:
+            lacked_it = not before.flaky and not cluster.has_failure(before)
+        if lacked_it and cluster.has_failure(after):
             changing.append(member)
     return changing
 
@@ -301,46 +287,42 @@ def _changing(
 def _attribute(
     setting: InvestigationSetting, cluster: ClusterInWork
 ) -> NoAnswer | None:
-    if cluster.stood_for is not None:
-        return cluster.stood_for
-    pair = cluster.known_pair
+    needless = cluster.why_needless()
+    if needless is not None:
+        return needless
+    pair = cluster.pair_or_reason()
     if isinstance(pair, NoAnswer):
         return pair
-    if setting.finder.repo:
-        repository = Repository(setting.finder.repo)
-    else:
-        repository = None
+    repository = Repository(setting.finder.repo) if setting.finder.repo else None
     request = AttributionRequest(cluster.case, *pair, repository, patience=_PATIENCE)
     found = diverging_pass(setting.engine, request, cluster.failure)
     if isinstance(found, NoAnswer):
         return found
-    page = setting.write_page(found, setting.out / "attribution" / slug(cluster.case))
+    folder = f"attribution/{slug(cluster.case)}"
+    page = setting.write_page(found, setting.out / folder)
     cluster.record = replace(
         cluster.record,
         attribution=found.without_excerpts(),
-        attribution_page=f"attribution/{slug(cluster.case)}/{page.name}",
+        attribution_page=f"{folder}/{page.name}",
     )
     return None
 
 
 def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
-    if cluster.stood_for is not None:
-        return cluster.stood_for
+    needless = cluster.why_needless()
+    if needless is not None:
+        return needless
     siblings = [
         case for case in setting.cases.values() if case.source == cluster.case.source
     ]
-    if cluster.representative.change is CaseChangeKind.REGRESSED:
-        good = setting.baseline
-    else:
-        good = None
-    seconds = min(_REMEDY_SECONDS, cluster.allowance)
+    passes_before = cluster.representative.change is CaseChangeKind.REGRESSED
     request = RemedyRequest(
         cluster.case,
         setting.toolchain,
-        good,
+        setting.baseline if passes_before else None,
         _REMEDIES_TRIED,
         siblings,
-        seconds=seconds,
+        seconds=min(_REMEDY_SECONDS, cluster.allowance),
     )
     found = working_remedies(setting.engine, request)
     if isinstance(found, NoAnswer):
@@ -350,8 +332,9 @@ def _remedy(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
 
 
 def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer | None:
-    if cluster.stood_for is not None:
-        return cluster.stood_for
+    needless = cluster.why_needless()
+    if needless is not None:
+        return needless
     changed = cluster.representative.changed_failure is not None
     request = ReductionRequest(
         cluster.case,
@@ -369,10 +352,10 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
     unneeded = [
         flag.text for flag in cluster.case.flags if flag not in result.small.flags
     ]
-    assert result.readable  # it was reduced
+    assert result.readable_probe  # it was reduced
     shown = reproducer_of(
         setting.engine,
-        replace(result, probes=(result.readable,)),
+        replace(result, probes=(result.readable_probe,)),
         setting.toolchain,
     )
     draft = replace(draft_of(shown), unneeded=unneeded)
@@ -384,7 +367,8 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
     return None
 
 
-#: The cheap ones first; each may use what those before it found.
+#: The cheap ones first; each may use what those before it found. A step adds its answer
+#: to the cluster, and returns why it has none.
 STEPS: Mapping[
     str, Callable[[InvestigationSetting, ClusterInWork], NoAnswer | None]
 ] = {
@@ -397,7 +381,7 @@ STEPS: Mapping[
 }
 
 
-def commit_of(culprit: Bisection | None) -> str | None:
+def culprit_commit(culprit: Bisection | None) -> str | None:
     """Return the commit that is the culprit. Two failures that came with one release
     need not have the same culprit.
     """

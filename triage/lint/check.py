@@ -33,7 +33,7 @@ from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import UNPRINTED, as_json, in_json
 from triage.model.outcome import NoAnswer, Passed
 from triage.model.revision import Toolchain
-from triage.recipes.expectations import flag_applies
+from triage.recipes.expectations import applied_flags
 from triage.toolchains.home import below_here
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ class LintedCase(ProgramFindings):
 
 @dataclass(frozen=True)
 class LintResult:
-    """The lint results of all cases, and the rules of their families. In JSON, findings
-    and devices are one list each.
+    """The lint results of all cases, and the rules of their families. JSON has one list
+    of all findings and one of all devices.
     """
 
     cases: Sequence[LintedCase]
@@ -99,13 +99,11 @@ class LintResult:
 
     @in_json
     def suggested_flags(self) -> list[str]:
-        """The options that fix findings; empty when cases need different ones, which
-        each case lists.
+        """The options that fix findings. Empty if cases need different ones; each case
+        has its own.
         """
         wanted = {linted.flags for linted in self.cases if linted.flags}
-        if len(wanted) == 1:
-            return list(wanted.pop())
-        return []
+        return list(wanted.pop()) if len(wanted) == 1 else []
 
 
 def linter_of(case: Case) -> Linter:
@@ -119,8 +117,13 @@ def linter_of(case: Case) -> Linter:
 def cases_to_lint(
     paths: Sequence[Path], flags: Sequence[str], warn: Callable[[str], None]
 ) -> list[Case]:
-    """Return the cases of recipes and one for each program, all with further flags;
-    warn of cases without rules.
+    """Return the cases of recipes, and one case for each program.
+
+    Args:
+        paths: Recipes, folders of recipes, and programs.
+        flags: Added to the flags of each case.
+        warn: Called with a sentence if cases are left out, because their compiler has
+            no lint rules.
 
     Raises:
         BadInput: A flag or a program is not one, or no case can be linted.
@@ -136,10 +139,7 @@ def cases_to_lint(
         path for path in paths if not path.is_dir() and path.suffix not in _RECIPES
     ]
     recipes = [path for path in paths if path not in programs]
-    if recipes:
-        loaded = load_cases(recipes)
-    else:
-        loaded = ()
+    loaded = load_cases(recipes) if recipes else ()
     cases = [case for case in loaded if family_of(case).lint]
     if len(cases) < len(loaded):
         if not cases and not programs:
@@ -172,8 +172,8 @@ def cases_to_lint(
 
 
 def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
-    """Lint a case's program with a toolchain; with none, with the installed one and
-    without measuring the solver's limit.
+    """Lint the program of a case with the toolchain `rev`, and measure the limit of the
+    affinity solver. Without `rev`, use the installed toolchain and do not measure.
 
     Raises:
         BadInput: The program does not parse, or there is none.
@@ -198,56 +198,62 @@ def lint_case(engine: Engine, case: Case, rev: str | None) -> LintedCase:
         backend=case.target.backend or backend or "",
         chip=case.target.chip or chip,
     )
-    generated = case.input.is_made
-    if generated:
-        name = str(prepared.path)
-    elif case.source.suffix in _RECIPES:
-        name = str(below_here(case.input.path))
-    else:
-        name = str(case.source)
+    name = _shown_name(case, prepared.path)
     module = _read(Reader(tools, engine.stop), prepared.path, name)
     found = linter.check(module, options, target.backend or None, target.chip)
-    loud = _loud(found.findings, prepared.path, name)
-    extra = ProgramFindings()
+    shown = _not_silenced(found.findings, prepared.path, name)
+    measured = ProgramFindings()
     solver = linter.solver(toolchain, module) if rev else None
-    if solver and target.backend and all(device.declared for device in found.devices):
-        case = replace(case, target=target)
-        extra = measure_solver(engine, solver, case, toolchain, prepared.path, name)
+    if solver and not target.backend:
+        measured = _unmeasured("the backend is unknown")
+    elif solver and not all(device.declared for device in found.devices):
+        measured = _unmeasured("declare all devices first")
     elif solver:
-        if target.backend:
-            reason = "declare all devices first"
-        else:
-            reason = "the backend is unknown"
-        extra = _unmeasured(reason)
+        case = replace(case, target=target)
+        measured = measure_solver(engine, solver, case, toolchain, prepared.path, name)
+    notes = () if target.backend else (_NO_BACKEND,)
     return LintedCase(
         case=case.name,
         recipe=case.source,
         source=name,
-        generated=generated,
-        findings=tuple(sorted([*loud, *extra.findings], key=_severity_and_position)),
+        generated=case.input.is_made,
+        findings=tuple(
+            sorted([*shown, *measured.findings], key=_severity_and_position)
+        ),
         devices=found.devices,
-        flags=(*found.flags, *extra.flags),
-        silenced=len(found.findings) - len(loud),
-        notes=(*(() if target.backend else (_NO_BACKEND,)), *extra.notes),
+        flags=(*found.flags, *measured.flags),
+        silenced=len(found.findings) - len(shown),
+        notes=(*notes, *measured.notes),
         graph=linter.graph(module, options),
     )
 
 
-def _loud(
+def _shown_name(case: Case, program: Path) -> str:
+    """Return what positions call the program: the generated file, or the input as the
+    user named it.
+    """
+    if case.input.is_made:
+        return str(program)
+    if case.source.suffix in _RECIPES:
+        return str(below_here(case.input.path))
+    return str(case.source)
+
+
+def _not_silenced(
     findings: Sequence[LintFinding], program: Path, name: str
 ) -> list[LintFinding]:
-    """Return the findings that no comment in the program silences. name: of the
-    program, in positions.
+    """Return the findings that no comment in the program silences. `name` is what
+    positions call the program.
     """
-    ignored = _ignored_rules(program)
-    loud = []
+    silenced = _silenced_rules(program)
+    shown = []
     for finding in findings:
         line = 0
         if finding.position and finding.position.file == name:
             line = finding.position.line
-        if ignored.get(line, set()).isdisjoint((finding.rule, _ALL)):
-            loud.append(finding)
-    return loud
+        if silenced.get(line, set()).isdisjoint((finding.rule, _ALL)):
+            shown.append(finding)
+    return shown
 
 
 def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
@@ -261,9 +267,7 @@ def _severity_and_position(finding: LintFinding) -> tuple[int, int, int]:
 
 def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...]:
     if not case.target.backend:
-        return tuple(
-            flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
-        )
+        return tuple(applied_flags(case, toolchain.version))
     invocation = engine.compilers[case.compiler].invocation(case, toolchain)
     if isinstance(invocation, NoAnswer):
         raise BadInput(f"{case.name}: {invocation.reason}")
@@ -272,7 +276,7 @@ def _options(engine: Engine, case: Case, toolchain: Toolchain) -> tuple[str, ...
 
 def _read(reader: Reader, path: Path, name: str) -> Module:
     """Parse a file. Positions in the module have the name instead of the path."""
-    text = reader.generic(path, elide=True)
+    text = reader.generic_form(path, elide=True)
     if text is None:
         raise BadInput((reader.parse_error(path) or "").replace(str(path), name))
     try:
@@ -283,31 +287,27 @@ def _read(reader: Reader, path: Path, name: str) -> Module:
         raise BadInput(f"{name}: its generic form cannot be read: {error}") from error
 
 
-def _ignored_rules(source: Path) -> dict[int, set[str]]:
-    """Map lines to the rules that `// triage: ignore` comments silence there.
+def _silenced_rules(source: Path) -> dict[int, set[str]]:
+    """Return the rules that `// triage: ignore` comments silence, by line.
 
-    A comment after code concerns its line; a comment alone on a line concerns the next
-    line.
+    A comment after code silences rules on its line. A comment alone on a line silences
+    rules on the next line.
     """
     rules: dict[int, set[str]] = {}
     with source.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if b"triage:" in line:
-                found = _IGNORE.search(line.rstrip())
-                if found:
-                    if found[2] is not None:
-                        names = found[2].decode().split(",")
-                    else:
-                        names = [_ALL]
-                    alone = not line[: found.start()].strip()
-                    rules.setdefault(number + alone, set()).update(
-                        name.strip() for name in names
-                    )
+            found = _IGNORE.search(line.rstrip()) if b"triage:" in line else None
+            if found is None:
+                continue
+            names = [_ALL] if found[2] is None else found[2].decode().split(",")
+            is_alone = not line[: found.start()].strip()
+            silenced_line = number + 1 if is_alone else number
+            rules.setdefault(silenced_line, set()).update(map(str.strip, names))
     return rules
 
 
 MAX_ITERATIONS = 4096  # a program that needs more does not converge for another reason
-# they show nothing about the solver
+# After such a failure, it is not known whether the solver converges.
 _RESOURCE_CLASSES = frozenset({"timeout", "out-of-memory"})
 
 
@@ -319,12 +319,12 @@ def measure_solver(
     path: Path,
     shown: str,
 ) -> ProgramFindings:
-    """Measure the smallest sufficient limit if the solver exhausts the default one.
+    """Find the smallest limit that suffices, if the solver reaches the default limit.
+    Its flag is suggested after the case compiled with it.
 
-    A suggested limit was compiled with, and the next smaller one fails. `shown` is what
-    the user calls the program in `path`.
+    `shown` is what the user calls the program in `path`.
     """
-    staged = _staged(case, toolchain, solver.phase)
+    staged = _ended_after(case, toolchain, solver.phase)
     if staged is None:
         return _unmeasured(f"the case ends before phase {solver.phase}")
     outcome = engine.probe_on(staged, toolchain).outcome
@@ -341,42 +341,40 @@ def measure_solver(
         return ProgramFindings(
             (LintFinding(rule.name, rule.severity, text, position=position),)
         )
-    flags = []
+    flags: tuple[str, ...] = ()
     if solver.option is None:
         text = (
             f"the affinity solver does not converge, and {version} has no option for "
             "more iterations"
         )
-    elif (smallest := _smallest(engine, solver, staged, toolchain)) is None:
+        return ProgramFindings((LintFinding(rule.name, rule.severity, text),))
+    smallest = _smallest_limit(engine, solver, solver.option, staged, toolchain)
+    if smallest is None:
         text = (
             f"{headline} on {version}; {MAX_ITERATIONS} iterations do not suffice, so "
             "the limit is not the cause"
         )
     else:
-        flags = [f"{solver.option}{smallest}"]
-        complete = engine.probe_on(
-            _limited(case, solver.option, smallest), toolchain
-        ).outcome
-        text = (
-            f"{headline} on {version}; it needs {smallest} iterations: pass "
-            f"`{flags[0]}`"
-        )
+        flag = f"{solver.option}{smallest}"
+        flags = (flag,)
+        text = f"{headline} on {version}; it needs {smallest} iterations: pass `{flag}`"
+        limited = _with_limit(case, solver.option, smallest)
+        complete = engine.probe_on(limited, toolchain).outcome
         if not isinstance(complete, Passed):
-            other = "it cannot be tested"
-            if complete.failure:
-                other = complete.failure.headline
+            failure = complete.failure
+            other = failure.headline if failure else "it cannot be tested"
             text += f". It then fails differently: {other}"
-    return ProgramFindings(
-        (LintFinding(rule.name, rule.severity, text),), flags=tuple(flags)
-    )
+    return ProgramFindings((LintFinding(rule.name, rule.severity, text),), flags=flags)
 
 
 def _unmeasured(reason: str) -> ProgramFindings:
     return ProgramFindings(notes=(f"solver iterations are not measured: {reason}",))
 
 
-def _staged(case: Case, toolchain: Toolchain, phase: str) -> Case | None:
-    """Return the case, ended as soon as the solver is done, unless it ends before."""
+def _ended_after(case: Case, toolchain: Toolchain, phase: str) -> Case | None:
+    """Return the case with its compile ended after a phase, or None if it ends before
+    that phase.
+    """
     phases = toolchain.capabilities.phases
     if case.phase in phases and phases.index(case.phase) < phases.index(phase):
         return None
@@ -384,36 +382,36 @@ def _staged(case: Case, toolchain: Toolchain, phase: str) -> Case | None:
 
 
 def _position(location: str) -> SourcePosition | None:
-    """Read `file:line:column`; compilers write an unknown position as 0:0."""
+    """Read `file:line:column`. Compilers write an unknown position as 0:0."""
     place = re.fullmatch(r"(.+):([1-9]\d{0,8}):(\d{1,9})", location)
-    if place:
-        return SourcePosition(place[1], int(place[2]), int(place[3]))
-    return None
+    if place is None:
+        return None
+    return SourcePosition(place[1], int(place[2]), int(place[3]))
 
 
-def _smallest(
-    engine: Engine, solver: SolverLimit, staged: Case, toolchain: Toolchain
+def _smallest_limit(
+    engine: Engine, solver: SolverLimit, option: str, staged: Case, toolchain: Toolchain
 ) -> int | None:
+    """Return the smallest limit with which the solver converges, if one does. `option`
+    sets the limit.
+    """
     task = engine.progress.task(f"affinity solver iterations  {staged.name}")
+    not_converging = _RESOURCE_CLASSES | solver.failure_classes
 
     def converges(iterations: int) -> bool:
-        """Compile up to the solver's phase. A failure of another kind means that the
-        solver converged.
+        """Compile up to the solver's phase. After another failure than these, the
+        solver has converged.
         """
         task.describe(f"{iterations} iterations  {staged.name}")
-        outcome = engine.trial(
-            _limited(staged, solver.option or "", iterations), toolchain, Naming.AT_ONCE
-        ).outcome
+        limited = _with_limit(staged, option, iterations)
+        outcome = engine.trial(limited, toolchain, Naming.AT_ONCE).outcome
         if isinstance(outcome, NoAnswer):
             raise EnvironmentFailure(
                 f"{staged.name} with {iterations} iterations: {outcome.reason}"
             )
         if isinstance(outcome, Passed):
             return True
-        return (
-            outcome.failure.failure_class
-            not in _RESOURCE_CLASSES | solver.failure_classes
-        )
+        return outcome.failure.failure_class not in not_converging
 
     try:
         return smallest_sufficient(converges, solver.guess, MAX_ITERATIONS)
@@ -421,7 +419,7 @@ def _smallest(
         task.finish()
 
 
-def _limited(case: Case, option: str, iterations: int) -> Case:
+def _with_limit(case: Case, option: str, iterations: int) -> Case:
     flags = [flag for flag in case.flags if not flag.text.startswith(option)]
     return replace(case, flags=(*flags, Flag(f"{option}{iterations}")))
 
@@ -429,12 +427,13 @@ def _limited(case: Case, option: str, iterations: int) -> Case:
 def smallest_sufficient(
     sufficient: Callable[[int], bool], guess: int, most: int
 ) -> int | None:
-    """Find the smallest sufficient number from 1 to `most`, starting at a guess, if
-    `most` suffices.
+    """Return the smallest number from 1 to `most` that suffices, or None if `most` does
+    not. The search starts at `guess`.
 
-    Numbers above a sufficient one must suffice. Each number is tested at most once.
+    If a number suffices, all greater ones must suffice, too. Each number is tested at
+    most once.
     """
-    # `low` does not suffice, `high` does or is beyond `most`
+    # `low` does not suffice; `high` suffices or is beyond `most`
     low, high, step = 0, most + 1, 4
     number = min(guess, most)
     while high - low > 1:
@@ -442,7 +441,8 @@ def smallest_sufficient(
             high = number
         else:
             low = number
-        # Steps away from the guess double until the answer lies between two numbers.
+        # Go away from the guess in growing steps until the answer is between two
+        # tested numbers, then halve.
         if low == 0 and high > step:
             number = high - step
         elif high > most and low + step <= most:
@@ -450,6 +450,4 @@ def smallest_sufficient(
         else:
             number = (low + high) // 2
         step *= 4
-    if high <= most:
-        return high
-    return None
+    return high if high <= most else None

@@ -1,5 +1,5 @@
-"""Fingerprints of IR that different compiler versions print: operations, types, nesting
-and chosen attributes.
+"""Fingerprints of IR, to compare what different compiler versions print. They depend on
+operations, types, nesting and some attributes.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ MODULUS = 1 << 128
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """How to read a family's IR in generic MLIR form."""
+    """The names in a family's IR that a comparison must know. The IR is in MLIR's
+    generic form.
+    """
 
     functions: frozenset[str]
     """Operations with a symbol whose bodies are compiled one by one."""
     executables: frozenset[str] = frozenset()
     """Operations that hold device code."""
     inert: frozenset[str] = frozenset()
-    """Operations without meaning for a comparison, such as constants and assumptions.
-    """
+    """Operations that are ignored, such as constants and assumptions."""
     meaningful: frozenset[str] = frozenset()
-    """Operations that count although they have the types of bookkeeping."""
+    """Operations that are not ignored, although their types match `bookkeeping`."""
     constants: frozenset[str] = frozenset()
     """The inert operations that hold constants."""
     bookkeeping: re.Pattern[str] | None = None
-    """Matches the function type of operations that compute sizes and offsets."""
+    """Matches the function type of operations that compute sizes and offsets, which are
+    ignored.
+    """
     operations: Mapping[str, str] = field(default_factory=dict)
     """Renamed operations, old name -> new name."""
     passes: Mapping[str, str] = field(default_factory=dict)
@@ -38,9 +41,9 @@ class Vocabulary:
     spellings: Spellings = ()
     """Renamed types and attributes: pattern -> replacement, in order."""
     decisions: tuple[str, ...] = ()
-    """Attributes whose values count, such as tile sizes."""
+    """Attributes that hold choices of the compiler, such as tile sizes."""
     descriptive: frozenset[str] = frozenset()
-    """Attributes that describe a program or its target and not its computation."""
+    """Attributes that do not affect the computation."""
     counts: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Name of a count -> the operations to count."""
     allocates: frozenset[str] = frozenset()
@@ -48,58 +51,62 @@ class Vocabulary:
     shared: re.Pattern[str] | None = None
     """Matches the types of buffers in shared memory."""
     sources: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Class of a pass -> other files that hold its decisions, relative to the
+    """Class of a pass -> further source files that decide what it does, relative to the
     repository.
     """
     detailed: bool = False
-    """Whether constants and all other attributes count as decisions, too."""
+    """Whether constants and all attributes that are not descriptive count as choices.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """The meaning of a function or module."""
+    """What is compared of a function or a module."""
 
     digest: int = 0
     """Equal for the same operations of the same types in the same nesting."""
     operations: Mapping[str, int] = field(default_factory=dict)
     """Operation -> how often it occurs."""
     choices: frozenset[tuple[str, str]] = frozenset()
-    """(`attribute.key`, value) of the attributes that hold decisions."""
+    """Pairs of `attribute.key` and its value, of the attributes that hold choices."""
     decided: frozenset[tuple[str, str]] = frozenset()
-    """The same by operation: (operation, its types and `attribute.key`, value)."""
+    """The same for each operation: pairs of `operation types attribute.key` and its
+    value.
+    """
     shared_bytes: int = 0
     """Shared memory of statically sized buffers."""
 
     def same_as(self, other: Fingerprint) -> bool:
-        """Whether both mean the same."""
+        """Return whether both have the same operations, types, nesting and choices."""
         return self.digest == other.digest and self.same_choices(other)
 
     def same_operations(self, other: Fingerprint) -> bool:
-        """Whether both have the same operations, of whatever types, and make the same
-        choices.
+        """Return whether both have the same operations and choices. Types and nesting
+        may differ.
         """
         return self.operations == other.operations and self.same_choices(other)
 
     def same_choices(self, other: Fingerprint) -> bool:
-        """Whether all choices that both make are equal: new versions add keys."""
+        """Return whether the choices with the same key are equal. A key that only one
+        of the two has does not count, because new versions add keys.
+        """
         return not self.choice_differences(other)
 
     def choice_differences(
         self, other: Fingerprint
     ) -> tuple[tuple[str, str, str], ...]:
-        """Return the choices that both make differently, as (key, the values only of
-        this one, only of the other).
+        """Return the choices that differ: key, the values that only this fingerprint
+        has, and those that only the other one has.
         """
         if self.choices == other.choices:
             return ()
         here, there = values_by_key(self.choices), values_by_key(other.choices)
-        differing = [
-            key for key in sorted(here.keys() & there.keys()) if here[key] != there[key]
-        ]
-        return tuple(
-            (key, _joined(here[key] - there[key]), _joined(there[key] - here[key]))
-            for key in differing
-        )
+        differing = []
+        for key in sorted(here.keys() & there.keys()):
+            only_here, only_there = here[key] - there[key], there[key] - here[key]
+            if only_here or only_there:
+                differing.append((key, _joined(only_here), _joined(only_there)))
+        return tuple(differing)
 
 
 def _joined(values: set[str]) -> str:
@@ -115,8 +122,8 @@ def values_by_key(choices: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
 
 
 def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
-    """Return the fingerprint of several functions together, independent of their names
-    and order.
+    """Return one fingerprint for several functions. Their names and their order do not
+    count.
     """
     digest, shared = 0, 0
     operations: Counter[str] = Counter()

@@ -35,9 +35,7 @@ _BLANK = re.compile(r"(?:\s|//.*)*")
 _POSITION = re.compile(r'"([^"]*)":(\d{1,9}):(\d{1,9})')
 _LOCATION_ALIAS = re.compile(r"#loc\d*")
 _ALIAS_USE = re.compile(r"[#!][A-Za-z_][\w$]*(?![\w$.<])")
-# regions inside each other, so that functions that follow them recursively stay below
-# Python's limit
-_DEEPEST = 100
+_DEEPEST = 100  # nested regions; functions that recurse into them need a limit
 _MAX_ALIASES = 8  # locations that name each other
 
 
@@ -69,9 +67,9 @@ class _Parser:
         self.text, self.at = text, 0
         self.aliases: dict[str, str] = {}
         self.values: dict[str, Value] = {}
-        # used above their definition, which control flow allows
+        # Control flow may use values above their definition.
         self.undefined: dict[str, Value] = {}
-        self.located: list[tuple[Operation | Value, str]] = []
+        self.located: list[tuple[Operation | Value, str]] = []  # with their locations
 
     def module(self) -> Module:
         self._read_aliases()
@@ -95,27 +93,22 @@ class _Parser:
             if location not in known:
                 known[location] = self._position(location)
             located.position = known[location]
-        return Module(
-            root,
-            {
-                name: text
-                for name, text in self.aliases.items()
-                if not text.startswith("loc(")
-            },
-            trailer,
-        )
+        aliases = {
+            name: text
+            for name, text in self.aliases.items()
+            if not text.startswith("loc(")
+        }
+        return Module(root, aliases, trailer)
 
     def _next(self, wanted: str) -> bool:
-        """Skip blanks and comments, and return whether a text follows."""
+        """Skip blanks and comments, and return whether the wanted text follows."""
         blank = _BLANK.match(self.text, self.at)
         if blank:
             self.at = blank.end()
-        else:
-            self.at = self.at
         return self.text.startswith(wanted, self.at)
 
     def _inside_brackets(self) -> str:
-        """Read from a bracket to the one that closes it; return the text between
+        """Read from a bracket to the one that closes it, and return the text between
         them.
         """
         begin, self.at = self.at, closing(self.text, self.at)
@@ -132,7 +125,9 @@ class _Parser:
             self.at = alias.end()
 
     def _operation(self, blocks: dict[str, Block], depth: int) -> Operation:
-        """Read an operation of a region with these blocks."""
+        """Read an operation and its regions. `blocks` are the blocks of the region
+        around it by label, and `depth` counts the regions around it.
+        """
         head = OPERATION.match(self.text, self.at)
         if head is None:
             raise ValueError("expected an operation in generic form")
@@ -180,10 +175,9 @@ class _Parser:
             region.blocks = region.blocks or [Block()]
             region.blocks[-1].operations.append(self._operation(blocks, depth))
         self.at += 1
-        for name in (
-            name for name, block in blocks.items() if block not in region.blocks
-        ):
-            raise ValueError(f"the block {name} is not defined")
+        for name, block in blocks.items():
+            if block not in region.blocks:
+                raise ValueError(f"the block {name} is not defined")
         return region
 
     def _begin_block(self, region: Region, blocks: dict[str, Block]) -> None:
@@ -223,22 +217,21 @@ class _Parser:
             types = split(result[1:-1])
         else:
             types = [result]
-        packs = [(pack[1], pack[2]) for pack in _RESULT.finditer(names)]
-        count = sum(int(size or 1) for _, size in packs)
-        # before a name is made for each, because a damaged program may ask for any
-        # number
+        # `%0:2, %1` names the results %0#0, %0#1 and %1
+        groups = _RESULT.findall(names)
+        count = sum(int(size or 1) for _, size in groups)
+        # Checked first, because a damaged program may have any number of names.
         if count != len(types):
             raise ValueError(
                 f"{operation.name} has {count} results but {len(types)} result types"
             )
-        wanted = [
-            name if size is None else f"{name}#{index}"
-            for name, size in packs
-            for index in range(int(size or 1))
-        ]
-        operation.results = [
-            self._define(name, kind) for name, kind in zip(wanted, types, strict=True)
-        ]
+        result_names: list[str] = []
+        for name, size in groups:
+            if size:
+                result_names += [f"{name}#{index}" for index in range(int(size))]
+            else:
+                result_names.append(name)
+        operation.results = list(map(self._define, result_names, types))
         if location:
             self.located += [(operation, location)]
 
@@ -260,10 +253,7 @@ class _Parser:
                     sys.intern(found[1]), int(found[2]), int(found[3])
                 )
             alias = _LOCATION_ALIAS.search(location)
-            if alias:
-                location = self.aliases.get(alias.group(), "")
-            else:
-                location = ""
+            location = self.aliases.get(alias.group(), "") if alias else ""
         return None
 
 
@@ -274,25 +264,18 @@ def print_module(module: Module) -> str:
     printer = _Printer(module.root)
     printer.operation(module.root, "")
     body = "\n".join(printer.lines)
-    return "\n".join(
-        [
-            *_used_aliases(body, module.aliases),
-            body,
-            *([module.trailer] if module.trailer else []),
-            "",
-        ]
-    )
+    parts = [*_used_aliases(body, module.aliases), body]
+    if module.trailer:
+        parts.append(module.trailer)
+    return "\n".join([*parts, ""])
 
 
 def _used_aliases(body: str, aliases: Mapping[str, str]) -> list[str]:
-    """Return the aliases that the body uses, directly or through others, in their
-    order.
+    """Return the definitions of the aliases that the body uses, also those that other
+    aliases use.
     """
     used: set[str] = set()
-    if aliases:
-        waiting = [body]
-    else:
-        waiting = []
+    waiting = [body] if aliases else []
     while waiting:
         found = (set(_ALIAS_USE.findall(waiting.pop())) & aliases.keys()) - used
         used |= found
@@ -302,20 +285,16 @@ def _used_aliases(body: str, aliases: Mapping[str, str]) -> list[str]:
 
 class _Printer:
     def __init__(self, root: Operation) -> None:
-        """Name all values first: in graph regions and with several blocks a value may
-        be used above its definition.
-        """
+        """Name all values first, because they may be used above their definition."""
         self.names: dict[Value, str] = {}
         self.labels: dict[Block, str] = {}
         self.lines: list[str] = []
         results = arguments = 0
         for operation in root.walk():
-            many = len(operation.results) > 1
+            are_many = len(operation.results) > 1
             for index, value in enumerate(operation.results):
-                if many:
-                    self.names[value] = f"%{results}#{index}"
-                else:
-                    self.names[value] = f"%{results}"
+                number = f"#{index}" if are_many else ""
+                self.names[value] = f"%{results}{number}"
             results += bool(operation.results)
             for region in operation.regions:
                 for index, block in enumerate(region.blocks):
@@ -327,30 +306,8 @@ class _Printer:
 
     def operation(self, operation: Operation, indent: str) -> None:
         """Print an operation with its regions."""
-        results = operation.results
-        kinds = ", ".join(value.type for value in operation.results)
-        head = indent
-        if results:
-            head += self.names[results[0]].partition("#")[0] + (
-                f":{len(results)} = " if len(results) > 1 else " = "
-            )
-        operands = ", ".join(self.names[value] for value in operation.operands)
-        head += f'"{operation.name}"({operands})'
-        if operation.successors:
-            head += (
-                f"[{', '.join(self.labels[block] for block in operation.successors)}]"
-            )
-        if operation.properties:
-            head += f" <{{{entries_text(operation.properties)}}}>"
-        if operation.attributes:
-            tail = f" {{{entries_text(operation.attributes)}}}"
-        else:
-            tail = ""
-        tail += f" : ({', '.join(value.type for value in operation.operands)}) -> "
-        if len(results) == 1 and not kinds.startswith("("):
-            tail += kinds
-        else:
-            tail += f"({kinds})"
+        head = indent + self._head(operation)
+        tail = self._tail(operation)
         if not operation.regions:
             self.lines.append(head + tail)
             return
@@ -364,10 +321,37 @@ class _Printer:
                         f"{self.names[value]}: {value.type}"
                         for value in block.arguments
                     )
-                    self.lines.append(
-                        f"{indent}{self.labels[block]}"
-                        f"{f'({arguments})' if arguments else ''}:"
-                    )
+                    label = self.labels[block]
+                    if arguments:
+                        label += f"({arguments})"
+                    self.lines.append(f"{indent}{label}:")
                 for inner in block.operations:
                     self.operation(inner, indent + "  ")
         self.lines.append(f"{indent}}}){tail}")
+
+    def _head(self, operation: Operation) -> str:
+        """Return the part of an operation before its regions."""
+        text = ""
+        count = len(operation.results)
+        if count:
+            name = self.names[operation.results[0]].partition("#")[0]
+            text = f"{name}:{count} = " if count > 1 else f"{name} = "
+        operands = ", ".join(self.names[value] for value in operation.operands)
+        text += f'"{operation.name}"({operands})'
+        if operation.successors:
+            labels = ", ".join(self.labels[block] for block in operation.successors)
+            text += f"[{labels}]"
+        if operation.properties:
+            text += f" <{{{entries_text(operation.properties)}}}>"
+        return text
+
+    def _tail(self, operation: Operation) -> str:
+        """Return the part of an operation after its regions."""
+        text = ""
+        if operation.attributes:
+            text = f" {{{entries_text(operation.attributes)}}}"
+        operands = ", ".join(value.type for value in operation.operands)
+        results = ", ".join(value.type for value in operation.results)
+        if len(operation.results) != 1 or results.startswith("("):
+            results = f"({results})"
+        return f"{text} : ({operands}) -> {results}"

@@ -1,5 +1,5 @@
-"""Read printed IR of any length line by line, in bounded memory: the fingerprints of
-the dump after each pass.
+"""Compute the fingerprint of the IR that a compiler prints after each pass. IR of any
+length is read line by line, in bounded memory.
 """
 
 from __future__ import annotations
@@ -40,9 +40,7 @@ class PrintedModule:
 
     @property
     def contains_functions(self) -> bool:
-        """Whether the outermost operation holds functions and is not a function
-        itself.
-        """
+        """Whether the outermost operation is not itself the only function."""
         return all(function != self.whole for function in self.functions.values())
 
 
@@ -51,9 +49,9 @@ class IrDump:
     """The IR after a pass."""
 
     index: int
-    """Counts all dumps of a run."""
+    """The number of the dump in the run, from 0."""
     turn: int
-    """Counts the dumps of this pass."""
+    """The number of the dump among those after this pass, from 1."""
     after: PassName
     failed: bool
     """Whether the pass failed."""
@@ -67,9 +65,7 @@ class _OpenDigest:
     name: str
     symbol: str | None = None
     digest: int = 0
-    """The sum of the digests of the operations inside, so that their order does not
-    count.
-    """
+    """The sum of the digests of the operations inside; their order does not count."""
     operations: Counter[str] = field(default_factory=Counter)
     choices: set[tuple[str, str]] = field(default_factory=set)
     decided: set[tuple[str, str]] = field(default_factory=set)
@@ -77,10 +73,11 @@ class _OpenDigest:
 
 
 class IrReader:
-    """Reads printed IR line by line and reports each complete outermost operation.
+    """Reads printed IR line by line, and calls `on_module` for each complete outermost
+    operation.
 
-    Names of values, order, locations and renamings between versions do not count, nor
-    attributes that hold no decision.
+    Fingerprints do not depend on names of values, order, locations, renamings between
+    versions, and attributes without choices.
     """
 
     def __init__(
@@ -101,30 +98,28 @@ class IrReader:
         if self._done:
             return
         stripped = text.lstrip()
-        head = OPERATION.match(text)
+        head, block = OPERATION.match(text), _BLOCK.match(text)
         if head:
             name = self._words.operations.get(head[2], head[2])
             if text.endswith("({"):
                 self._open.append(_OpenDigest(name, _symbol(text)))
-                self._decisions(self._open[-1], name, text, "")
+                self._add_choices(self._open[-1], name, text, "")
             elif self._open:
-                self._operation(self._open[-1], name, text)
+                self._add_operation(self._open[-1], name, text)
         elif not self._open:
             return
         elif stripped.startswith("})"):
             self._close(self._open.pop(), text)
         elif stripped == "}, {":
             self._open[-1].digest = _digest(f"region {self._open[-1].digest}")
-        elif found := _BLOCK.match(text):
-            arguments = _VALUE_NAME.sub(
-                "", _without_locations(found["arguments"] or "")
-            )
-            _add(self._open[-1], f"^({_normalised(arguments, self._words.spellings)})")
+        elif block:
+            types = _VALUE_NAME.sub("", _without_locations(block["arguments"] or ""))
+            _add(self._open[-1], f"^({_normalised(types, self._words.spellings)})")
 
-    def _operation(self, parent: _OpenDigest, name: str, line: str) -> None:
-        """Read an operation without regions."""
+    def _add_operation(self, parent: _OpenDigest, name: str, line: str) -> None:
+        """Add an operation without regions to the operation around it."""
         words, types = self._words, self._types(line)
-        self._decisions(parent, name, line, types)
+        self._add_choices(parent, name, line, types)
         is_bookkeeping = (
             words.bookkeeping
             and words.bookkeeping.fullmatch(types)
@@ -138,10 +133,12 @@ class IrReader:
             parent.shared += _buffer_bytes(types)
 
     def _close(self, child: _OpenDigest, line: str) -> None:
-        """Read the line after the last region of an operation."""
+        """Read the line after the last region of an operation, and add the operation to
+        the one around it. Report the outermost one.
+        """
         types = self._types(line)
         child.symbol = child.symbol or _symbol(line)
-        self._decisions(child, child.name, line, types)
+        self._add_choices(child, child.name, line, types)
         text = f"{child.name}|{types}|{child.digest}"
         fingerprint = Fingerprint(
             _digest(text),
@@ -174,25 +171,22 @@ class IrReader:
         newest spelling.
         """
         start = line.rfind(" : (")
-        if start >= 0:
-            return _normalised(
-                _without_locations(line[start + 3 :]), self._words.spellings
-            )
-        return ""
+        if start < 0:
+            return ""
+        types = _without_locations(line[start + 3 :])
+        return _normalised(types, self._words.spellings)
 
-    def _decisions(
+    def _add_choices(
         self, operation: _OpenDigest, name: str, line: str, types: str
     ) -> None:
-        """Record the attributes in a line that hold decisions."""
+        """Add the choices that the attributes in a line hold."""
         for attribute in self._words.decisions:
             begin = line.find(f"{attribute} = ")
             while begin >= 0:
                 begin += len(attribute) + 3
                 end = end_of_attribute(line, begin)
-                chosen = _CHOICE.findall(
-                    _normalised(line[begin:end], self._words.spellings)
-                )
-                for key, value in chosen:
+                text = _normalised(line[begin:end], self._words.spellings)
+                for key, value in _CHOICE.findall(text):
                     operation.choices.add((f"{attribute}.{key}", value))
                     operation.decided.add((f"{name} {types} {attribute}.{key}", value))
                 begin = line.find(f"{attribute} = ", end)
@@ -201,8 +195,8 @@ class IrReader:
 
 
 def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str]]:
-    """Yield (`operation.attribute`, value) for what an operation computes beyond its
-    types.
+    """Yield `operation.attribute` and its value, for the attributes in a line that
+    affect the computation and hold no choices.
     """
     if name in words.inert - words.constants:
         return
@@ -216,12 +210,9 @@ def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str
         for key, value in entries(line[begin + 1 : position - 1]).items():
             if key not in words.descriptive and key not in words.decisions:
                 plain = _normalised(value, words.spellings)
-                yield (
-                    f"{name}.{key}",
-                    plain
-                    if len(plain) <= _MAX_DETAIL
-                    else f"{plain[:_MAX_DETAIL]}… {_digest(plain):x}",
-                )
+                if len(plain) > _MAX_DETAIL:
+                    plain = f"{plain[:_MAX_DETAIL]}… {_digest(plain):x}"
+                yield f"{name}.{key}", plain
 
 
 def _add(parent: _OpenDigest, text: str) -> None:
@@ -248,14 +239,12 @@ def _normalised(text: str, spellings: Spellings) -> str:
 
 def _symbol(line: str) -> str | None:
     found = _SYMBOL.search(line)
-    if found:
-        return found[1]
-    return None
+    return found[1] if found else None
 
 
 def _buffer_bytes(types: str) -> int:
-    """Return the bytes of result buffers of static shape; each element takes at least
-    one byte.
+    """Return the bytes of the results that are buffers of static shape. An element
+    counts at least one byte.
     """
     total = 0
     for found in _BUFFER.finditer(types.rpartition(" -> ")[2]):
@@ -267,19 +256,19 @@ def _buffer_bytes(types: str) -> int:
 
 
 def ir_lines() -> LineCutter:
-    """Return what cuts printed IR into lines. The name of an operation is at the
-    beginning of its line, and the types are at the end: constants in the middle are
-    dropped.
+    """Return a cutter of printed IR into lines. It drops the middle of long lines,
+    where constants are. Names are at the beginning of a line, types at its end.
     """
     return LineCutter(1 << 17, 1 << 17)
 
 
 class DumpReader:
-    """Reads the IR that a compiler prints after each pass and reports each complete
-    dump. With `names_only` there is no IR below the headers, and each header is a dump.
+    """Reads the IR that a compiler prints after each pass, and calls `on_dump` for each
+    complete dump. With `names_only` the compiler prints only headers, and each is a
+    dump.
 
-    A line without a line break at the end of the stream is ignored: the compiler ended
-    while it wrote the line.
+    A last line without a line break is ignored: the compiler ended while it wrote the
+    line.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""The operation that computes a result of a program, read line by line from MLIR text
-of any dialect, in any form.
+"""Name the operation that computes a result of a program. MLIR text of any dialect, in
+any form, is read line by line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LONGEST = 100  # characters
 
 @lru_cache(maxsize=256)
 def operator_in(path: Path, _digest: str, function: str | None, result: int) -> str:
-    """Return `result_operator` of a file; empty where it cannot be read."""
+    """Return `result_operator` for a file, or "" if the file cannot be read."""
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
             return result_operator(lines, function, result)
@@ -33,49 +33,53 @@ def operator_in(path: Path, _digest: str, function: str | None, result: int) -> 
 
 
 def result_operator(lines: Iterable[str], function: str | None, result: int) -> str:
-    """Return the operation that computes a result of a function (default: of the first
-    public one), and those inside it.
+    """Return the operation that computes a result, with the operations inside it, as
+    `linalg.generic[arith.addf,arith.mulf]`. Returns "" if none is found, such as in
+    bytecode.
 
-    It is the same on each release that compiles the program. Empty where none is found,
-    such as in bytecode.
+    Args:
+        lines: The text of the program.
+        function: The function (default: the first public one).
+        result: The index of the result.
 
     >>> begin = "func.func @f(%a: tensor<4xi32>) -> tensor<4xi32> {"
     >>> program = [begin, "  %0 = arith.addi %a, %a", "  return %0", "}"]
     >>> result_operator(program, None, 0)
     'arith.addi'
     """
-    operators: dict[str, list[str]] = {}  # by value; an operation, then those inside it
-    is_wanted, depth, level, outer = False, 0, 0, ""
+    # Value -> the operation that computes it, then the operations inside this one.
+    operators: dict[str, list[str]] = {}
+    is_wanted = False
+    depth = 0  # open braces
+    outer, outer_depth = "", 0  # the last value whose operation is not inside another
     for line in lines:
+        definition, returned = _DEFINITION.match(line), _RETURN.match(line)
         if _FUNCTION.match(line):
-            names = (f"@{function}(", f'"{function}"')
             if function:
-                is_wanted = any(name in line for name in names)
+                is_wanted = f"@{function}(" in line or f'"{function}"' in line
             else:
                 is_wanted = "private" not in line
-            level, outer = depth + 1, ""
-        elif is_wanted and (found := _DEFINITION.match(line)):
-            wrapped = _WRAPPED.search(line, found.start(2))
-            if wrapped is None:
-                name = found[2]
-            else:
+            outer, outer_depth = "", depth + 1
+        elif is_wanted and definition:
+            value, name = definition.groups()
+            wrapped = _WRAPPED.search(line, definition.start(2))
+            if wrapped:
                 name = wrapped[1] or wrapped[2]
-            operand = _VALUE.search(line, found.end())
-            if outer and depth > level:
+            operand = _VALUE.search(line, definition.end())
+            if outer and depth > outer_depth:
                 operators[outer].append(name)
             elif _SAME_ELEMENTS.search(name) and operand and operand[0] in operators:
-                operators[found[1]] = operators[operand[0]]
+                operators[value] = operators[operand[0]]
             else:
-                level, outer = depth, found[1]
-                operators[outer] = [name]
-        elif is_wanted and (returned := _RETURN.match(line)):
+                outer, outer_depth = value, depth
+                operators[value] = [name]
+        elif is_wanted and returned:
             values = _VALUE.findall(returned[1])
-            if result < len(values):
-                name, *inside = operators.get(values[result], [""])
-            else:
-                name, *inside = [""]
-            return (f"{name}[{','.join(sorted(set(inside)))}]" if inside else name)[
-                :_LONGEST
-            ]
+            if result >= len(values) or values[result] not in operators:
+                return ""
+            name, *inside = operators[values[result]]
+            if inside:
+                name += f"[{','.join(sorted(set(inside)))}]"
+            return name[:_LONGEST]
         depth += line.count("{") - line.count("}")
     return ""

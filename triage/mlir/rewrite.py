@@ -1,9 +1,8 @@
-"""Rewrites of an MLIR module that need no dialect's semantics: static shapes and 32 bit
-floats.
+"""Rewrite an MLIR module of any dialect: to static shapes, or to 32 bit floats.
 
 For static shapes, every unknown dimension of the arguments becomes a number. The
-toolchain's own canonicalization propagates it through the program, and `fix_results` to
-the results of functions.
+toolchain's own canonicalization propagates it through the program, and
+`return_static_values` to the results of functions.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ DYNAMIC = -1
 CANONICALIZE = ("--canonicalize", "--cse")
 _SHAPED = re.compile(r"((?:tensor|vector|memref)<)((?:(?:\d{1,18}|\?)x)+)(?=[a-z!])")
 _VTENSOR = re.compile(r"(!torch\.vtensor<)\[([\d?,\s]+)\]")
-_SPLIT = re.compile(r"\?x(\d{1,18})(?=x)")
+_SPLIT_DIMENSION = re.compile(r"\?x(\d{1,18})(?=x)")
 _CAST = "tensor.cast"
 # tried in order: reshapes and divisibility in the program exclude some
 _SIZES = (64, 128, 256, 1024)
@@ -28,43 +27,45 @@ _MAX_CANDIDATES = 16
 
 
 def dimensions(type_: str) -> list[int] | None:
-    """Return the dimensions of a shaped type of rank 1 or more, DYNAMIC for `?`."""
-    found = _SHAPED.match(type_)
-    if found:
-        texts = found[2].split("x")[:-1]
-    elif found := _VTENSOR.match(type_):
-        texts = found[2].split(",")
+    """Return the dimensions of a shaped type, with DYNAMIC for `?`. Returns None for
+    other types, and for rank 0.
+    """
+    shaped, vtensor = _SHAPED.match(type_), _VTENSOR.match(type_)
+    if shaped:
+        texts = shaped[2].split("x")[:-1]
+    elif vtensor:
+        texts = vtensor[2].split(",")
     else:
         return None
     return [DYNAMIC if text.strip() == "?" else int(text) for text in texts]
 
 
 def reshaped(type_: str, numbers: list[int]) -> str:
-    """Return a shaped type with other dimensions, as many as it has."""
+    """Return a shaped type with other dimensions of the same rank."""
     texts = ["?" if number == DYNAMIC else str(number) for number in numbers]
-    found = _SHAPED.match(type_)
-    if found:
-        return (
-            f"{found[1]}{''.join(f'{text}x' for text in texts)}{type_[found.end() :]}"
-        )
+    shaped = _SHAPED.match(type_)
+    if shaped:
+        return f"{shaped[1]}{'x'.join(texts)}x{type_[shaped.end() :]}"
     return _VTENSOR.sub(lambda found: f"{found[1]}[{','.join(texts)}]", type_, count=1)
 
 
 def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
-    """Yield a module in generic form with static argument shapes, and a description of
-    the sizes.
+    """Yield modules with static shapes of arguments, made from a text in generic form,
+    and describe the sizes. Not all are valid programs.
 
-    First all unknown dimensions get the same number. Then one argument type gets a
-    multiple, because another may hold the same dimension split in two. The caller
-    checks which candidates are valid.
+    First, all unknown dimensions get the same size. Then one type of arguments gets a
+    multiple of it, because another type may split the same dimension in two.
     """
     arguments = (
         value
-        for function in _fixable(parse_module(text))
+        for function in _functions_never_called(parse_module(text))
         for value in arguments_of(function)
     )
     types = list(dict.fromkeys(value.type for value in arguments if _is_open(value)))
+    if not types:
+        return
     what = "unknown dimensions of the arguments set to"
+    smallest = _SIZES[0]
     plans: list[tuple[int, dict[str, int], str]] = [
         (size, {}, f"{what} {size}") for size in _SIZES
     ]
@@ -73,28 +74,29 @@ def static_candidates(text: str) -> Iterator[tuple[Module, str]]:
             int(factor)
             for other in types
             if other != type_
-            for factor in _SPLIT.findall(other)
+            for factor in _SPLIT_DIMENSION.findall(other)
         }
-        sizes = sorted(_SIZES[0] * factor for factor in factors)
-        plans += [
-            (_SIZES[0], {type_: size}, f"{what} {_SIZES[0]}, of {type_} {size}")
-            for size in sizes
-        ]
-    for size, others, description in plans[:_MAX_CANDIDATES] if types else []:
+        for factor in sorted(factors):
+            size = smallest * factor
+            description = f"{what} {smallest}, of {type_} {size}"
+            plans.append((smallest, {type_: size}, description))
+    for size, others, description in plans[:_MAX_CANDIDATES]:
         module = parse_module(text)
-        fix_arguments(module, size, others)
+        set_static_arguments(module, size, others)
         yield module, description
 
 
-def fix_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
-    """Give arguments static shapes and cast them back to the type that the body
-    expects.
+def set_static_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
+    """Give arguments static shapes, in place, and cast them to the types that the body
+    uses. Return whether any argument changed.
 
-    `size` is the number for unknown dimensions, `others` that of some argument types.
-    Returns whether any argument changed.
+    Args:
+        module: The module.
+        size: What unknown dimensions become.
+        others: Type of an argument -> what its unknown dimensions become instead.
     """
     changed = False
-    for function in _fixable(module):
+    for function in _functions_never_called(module):
         block, casts = function.regions[0].blocks[0], []
         for index, argument in enumerate(block.arguments):
             if _is_open(argument):
@@ -103,12 +105,11 @@ def fix_arguments(module: Module, size: int, others: Mapping[str, int]) -> bool:
                     wanted if number == DYNAMIC else number
                     for number in dimensions(argument.type) or ()
                 ]
-                block.arguments[index] = Value(
-                    reshaped(argument.type, numbers), argument.origin
-                )
+                static = Value(reshaped(argument.type, numbers), argument.origin)
+                block.arguments[index] = static
                 # The old value becomes the result of the cast, so that its users stay
                 # as they are.
-                casts.append(Operation(_CAST, [block.arguments[index]], [argument]))
+                casts.append(Operation(_CAST, [static], [argument]))
         types = function_types(function)
         if casts and types:
             block.operations[:0] = casts
@@ -126,33 +127,35 @@ def _is_open(value: Value) -> bool:
     )
 
 
-def fix_results(module: Module) -> None:
-    """Return values of static shape where these are cast before functions return
-    them.
+def return_static_values(module: Module) -> None:
+    """Change functions in place: if a value of static shape is cast and then returned,
+    return the value itself.
     """
     casts = {
         each.results[0]: each.operands[0]
         for each in module.walk()
         if each.name == _CAST and "?" not in each.operands[0].type
     }
-    for function in _fixable(module):
+    for function in _functions_never_called(module):
         last = [
             block.operations[-1]
             for block in function.regions[0].blocks
             if block.operations
         ]
-        ends = [operation for operation in last if operation.name.endswith(".return")]
+        returns = [each for each in last if each.name.endswith(".return")]
         types = function_types(function)
-        if types and len(ends) == 1 and len(ends[0].operands) == len(types[1]):
-            ends[0].operands = [casts.get(value, value) for value in ends[0].operands]
-            set_function_types(
-                function, types[0], [value.type for value in ends[0].operands]
-            )
+        if not types or len(returns) != 1:
+            continue
+        arguments, results = types
+        operands = returns[0].operands
+        if len(operands) == len(results):
+            operands[:] = [casts.get(value, value) for value in operands]
+            set_function_types(function, arguments, [value.type for value in operands])
 
 
-def _fixable(module: Module) -> list[Operation]:
-    """Return the functions that are only called from outside: calls to others would no
-    longer fit.
+def _functions_never_called(module: Module) -> list[Operation]:
+    """Return the functions that the module does not call, so that their types may
+    change.
     """
     called = {
         name
@@ -174,9 +177,7 @@ def _fixable(module: Module) -> list[Operation]:
 
 WIDE = "f32"
 CONVERTIBLE = {"f16": "<f2", "bf16": "<u2", "f64": "<f8"}
-"""The types whose constants are converted, in whatever form they are written, with
-their formats in numpy.
-"""
+"""Types whose constants are converted, however they are written -> format in numpy."""
 
 _CASTS = ("arith.extf", "arith.truncf")
 # A type alone or as an element type, not as a part of a name.
@@ -188,7 +189,7 @@ _BLOB = re.compile(r'"0x([0-9A-Fa-f]+)"')
 
 
 def float_types(module: Module) -> list[str]:
-    """Return the float types other than f32 that the module computes in."""
+    """Return the float types of the module's values and aliases, except f32."""
     texts = dict.fromkeys(
         [*module.aliases.values(), *(value.type for value in module.values())]
     )
@@ -196,22 +197,20 @@ def float_types(module: Module) -> list[str]:
 
 
 def widen_floats(module: Module, types: Collection[str]) -> bool:
-    """Replace some of the module's `float_types` with f32, in place; return whether
-    anything changed.
+    """Replace some of the module's `float_types` with f32, in place. Return whether the
+    module changed.
 
-    A module that keeps constants of such a type as resources is left alone. Constants
-    of 8 bit types that are written as bits are not converted; the result is then
-    invalid.
+    A module with resources of such a type is not changed. A module with constants of 8
+    bit types that are written as bits becomes invalid.
     """
-    resources = [
-        text
+    in_resources = {
+        name
         for operation in module.walk()
         for text in operation.texts()
         if "dense_resource<" in text
-    ]
-    if not types or any(
-        name in types for text in resources for name in _FLOAT.findall(text)
-    ):
+        for name in _FLOAT.findall(text)
+    }
+    if not types or not in_resources.isdisjoint(types):
         return False
     for value in module.values():
         value.type = _widened(value.type, types)
@@ -233,8 +232,8 @@ def widen_floats(module: Module, types: Collection[str]) -> bool:
 
 
 def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:
-    """Let other values replace results, in place, and drop the operations that made
-    these.
+    """Use other values in place of results, and remove the operations whose first
+    result is replaced. `replaced` maps results to values.
     """
     for block in module.blocks():
         block.operations = [
@@ -244,7 +243,7 @@ def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:
         ]
     for operation in module.walk():
         for index, value in enumerate(operation.operands):
-            # replacements of replacements, which may form a circle
+            # Replacements are replaced as well. They may form a circle.
             for _ in range(len(replaced)):
                 value = replaced.get(value, value)
                 if value not in replaced:
@@ -253,35 +252,39 @@ def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:
 
 
 def _widened(text: str, types: Collection[str]) -> str:
-    """Return a type or an attribute with f32 for some types, the numbers of constants
-    that are written as bits included.
+    """Return a type or an attribute with f32 in place of some types. Numbers of
+    constants that are written as bits are converted.
     """
     constant = _CONSTANT.search(text)
     if constant and constant[1] in types:
-        name = constant[1]
-        text = _BLOB.sub(
-            lambda blob: f'"0x{_as_f32(bytes.fromhex(blob[1]), name).hex().upper()}"',
-            text,
-        )
-        if '"' not in text:
-            text = _BITS.sub(
-                lambda bits: (
-                    "0x"
-                    + _as_f32(bytes.fromhex(bits[1])[::-1], name)[::-1].hex().upper()
-                ),
-                text,
-            )
+        text = _widened_bits(text, constant[1])
     parts = _STRING.split(text)
-    parts[::2] = [
-        _FLOAT.sub(lambda found: WIDE if found[1] in types else found[0], part)
-        for part in parts[::2]
-    ]
+    for index in range(0, len(parts), 2):  # the others are strings
+        parts[index] = _FLOAT.sub(
+            lambda found: WIDE if found[1] in types else found[0], parts[index]
+        )
     return "".join(parts)
 
 
+def _widened_bits(text: str, type_: str) -> str:
+    """Convert the numbers in a constant: `"0x..."` is a blob of numbers with the least
+    byte first, `0x...` one number with the greatest byte first.
+    """
+
+    def widen_blob(blob: re.Match[str]) -> str:
+        return f'"0x{_as_f32(bytes.fromhex(blob[1]), type_).hex().upper()}"'
+
+    def widen_number(bits: re.Match[str]) -> str:
+        wide = _as_f32(bytes.fromhex(bits[1])[::-1], type_)
+        return f"0x{wide[::-1].hex().upper()}"
+
+    text = _BLOB.sub(widen_blob, text)
+    return text if '"' in text else _BITS.sub(widen_number, text)
+
+
 def _as_f32(raw: bytes, name: str) -> bytes:
-    """Return numbers as 32 bits each, least byte first; one that is too large becomes
-    infinite.
+    """Convert numbers of a type to 32 bits each, least byte first. One that is too
+    large becomes infinite.
     """
     numbers = np.frombuffer(raw, CONVERTIBLE[name])
     if name == "bf16":  # the upper half of a 32 bit float

@@ -51,22 +51,19 @@ class Operation:
 
     @property
     def line(self) -> int | None:
-        if self.position:
-            return self.position.line
-        return None
+        return self.position.line if self.position else None
 
     def attribute(self, name: str) -> str | None:
-        """Return an attribute's text; versions differ in which of the two dictionaries
-        holds it.
+        """Return an attribute's text, if the operation has it. Depending on the version
+        it is in `properties` or in `attributes`.
         """
         return self.properties.get(name, self.attributes.get(name))
 
     @property
     def inherent(self) -> dict[str, str]:
-        """The dictionary that holds a function's own attributes in this version."""
-        if _FUNCTION_TYPE in self.properties:
-            return self.properties
-        return self.attributes
+        """The one of the two dictionaries that holds a function's type."""
+        is_property = _FUNCTION_TYPE in self.properties
+        return self.properties if is_property else self.attributes
 
     def texts(self) -> list[str]:
         return [*self.properties.values(), *self.attributes.values()]
@@ -75,9 +72,7 @@ class Operation:
     def symbol(self) -> str | None:
         """The symbol that the operation defines, without quotes."""
         text = self.attribute("sym_name")
-        if text:
-            return text[1:-1]
-        return None
+        return text[1:-1] if text else None
 
     def walk(self) -> Iterator[Operation]:
         """Yield the operation and all operations inside it, in source order."""
@@ -184,8 +179,8 @@ def arguments_of(function: Operation) -> list[Value]:
 
 
 def free_values(operation: Operation) -> list[Value]:
-    """Return the values from outside that an operation and its regions use, each once,
-    in order of use.
+    """Return the values that an operation and its regions use and do not define, each
+    once, in order of use.
     """
     if not operation.regions:
         return list(dict.fromkeys(operation.operands))
@@ -211,8 +206,8 @@ class UnbalancedError(ValueError):
 
 
 def _separators(text: str, start: int) -> Iterator[tuple[str, int, int]]:
-    """Yield each bracket and comma outside of strings with the depth after it and the
-    index of its end.
+    """Yield each bracket and comma outside of strings, the depth of brackets after it,
+    and the index of its end.
     """
     depth = 0
     for found in _MARK.finditer(text, start):
@@ -242,8 +237,8 @@ def end_of_attribute(text: str, start: int) -> int:
 
 
 def split(text: str) -> list[str]:
-    """Split at the commas outside of brackets and strip the parts; an empty text has
-    none.
+    """Split at the commas outside of brackets, and strip the parts. An empty text has
+    no parts.
     """
     parts, begin = [], 0
     for mark, depth, end in _separators(text, 0) if "," in text else ():
@@ -251,26 +246,24 @@ def split(text: str) -> list[str]:
             parts.append(text[begin : end - 1].strip())
             begin = end
     last = text[begin:].strip()
-    if parts or last:
-        return [*parts, last]
-    return []
+    return [*parts, last] if parts or last else []
 
 
 def array_elements(text: str | None) -> list[str]:
-    """Return the elements of an array attribute `[…]`; none for None."""
+    """Return the elements of an array attribute `[…]`. None has no elements."""
     return split((text or "").strip()[1:-1])
 
 
 def entries(text: str) -> dict[str, str]:
-    """Return the inside of an attribute dictionary: name -> text; the text of a unit
-    attribute is empty.
+    """Return the attributes in the text of a dictionary without its braces: name ->
+    text, which is empty for a unit attribute.
     """
     pairs = (part.partition(" = ") for part in split(text))
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def entries_text(named: Mapping[str, str]) -> str:
-    """Return the inside of an attribute dictionary as text."""
+    """Return the text of an attribute dictionary, without its braces."""
     return ", ".join(
         f"{name} = {text}" if text else name for name, text in named.items()
     )

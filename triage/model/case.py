@@ -22,34 +22,34 @@ class InputKind(StrEnum):
 
 
 OWN = "own"
-"""Each release's own."""
+"""The value of `Input.maker` that means each release itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The absolute path of a recipe's input, and the arguments for a generator (`--name
-    value`).
-    """
+    """The input of a recipe."""
 
     path: Path
+    """Absolute."""
     kind: InputKind
     args: tuple[tuple[str, str], ...] = ()
+    """Arguments of a generator: names without dashes, and values."""
     maker: str | None = None
-    """The REV whose tools run a generator that needs some, or OWN (default: the newest
-    release).
+    """The revision whose tools run a generator that needs some, or OWN (default: the
+    newest release).
     """
     imported: bool = False
-    """Whether a toolchain with a working importer converts it first: its compiler does
-    not read this form.
+    """Whether a toolchain that has an importer converts the input first, because the
+    compiler does not read this kind.
     """
 
     def rewritten(self, path: Path, kind: InputKind) -> Input:
-        """Return another program instead of what the compiler reads of this one."""
+        """Return the input for a program that replaces this one."""
         return Input(path, kind, imported=self.imported and kind is self.kind)
 
     @property
     def is_made(self) -> bool:
-        """Whether the compiler reads another file, which is made of this one."""
+        """Whether the compiler reads another file, which is made from this one."""
         return self.imported or self.kind is InputKind.GENERATOR
 
 
@@ -82,25 +82,23 @@ class Reference:
 
 
 class Generator(Protocol):
-    """Writes a file whose content depends on nothing else."""
+    """Writes a file that is always the same."""
 
     def write(self, target: Path) -> None:
-        """Write the file. ValueError says why it cannot be written."""
+        """Write the file. Raises ValueError, which says why it cannot be written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file that is not part of a suite."""
+    """A file that a suite needs and does not contain."""
 
     path: Path  # where it is kept
-    source: str | Generator  # its URL, or what generates it
+    source: str | Generator  # its URL, or what writes it
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A program that a run loads next to the case's own, compiled with flags of its
-    own.
-    """
+    """A second program that a run loads. It is compiled with its own flags."""
 
     input: Input
     flags: tuple[Flag, ...]
@@ -119,21 +117,22 @@ class RunSpec:
     flags: tuple[str, ...] = ()  # further options of the program that runs it
     # largest accepted difference by element type, or `relative`
     tolerances: tuple[tuple[str, float], ...] = ()
-    reference: Reference | None = None  # whose results are expected
+    reference: Reference | None = None  # the compile whose results are expected
     limits: Limits = field(default_factory=Limits)
     libraries: tuple[Library, ...] = ()  # loaded after the case's own program
     parameters: tuple[tuple[str, Path], ...] = ()  # files of weights by scope
-    artifacts: tuple[Artifact, ...] = ()  # files to obtain first
-    measured: bool = False  # measure the run time and compare nothing
-    # relative, absolute, NaN equals NaN: to compare results by triage
+    artifacts: tuple[Artifact, ...] = ()  # files to obtain before the run
+    measured: bool = False  # measure the run time, and compare nothing
+    # If set, triage itself compares results: with this relative and absolute tolerance,
+    # and whether NaN equals NaN.
     closeness: tuple[float, float, bool] | None = None
-    name: str | None = None  # of a benchmark that is not called as its function
-    # the inputs, if they are known only once the program is there
+    name: str | None = None  # of a benchmark (default: the function)
+    # makes the inputs, if they depend on the program, which may have to be downloaded
     arguments: Callable[[], tuple[Artifact, ...]] | None = None
 
     def with_arguments(self) -> RunSpec:
-        """The run with inputs, once the program has been obtained. ValueError says why
-        they cannot be known.
+        """Return the run with the inputs that `arguments` makes, after the program was
+        obtained. Raises ValueError, which says why they cannot be made.
         """
         if self.arguments is None:
             return self
@@ -145,21 +144,21 @@ class RunSpec:
 
     @property
     def label(self) -> str:
-        """What reports call a benchmark."""
+        """The name of a benchmark in reports."""
         return self.name or self.function or "main"
 
 
 class CaseSpec:
-    """What one compiler family needs of a case beyond target and flags. Only code of
-    that family looks inside.
+    """The part of a case that only one compiler family has. Only that family's code
+    reads it.
     """
 
     __slots__ = ()
 
     @property
     def parse_errors_fail(self) -> bool:
-        """Whether an input that a version cannot read is a failure. Else that version
-        cannot be tested.
+        """Whether a version fails if it cannot read the input. Otherwise, the version
+        is untestable.
         """
         return False
 

@@ -1,4 +1,4 @@
-"""The content of files and streams."""
+"""Hash files, and cut streams into lines."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import lru_cache
 from hashlib import file_digest, sha256
 from pathlib import Path
 
-# bytes; `file_digest` fills a buffer of that size, which costs more than reading a
-# small file
+# `file_digest` fills a buffer of so many bytes, which takes longer than to read a small
+# file.
 _SMALL = 1 << 18
-_SETTLED = 2_000_000_000  # nanoseconds; file systems have times of up to 2 s
+_COARSEST_TIME = 2_000_000_000  # nanoseconds between the times of some file systems
 
 
 def file_sha256(path: Path | str) -> str:
-    """Return the SHA-256 of a file as text. OSError when it cannot be read."""
+    """Return the SHA-256 of a file as text. Raises OSError if it cannot be read."""
     with Path(path).open("rb", buffering=0) as source:
         if os.fstat(source.fileno()).st_size < _SMALL:
             return sha256(source.readall()).hexdigest()
@@ -24,15 +24,15 @@ def file_sha256(path: Path | str) -> str:
 
 
 def settled_sha256(path: str) -> str:
-    """Return the SHA-256 of a file, which is read once while it stays as it is. OSError
-    when it cannot be read.
+    """Return the SHA-256 of a file. An unchanged file is read once. Raises OSError if
+    it cannot be read.
 
-    A file that changed a moment ago is always read: a file system may give the next
-    change the same time.
+    A file that was changed a moment ago is always read, because its next change may get
+    the same time.
     """
     stat = Path(path).stat()
     changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
-    if abs(time.time_ns() - changed) < _SETTLED:
+    if abs(time.time_ns() - changed) < _COARSEST_TIME:
         return file_sha256(path)
     return _known_sha256(path, stat.st_dev, stat.st_ino, stat.st_size, changed)
 
@@ -43,8 +43,8 @@ def _known_sha256(path: str, *_state: int) -> str:
 
 
 class LineCutter:
-    r"""Cuts a stream into lines, however the stream is cut into pieces. Of a longer
-    line it keeps the first and the last bytes.
+    r"""Cuts a stream that comes in pieces into lines. Of a long line, it keeps the
+    first and the last bytes.
 
     >>> cutter = LineCutter(4, 1)
     >>> [*cutter.feed(b"on"), *cutter.feed(b"e\nabcdefg\nre"), *cutter.finish()]

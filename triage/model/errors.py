@@ -27,10 +27,10 @@ class EnvironmentFailure(TriageError):
 
 class Unobtainable(EnvironmentFailure):
     """There will never be a toolchain of this revision: its build fails, or its
-    artifact is gone or damaged.
+    artifact is gone or damaged. `log` is the file with the output of the attempt.
 
-    `log`: the output of the attempt, where it was kept. A problem that may pass, such
-    as the network, the disk or a missing token, is a plain EnvironmentFailure.
+    A problem that may go away, such as the network, the disk or a missing token, is a
+    plain EnvironmentFailure.
     """
 
     def __init__(self, reason: str, log: Path | None = None) -> None:
@@ -57,12 +57,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        position = ":".join(
-            str(part)
-            for part in (self.path, self.line, self.column)
-            if part is not None
-        )
-        return f"{position}: {self.message}"
+        parts = (self.path, self.line, self.column, f" {self.message}")
+        return ":".join(str(part) for part in parts if part is not None)
 
 
 class BadFiles(BadInput):

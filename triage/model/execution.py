@@ -1,4 +1,4 @@
-"""Facts of one process run, not judged."""
+"""The facts of one run of a program. Other modules say what they mean."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def utf8(text: str) -> str:
 
 
 class Ending(StrEnum):
-    """How a process ended. EXITED covers every exit status; the others are signals,
-    limits and failures to start.
-    """
+    """How a process ended. EXITED stands for every exit status."""
 
     EXITED = "exited"
     SIGNALLED = "signalled"
@@ -35,7 +33,7 @@ class Ending(StrEnum):
 
 
 class Stage(StrEnum):
-    """A step of a test case. Each needs the result of the one before."""
+    """A step of a test case. Each step needs the result of the step before it."""
 
     IMPORT = "import"
     COMPILE = "compile"
@@ -64,8 +62,8 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """The head and the tail of a stream as text; `dropped` bytes between them were not
-    kept.
+    """The beginning and the end of a stream as text. Between them, `dropped` bytes were
+    not kept.
     """
 
     head: str = ""
@@ -74,9 +72,7 @@ class Captured:
 
     @property
     def text(self) -> str:
-        """The head and the tail, with a line between them that counts the dropped
-        bytes.
-        """
+        """All that was kept, with a line for the dropped bytes."""
         if not self.dropped:
             return self.head + self.tail
         return f"{self.head}\n... {self.dropped} bytes not kept ...\n{self.tail}"
@@ -122,12 +118,10 @@ class Execution:
 
     @property
     def status(self) -> int | None:
-        """The exit status, or minus the number of the signal; None if it was not
-        started.
+        """The exit status, or minus the number of the signal. None if the program was
+        not started.
         """
-        if self.signal is None:
-            return self.exit_code
-        return -self.signal
+        return self.exit_code if self.signal is None else -self.signal
 
     @property
     def ok(self) -> bool:

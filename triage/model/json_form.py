@@ -1,5 +1,5 @@
-"""How results become JSON: one walk over dataclasses, so that a result needs no second
-class for its keys.
+"""Convert results to JSON by walking over their dataclasses, so that no result needs a
+second class for its keys.
 
 The metadata of a field say how it is written. Pydantic, which stores and reads nights,
 reads the same metadata. `field(metadata=key("class"))` has another key than its name,
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 UNPRINTED: Final[Mapping[str, object]] = {"printed": False}
 UNSTORED: Final[Mapping[str, object]] = {"printed": False, "exclude": True}
-"""For a field that nights do not hold either."""
+"""The metadata of a field that is neither printed nor stored with a night."""
 
 
 def key(name: str) -> Mapping[str, object]:
@@ -42,24 +42,26 @@ def key(name: str) -> Mapping[str, object]:
 
 
 def inline(kind: type) -> Mapping[str, object]:
-    """Return the metadata of a field whose value's keys are printed among the others,
-    or null for each if it has none. kind: the dataclass of the value. A class that
-    nights store inherits from `StoresInline`.
+    """Return the metadata of a field whose value, a dataclass `kind` or None, is
+    printed as keys among the others. For None, each of these keys is null.
+
+    A class that nights store must inherit from `StoresInline`.
     """
     return {"inline": kind}
 
 
 class StoresInline:
-    """A dataclass that is stored as it is printed: inline fields among its keys."""
+    """A dataclass that is stored as it is printed: the keys of inline fields are among
+    its own.
+    """
 
     __slots__ = ()
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type, handler: Any) -> Any:
-        """Return the schema that pydantic, the only caller, stores and reads by.
+        """Return the schema by which pydantic stores and reads the class.
 
-        The class's own schema is changed, because further fields of the class refer to
-        it and do not ask here again.
+        The class's own schema is changed in place, because other schemas refer to it.
         """
         from pydantic_core import core_schema
 
@@ -131,8 +133,8 @@ def printed_properties(kind: type) -> Iterator[tuple[str, JsonProperty[Any]]]:
 
 @cache
 def printed_keys(kind: type) -> Mapping[str, str | type]:
-    """Map each printed field and property of a dataclass to its key in JSON; an inlined
-    field to the class whose fields are printed in its place.
+    """Return the key in JSON of each printed field and property of a dataclass. For an
+    inline field, return the class whose keys are printed in its place.
     """
     keys: dict[str, str | type] = {}
     for one in fields(kind):
@@ -143,9 +145,7 @@ def printed_keys(kind: type) -> Mapping[str, str | type]:
 
 
 def as_json(value: object) -> Any:
-    """Return a result as plain JSON values: dictionaries, lists, texts, numbers,
-    booleans, None.
-    """
+    """Return a result as dictionaries, lists, texts, numbers, booleans and None."""
     if isinstance(value, Enum):
         return value.value
     if value is None or isinstance(value, str | int | float):

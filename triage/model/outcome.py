@@ -27,13 +27,11 @@ class Advice:
 class Failure:
     """One diagnosed failure."""
 
-    # the rule's name, such as `shared-memory-overflow`; `unknown` when no rule matches
+    # the name of the rule that matches, such as `shared-memory-overflow`, or `unknown`
     failure_class: str = field(metadata=key("class"))
-    # of the classes that one root cause appears as in different releases; or the class
-    # itself
+    # the classes with one root cause have one family; others are their own family
     family: str
-    # `class` or `class:text`: the same across changes of wording, SSA names, numbers,
-    # paths
+    # `class` or `class:text`; it does not depend on wording, SSA names, numbers, paths
     signature: str
     headline: str  # the compiler's most informative line, without prefixes
     phase: str | None = None  # of the compiler
@@ -55,13 +53,11 @@ class Failure:
 
     @property
     def is_number(self) -> bool:
-        """Whether no step failed, but a number is worse than it may be."""
+        """Whether no step failed, but a measured number is too bad."""
         return self.family == "metric"
 
     def advice(self, compiler: str | None) -> tuple[str, ...]:
-        """Return what usually helps with a compiler family, or with every family if it
-        is not known.
-        """
+        """Return what usually helps with a compiler family; with None, all advice."""
         return tuple(
             remedy.text
             for remedy in self.remedies
@@ -75,18 +71,17 @@ class Cause(StrEnum):
     FLAG = "flag"  # the version does not have a flag
     INPUT = "input"  # the version cannot parse the input
     TARGET = "target"  # the version lacks the backend
-    TOOLCHAIN = "toolchain"  # it cannot be obtained, or it does not run
-    # the disk, or the memory that other programs use: never cached
+    TOOLCHAIN = "toolchain"  # the toolchain cannot be obtained, or it does not run
+    # the disk is full, or other programs use the memory; never cached
     ENVIRONMENT = "environment"
     RECIPE = "recipe"  # the generator or importer failed
-    # its outcomes or times vary too much, or lie too close to the threshold: never
-    # cached
+    # outcomes or times vary too much, or are too close to the threshold; never cached
     NOISE = "noise"
-    # what a search looks for is not there: no change between the revisions, no remedy
+    # a search found nothing: no change between the revisions, or no remedy
     NOT_FOUND = "not-found"
-    TIME = "time"  # the time for a search is over: another run may find it
+    TIME = "time"  # the time for a search was over; another run may find it
     NEEDLESS = "needless"  # the case needs no such search, or cannot have one
-    INTERNAL = "internal"  # triage itself failed on this case: never cached
+    INTERNAL = "internal"  # triage itself failed on this case; never cached
 
 
 OF_MACHINE = (Cause.ENVIRONMENT, Cause.TOOLCHAIN)
@@ -120,8 +115,8 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """Why there is none: a probe that says nothing about the bug, a plan or a search
-    that cannot be made.
+    """Why there is no answer: a probe says nothing about the failure, or a search or a
+    plan cannot be made.
     """
 
     cause: Cause
@@ -136,26 +131,22 @@ class NoAnswer:
 Outcome = Passed | Failed | NoAnswer
 
 UNANSWERED = inline(NoAnswer)
-"""Of the field `unanswered`, which JSON holds as `cause` and `reason`."""
+"""The metadata of the field `unanswered`, which JSON has as `cause` and `reason`."""
 
 
 class MayLackAnswer(StoresInline):
-    """The result of a search, which says why if it found nothing."""
+    """The result of a search. If it has no answer, `unanswered` says why."""
 
     __slots__ = ()
     unanswered: NoAnswer | None
 
     @property
     def reason(self) -> str | None:
-        if self.unanswered is None:
-            return None
-        return self.unanswered.reason
+        return self.unanswered.reason if self.unanswered else None
 
     @property
     def cause(self) -> Cause | None:
-        if self.unanswered is None:
-            return None
-        return self.unanswered.cause
+        return self.unanswered.cause if self.unanswered else None
 
 
 class Verdict(StrEnum):
@@ -201,5 +192,5 @@ class Probe:
     version: str | None  # PEP 440, if it is known
     outcome: Outcome
     measured: Measured
-    cached: bool  # it was not run again
-    foreign: bool = False  # another machine ran it, which is not trusted
+    cached: bool  # from the result cache
+    foreign: bool = False  # another machine, which is not trusted, made it

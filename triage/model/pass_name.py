@@ -1,4 +1,4 @@
-"""A pass of a compiler, by the names that compilers print."""
+"""The name of a compiler's pass, as compilers print it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 IR_DUMP = "IR Dump "
 IR_DUMP_LINE = f"// -----// {IR_DUMP}"
-"""How the line above each dump of MLIR begins."""
+"""The beginning of the line above each dump of MLIR."""
 _DUMPED = re.compile(
     r"(?:After|Before) (?P<name>(?:\(anonymous namespace\)|\S)+?)(?P<failed> Failed)?"
     r"(?:(?: \(|: )(?P<argument>[\w.-]*)| //-----|\Z)"
@@ -16,8 +16,8 @@ _DUMPED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PassName:
-    """A pass: its class without namespaces and, where it was printed, its command-line
-    argument.
+    """A pass: its class without namespaces, and its command-line argument if that was
+    printed.
     """
 
     name: str
@@ -29,19 +29,17 @@ class PassName:
 
     @property
     def key(self) -> str:
-        """The name that identifies the pass: its argument, otherwise its class."""
+        """The name that identifies the pass: its argument, or else its class."""
         return self.argument or self.name
 
 
 NO_PASS = PassName("")
-"""The answer of a run that prints the failing pass, when the compiler failed before any
-pass or after all of them.
-"""
+"""The failing pass of a compile that failed before the first pass or after the last."""
 
 
 def dumped_pass(header: str, begin: str = IR_DUMP_LINE) -> tuple[PassName, bool] | None:
-    """Return the pass that the line above a dump names, and whether it failed; None for
-    other lines. begin: of the line.
+    """Return the pass in the line above a dump, and whether it failed. Returns None for
+    a line that does not begin with `begin`.
 
     >>> dumped_pass("// -----// IR Dump After CSEPass Failed (cse) //----- //")
     (PassName(name='CSEPass', argument='cse'), True)

@@ -1,4 +1,4 @@
-"""What a case did on a toolchain, as results print it and nights store it."""
+"""The result of a case on a toolchain, as commands print it and nights store it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from triage.model.revision import Revision
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeResult:
-    """A case on a toolchain, compared with what its recipe expects.
+    """The result of a case on a toolchain, compared with what its recipe expects.
 
-    Every search, report and stored night says it in this shape. `judge.result_of` makes
-    it.
+    All searches, reports and stored nights use this class. `judge.result_of` makes it.
     """
 
     case: str
@@ -23,9 +22,9 @@ class ProbeResult:
     toolchain: Revision
     status: Status
     stage: Stage | None = None
-    """The stage that failed, or the last one; null when untestable."""
+    """The stage that failed, or the last one; None if the case is untestable."""
     failure: Failure | None = None
-    """Also of an untestable case whose compiler ran."""
+    """An untestable case has one, too, if the compiler ran."""
     reason: str | None = None
     """Why it is untestable."""
     cause: Cause | None = None
@@ -33,7 +32,7 @@ class ProbeResult:
     flaky: bool = False
     cached: bool = False
     foreign: bool = False
-    """Another machine made it, which is not trusted."""
+    """Whether another machine, which is not trusted, made it."""
     seconds: float = 0.0
     """Wall time of the compile."""
     cpu_seconds: float = 0.0
@@ -66,14 +65,16 @@ class ProbeResult:
 
     @property
     def state(self) -> tuple[Status, str]:
-        """What is compared: the plain status, and the signature of what failed."""
+        """What two results are compared by: the plain status, and the signature of a
+        failure.
+        """
         if self.failure and self.failed:
             return self.plain_status, self.failure.signature
         return self.plain_status, ""
 
     @property
     def numbers(self) -> Mapping[str, float]:
-        """All measured numbers by name, without costs of a compile that are 0."""
+        """All measured numbers by name. Costs of a compile that are 0 are left out."""
         own = {
             "compile_seconds": self.seconds,
             "cpu_seconds": self.cpu_seconds,

@@ -1,8 +1,8 @@
-"""Data files that come with the program, such as rules in YAML, read once.
+"""Keep what was read from triage's own data files, such as rules in YAML.
 
-Reading them takes as long as a small compile. So what was read is kept next to Python's
-compiled modules, and in the same way: it counts as long as the files that it was made
-from are unchanged, and a folder that cannot be written costs only time.
+Reading them takes as long as a small compile. So the result is kept next to Python's
+compiled modules, and in the same way: it is used as long as the files are unchanged,
+and a folder that cannot be written costs only time.
 """
 
 from __future__ import annotations
@@ -21,12 +21,15 @@ T = TypeVar("T")
 
 
 def kept(name: str, files: Iterable[Path], make: Callable[[], T]) -> T:
-    """Return what `make` makes of files of the program, or what it made last time.
+    """Return what `make` returns, or what it returned before if no file has changed.
 
-    name: of the kept file, unique in the program. files: with the modules that define
-    the classes of the result.
+    Args:
+        name: The name of the kept file, unique in triage.
+        files: The data files, and the modules that define the classes of the result.
+        make: Reads the files.
     """
-    stamp = [(str(path), *_stamp(path)) for path in files]
+    stats = ((path, path.stat()) for path in files)
+    stamp = [(str(path), stat.st_size, stat.st_mtime_ns) for path, stat in stats]
     compiled = Path(cache_from_source(__file__))
     place = compiled.with_name(f"{name}.{sys.implementation.cache_tag}.data")
     found = _read(place)
@@ -39,14 +42,9 @@ def kept(name: str, files: Iterable[Path], make: Callable[[], T]) -> T:
     return value
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    stat = path.stat()
-    return stat.st_size, stat.st_mtime_ns
-
-
 def _read(place: Path) -> Any:
     try:
-        # it lies next to compiled modules, which are code as well
+        # it is next to compiled modules, which are code as well
         return pickle.loads(place.read_bytes())  # noqa: S301
     except Exception:  # damaged, or of another version of the program
         return None

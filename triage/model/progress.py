@@ -1,5 +1,5 @@
-"""How long work reports its progress. The command line subclasses these to draw it; by
-themselves they show nothing.
+"""Report the progress of long work. The command line subclasses these classes to draw
+it; they themselves show nothing.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from typing import Self
 
 
 class ProgressTask:
-    """A task in progress, whose bar is removed at the end of a `with` block. Calls may
-    come from any thread.
+    """A task in progress. Its bar is removed at the end of a `with` block. Any thread
+    may call its methods.
     """
 
     def __enter__(self) -> Self:
@@ -32,7 +32,7 @@ class Progress:
     """Shows tasks and notes."""
 
     def task(self, text: str, total: float | None = None) -> ProgressTask:  # noqa: ARG002 - nothing is shown
-        """Show a new bar. total: of the amounts, if it is known."""
+        """Show a new bar. `total` is the sum of all amounts, if it is known."""
         return ProgressTask()
 
     def note(self, text: str) -> None:

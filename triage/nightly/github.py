@@ -18,6 +18,7 @@ from github.Issue import Issue
 from requests import RequestException
 from urllib3.exceptions import HTTPError
 
+from triage.investigate.result import ClusterKey
 from triage.model.errors import EnvironmentFailure
 from triage.nightly.issues import (
     ActionCause,
@@ -26,7 +27,7 @@ from triage.nightly.issues import (
     Marker,
     TrackedIssue,
     event_in,
-    hidden,
+    html_comment,
     marker_in,
 )
 
@@ -37,7 +38,12 @@ _PATIENCE = 90
 _ATTEMPTS = 3  # to open an issue or to write a comment
 _BODY = 65_000  # characters; GitHub takes 65,536
 _LIMITS = (403, 429)
-# of PyGithub
+_HINTS = {
+    401: "; check GITHUB_TOKEN",
+    403: "; check what GITHUB_TOKEN may do",
+    404: "; does GITHUB_TOKEN see it?",
+}
+# what PyGithub raises for answers that it cannot read
 _UNREADABLE = (
     BadAttributeException,
     ValueError,
@@ -68,11 +74,8 @@ class _Retry(GithubRetry):
         *args: Any,
         **more: Any,
     ) -> Any:
-        if response:
-            wait = self.get_retry_after(response)
-        else:
-            wait = None
-        if response and wait and wait > _PATIENCE:
+        wait = self.get_retry_after(response) if response else None
+        if wait and wait > _PATIENCE:
             raise GithubException(
                 response.status, {"message": f"rate limit exceeded for {wait:.0f} s"}
             )
@@ -104,17 +107,13 @@ class GitHubIssues:
             max_rate_limit_wait=_PATIENCE,
             allowed_methods={"GET", "PATCH"},
         )
-        if token:
-            auth = Auth.Token(token)
-        else:
-            auth = None
         self._host = urlsplit(api).hostname or api
         self._label = label
         self._pause = pause
         self._repository_name = repository
         self._github = Github(
             base_url=api,
-            auth=auth,
+            auth=Auth.Token(token) if token else None,
             retry=retry,
             per_page=100,
             lazy=True,
@@ -136,24 +135,18 @@ class GitHubIssues:
         with self._errors("read the issues"):
             tracked = []
             for issue in self._repository.get_issues(state="all", labels=[self._label]):
-                if "/pull/" in issue.html_url:
-                    marker = None
-                else:
-                    marker = marker_in(issue.body or "")
-                if (
-                    marker is None
-                    or issue.number in self._issues
-                    or not self._is_ours(issue)
-                ):
-                    # an issue is on two pages where another one was opened meanwhile
+                is_pull_request = "/pull/" in issue.html_url
+                # an issue is on two pages where another one was opened meanwhile
+                if is_pull_request or issue.number in self._issues:
+                    continue
+                marker = marker_in(issue.body or "")
+                if marker is None or not self._is_ours(issue):
                     continue
                 self._issues[issue.number] = issue
-                without = _tracked(issue, marker)
-                if issue.comments and needs_comments(without):
-                    events = self._events(issue)
-                else:
-                    events = frozenset[str]()
-                tracked.append(replace(without, events=events))
+                found = _tracked(issue, marker)
+                if issue.comments and needs_comments(found):
+                    found = replace(found, events=self._events(issue))
+                tracked.append(found)
             return tracked
 
     def apply(self, change: IssueChange, text: str | None) -> int:
@@ -166,51 +159,34 @@ class GitHubIssues:
         with self._errors(f"change #{number}"):
             issue = self._issues[number]
             if text is not None and change.event not in change.tracked.events:
-                body = f"{hidden({'event': change.event})}\n{text}"
-                self._once(
+                body = f"{html_comment({'event': change.event})}\n{text}"
+                self._write_once(
                     lambda: issue.create_comment(body),
                     lambda: change.event in self._events(issue),
                 )
             values: dict[str, Any] = {}
             if change.action is ActionKind.CLOSE:
-                if change.cause is ActionCause.FIXED:
-                    reason = "completed"
-                else:
-                    reason = "not_planned"
+                is_fixed = change.cause is ActionCause.FIXED
+                reason = "completed" if is_fixed else "not_planned"
                 values = {"state": "closed", "state_reason": reason}
             if change.action is ActionKind.REOPEN:
                 values = {"state": "open"}
             if change.marker:
-                values["body"] = change.tracked.with_marker(change.marker)[:_BODY]
+                values["body"] = change.tracked.body_with(change.marker)[:_BODY]
             if values:
                 issue.edit(**values)
         return number
 
     def _open(self, change: IssueChange, text: str) -> int:
         assert change.marker
+        key = change.marker.key
         body = f"{change.marker.text()}\n{text}"[:_BODY]
-
-        def existing() -> Issue | None:
-            newest = self._repository.get_issues(
-                state="all", labels=[self._label], sort="created", direction="desc"
-            )
-            for issue in newest.get_page(0):
-                marker = marker_in(issue.body or "")
-                if (
-                    marker
-                    and change.marker
-                    and marker.key == change.marker.key
-                    and self._is_ours(issue)
-                ):
-                    return issue
-            return None
-
         with self._errors("open an issue"):
-            issue = self._once(
+            issue = self._write_once(
                 lambda: self._repository.create_issue(
                     change.title, body, labels=[self._label]
                 ),
-                existing,
+                lambda: self._newest_about(key),
             )
             labels = {label.name.lower() for label in issue.labels}
             if self._label.lower() not in labels:
@@ -223,7 +199,18 @@ class GitHubIssues:
                 )
         return int(issue.number)
 
-    def _once(self, write: Callable[[], Any], existing: Callable[[], Any]) -> Any:
+    def _newest_about(self, key: ClusterKey) -> Issue | None:
+        """Return the issue of a failure, if it is among the newest ones."""
+        newest = self._repository.get_issues(
+            state="all", labels=[self._label], sort="created", direction="desc"
+        )
+        for issue in newest.get_page(0):
+            marker = marker_in(issue.body or "")
+            if marker and marker.key == key and self._is_ours(issue):
+                return issue
+        return None
+
+    def _write_once(self, write: Callable[[], Any], existing: Callable[[], Any]) -> Any:
         """Write something that must not be there twice. After an error, look first
         whether it is there.
         """
@@ -231,9 +218,8 @@ class GitHubIssues:
             try:
                 return write()
             except (GithubException, RequestException) as error:
-                if attempt == _ATTEMPTS or (
-                    isinstance(error, GithubException) and error.status < 500
-                ):
+                refused = isinstance(error, GithubException) and error.status < 500
+                if refused or attempt == _ATTEMPTS:
                     raise
             time.sleep(self._pause)
             written = existing()
@@ -267,30 +253,19 @@ class GitHubIssues:
 
     @contextmanager
     def _errors(self, action: str) -> Iterator[None]:
+        """Report what the server answers as a failure of the environment."""
+        subject = f"cannot {action} of {self._repository_name} on {self._host}"
         try:
             yield
         except GithubException as error:
-            if isinstance(error.data, dict):
-                message = error.data.get("message")
-            else:
-                message = None
-            hints = {
-                401: "; check GITHUB_TOKEN",
-                403: "; check what GITHUB_TOKEN may do",
-                404: "; does GITHUB_TOKEN see it?",
-            }
-            text = (
-                f"{error.status}{f' {str(message)[:200]}' if message else ''}"
-                f"{hints.get(error.status, '')}"
-            )
-            raise EnvironmentFailure(
-                f"cannot {action} of {self._repository_name} on {self._host}: {text}"
-            ) from error
+            text = str(error.status)
+            if isinstance(error.data, dict) and error.data.get("message"):
+                text += f" {str(error.data['message'])[:200]}"
+            text += _HINTS.get(error.status, "")
+            raise EnvironmentFailure(f"{subject}: {text}") from error
         except (RequestException, HTTPError, *_UNREADABLE) as error:
             why = str(error)[:200] or type(error).__name__
-            raise EnvironmentFailure(
-                f"cannot {action} of {self._repository_name} on {self._host}: {why}"
-            ) from error
+            raise EnvironmentFailure(f"{subject}: {why}") from error
 
 
 def _tracked(issue: Issue, marker: Marker) -> TrackedIssue:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,8 @@ from triage.recipes.values import parse_version
 Matrix = NDArray[Any]
 # those that trends show
 METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")
-STATUS, FLAKY, COUNTS = 0x3F, 0x40, 0x80  # parts of a state
+# A state is one byte: 1 + the number of the status, and two bits. 0: no result.
+STATUS_BITS, _FLAKY_BIT, _NEW_FAILURE_BIT = 0x3F, 0x40, 0x80
 _STATUSES = tuple(Status)
 _ENTRY = np.dtype(
     [
@@ -41,6 +42,24 @@ _ENTRY = np.dtype(
         *((name, np.float32) for name in METRICS),
     ]
 )
+
+
+class CaseKey(NamedTuple):
+    """Identifies the results that may be compared with those of a case."""
+
+    compiler: str
+    suite: str
+    target: str
+    """Backend and chip."""
+    kind: str
+    """Kind of the toolchain, see `toolchain_kind`."""
+    case: str
+    source: str
+    """The file of the recipe."""
+
+    @property
+    def row(self) -> Row:
+        return Row(Track(*self[:4]), self.case)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +71,12 @@ class NightColumns:
     night: Night
     """Without the cases that only passed."""
     keys: bytes
-    """JSON of a list: compiler, suite, target, kind of the toolchain, name and file of
-    each case.
-    """
-    kinds: Sequence[Failure]
+    """JSON of the `CaseKey` of each case."""
+    failures: Sequence[Failure]
+    """The different failures of the night."""
     entries: Matrix
-    """For each case: its state, see `status_in`; the number of its failure in `kinds`
-    from 1, 0 for none; metrics or NaN.
+    """For each case: its state; the number of its failure in `failures` from 1, 0 for
+    none; metrics or NaN.
     """
 
     @property
@@ -68,15 +86,14 @@ class NightColumns:
     @property
     def statuses(self) -> dict[Status, int]:
         """How many cases have each status, in the order of the cases."""
-        counts: dict[Status, int] = {}
+        counts: Counter[Status] = Counter()
         for state, count in Counter(self.entries["state"].tolist()).items():
-            status = status_in(state)[0]
-            counts[status] = counts.get(status, 0) + count
-        return counts
+            counts[status_in(state)] += count
+        return dict(counts)
 
     @property
     def verdicts(self) -> list[BackendVerdict]:
-        """What the night says of each backend."""
+        """The verdict of the night on each backend."""
         counts = _backends_in(self.keys)
         found = {verdict.backend: verdict for verdict in self.night.verdict}
         for backend in counts:
@@ -89,37 +106,24 @@ class NightColumns:
 
     @classmethod
     def of(cls, night: Night) -> NightColumns:
-        kind = kind_of(night.toolchain.name)
+        kind = toolchain_kind(night.toolchain.name)
+        # by signature and headline
         numbers: dict[tuple[str, str], int] = {}
-        kinds: dict[int, Failure] = {}
-        keys, entries = [], []
+        failures: dict[tuple[str, str], Failure] = {}
+        entries = []
         for case in night.cases:
-            if case.target is None:
-                target = ""
-            else:
-                target = " ".join(filter(None, (case.target.backend, case.target.chip)))
-            keys.append(
-                (case.compiler, case.suite, target, kind, case.case, case.source)
-            )
             number = 0
             if case.failure:
                 text = case.failure.signature, case.failure.headline
                 number = numbers.setdefault(text, len(numbers) + 1)
-                kinds[number] = case.failure
-            numbers_of = case.numbers
-            entries.append(
-                (
-                    _state(case),
-                    number,
-                    *(numbers_of.get(name, np.nan) for name in METRICS),
-                )
-            )
-        listed = [case for case in night.cases if _says_more(case)]
-        head = replace(night, cases=listed)
+                failures[text] = case.failure
+            measured = case.numbers
+            metrics = [measured.get(name, np.nan) for name in METRICS]
+            entries.append((_state_of(case), number, *metrics))
         return cls(
-            head,
-            json.dumps(keys).encode(),
-            list(kinds.values()),
+            replace(night, cases=list(filter(_is_listed, night.cases))),
+            json.dumps([_key_of(case, kind) for case in night.cases]).encode(),
+            list(failures.values()),
             np.array(entries, _ENTRY),
         )
 
@@ -127,34 +131,59 @@ class NightColumns:
     def read(cls, content: bytes) -> NightColumns:
         """Return the columns in a file. ValueError or zlib.error for a damaged one."""
         head, keys, entries = zlib.decompress(content).split(b"\n", 2)
-        night, kinds = _head().validate_json(head)
-        return cls(night, keys, kinds, np.frombuffer(entries, _ENTRY))
+        night, failures = _head().validate_json(head)
+        return cls(night, keys, failures, np.frombuffer(entries, _ENTRY))
 
     def content(self) -> bytes:
         """Return the content of a file with the columns."""
         head = _head().dump_json(
-            (self.night, list(self.kinds)), by_alias=True, exclude_defaults=True
+            (self.night, list(self.failures)), by_alias=True, exclude_defaults=True
         )
         return zlib.compress(b"\n".join((head, self.keys, self.entries.tobytes())))
 
 
+def _keys_in(keys: bytes) -> list[CaseKey]:
+    return [CaseKey(*key) for key in json.loads(keys)]
+
+
 @cache
 def _suites_in(keys: bytes) -> tuple[str, ...]:
-    return tuple(sorted({suite for _, suite, *_ in json.loads(keys)}))
+    return tuple(sorted({key.suite for key in _keys_in(keys)}))
 
 
 @cache
 def _backends_in(keys: bytes) -> Counter[str]:
     """Return how many cases each backend has."""
-    targets = (target for _, _, target, *_ in json.loads(keys))
-    return Counter(target.partition(" ")[0] for target in targets)
+    return Counter(key.target.partition(" ")[0] for key in _keys_in(keys))
 
 
-def _says_more(case: CaseResult) -> bool:
-    """Return whether a case did not only pass, or has more than its state."""
+def _key_of(case: CaseResult, kind: str) -> CaseKey:
+    target = ""
+    if case.target:
+        target = f"{case.target.backend} {case.target.chip or ''}".strip()
+    return CaseKey(case.compiler, case.suite, target, kind, case.case, case.source)
+
+
+def _state_of(case: CaseResult) -> int:
+    state = 1 + _STATUSES.index(case.status)
+    if case.flaky or case.change is CaseChangeKind.FLAKY:
+        state |= _FLAKY_BIT
+    if case.is_new_failure:
+        state |= _NEW_FAILURE_BIT
+    return state
+
+
+def status_in(state: int) -> Status:
+    """Return the status that a state stands for."""
+    return _STATUSES[(state & STATUS_BITS) - 1]
+
+
+def _is_listed(case: CaseResult) -> bool:
+    """Return whether the columns keep a case whole, because it did not only pass."""
     kinds = (CaseChangeKind.FIXED, CaseChangeKind.FLAKY)
-    changed = case.counts or case.change in kinds or case.status is Status.XPASS
-    return bool(changed or case.bisections or case.issue)
+    changed = case.is_new_failure or case.change in kinds
+    is_xpass = case.status is Status.XPASS
+    return bool(changed or is_xpass or case.bisections or case.issue)
 
 
 @cache
@@ -174,14 +203,23 @@ class Track:
 
     @property
     def name(self) -> str:
-        return " · ".join(
-            filter(None, (self.compiler, self.suite, self.target, self.kind))
-        )
+        parts = (self.compiler, self.suite, self.target, self.kind)
+        return " · ".join(filter(None, parts))
+
+    @property
+    def backend(self) -> str:
+        return self.target.partition(" ")[0]
 
     def key_of(self, failure: Failure) -> ClusterKey:
-        return ClusterKey(
-            self.compiler, self.target.partition(" ")[0], failure.signature
-        )
+        """Return what identifies a failure of the track."""
+        return ClusterKey(self.compiler, self.backend, failure.signature)
+
+
+class Row(NamedTuple):
+    """A case in a track, which is a row of the history."""
+
+    track: Track
+    case: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +233,7 @@ class StateRun:
     status: Status
     flaky: bool
     signature: int
-    """Its number in `NightsHistory.signatures`; 0 for none."""
+    """Index in `NightsHistory.signatures`; 0 for none."""
     count: int
     """How many of the nights have a result of the case."""
 
@@ -212,43 +250,40 @@ class NightsHistory:
     """The number in the store of each night."""
     nights: tuple[Night, ...]
     """Without the cases that only passed."""
-    rows: tuple[tuple[Track, str], ...]
-    """Track and name of each case."""
+    rows: tuple[Row, ...]
     sources: tuple[str, ...]
-    """The file of the recipe of each case, where it is known."""
+    """The file of the recipe of each row, where it is known."""
     states: Matrix
     """0 where a night has no result."""
-    failures: Matrix
-    """Numbers in `kinds`; 0 for none."""
-    kinds: tuple[Failure | None, ...]
+    failure_numbers: Matrix
+    """Indices of `failures`."""
+    failures: tuple[Failure | None, ...]
+    """The failures of all nights; the first is None, for cases without one."""
     metrics: Mapping[str, Matrix]
-    """By name; NaN where not measured."""
+    """A matrix for each metric; NaN where it was not measured."""
 
     @cached_property
     def signatures(self) -> tuple[str, ...]:
         """The different signatures; the first is empty."""
-        return tuple(
-            dict.fromkeys(kind.signature if kind else "" for kind in self.kinds)
-        )
+        return tuple(dict.fromkeys(map(_signature_of, self.failures)))
 
     @cached_property
-    def signature_of(self) -> Matrix:
-        """The number in `signatures` of each of `kinds`."""
+    def signature_numbers(self) -> Matrix:
+        """The index in `signatures` of each of `failures`."""
         numbers = {
             signature: number for number, signature in enumerate(self.signatures)
         }
-        return np.array(
-            [numbers[kind.signature if kind else ""] for kind in self.kinds], np.uint32
-        )
+        of_failures = [numbers[_signature_of(failure)] for failure in self.failures]
+        return np.array(of_failures, np.uint32)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What pages call each row: the name of the case, with its track where several
-        have the case.
+        """The name of each row on pages: the case, and its track if several tracks have
+        the case.
         """
-        times = Counter(case for _, case in self.rows)
+        tracks = Counter(row.case for row in self.rows)
         return tuple(
-            case if times[case] == 1 else f"{case} ({track.name})"
+            case if tracks[case] == 1 else f"{case} ({track.name})"
             for track, case in self.rows
         )
 
@@ -257,21 +292,25 @@ class NightsHistory:
         """The runs of equal states of each row, over the nights that have a result of
         it.
         """
-        return tuple(
-            tuple(self._runs_of(row, self.signature_of))
-            for row in range(len(self.rows))
-        )
+        return tuple(tuple(self._runs_of(row)) for row in range(len(self.rows)))
+
+    @cached_property
+    def rows_of(self) -> Mapping[Track, Sequence[int]]:
+        """The rows of each track."""
+        rows: dict[Track, list[int]] = {}
+        for number, row in enumerate(self.rows):
+            rows.setdefault(row.track, []).append(number)
+        return rows
 
     @cached_property
     def tracks(self) -> Mapping[Track, tuple[int, ...]]:
         """The nights of each track, in order."""
-        rows: dict[Track, list[int]] = {}
-        for row, (track, _) in enumerate(self.rows):
-            rows.setdefault(track, []).append(row)
-        return {
-            track: tuple(np.flatnonzero(self.states[rows[track]].any(axis=0)).tolist())
-            for track in sorted(rows)
-        }
+        rows = self.rows_of
+        return {track: self._nights_with(rows[track]) for track in sorted(rows)}
+
+    def _nights_with(self, rows: Sequence[int]) -> tuple[int, ...]:
+        """Return the nights that have a result of one of the rows."""
+        return tuple(np.flatnonzero(self.states[rows].any(axis=0)).tolist())
 
     @cached_property
     def known_states(self) -> Matrix:
@@ -288,14 +327,14 @@ class NightsHistory:
         BadInput if there is none.
         """
         kept = [
-            row
-            for row, (track, _) in enumerate(self.rows)
-            if fnmatchcase(track.name, pattern)
+            number
+            for number, row in enumerate(self.rows)
+            if fnmatchcase(row.track.name, pattern)
         ]
         if self.rows and not kept:
             names = ", ".join(repr(track.name) for track in self.tracks)
             raise BadInput(f"no track fits {pattern!r}; there are {names}")
-        nights = np.flatnonzero(self.states[kept].any(axis=0)).tolist()
+        nights = self._nights_with(kept)
         part = np.ix_(kept, nights)
         return replace(
             self,
@@ -304,7 +343,7 @@ class NightsHistory:
             rows=tuple(self.rows[row] for row in kept),
             sources=tuple(self.sources[row] for row in kept),
             states=self.states[part],
-            failures=self.failures[part],
+            failure_numbers=self.failure_numbers[part],
             metrics={name: values[part] for name, values in self.metrics.items()},
         )
 
@@ -313,69 +352,65 @@ class NightsHistory:
         complete.
         """
         nights = self.tracks[track]
-        return next(
-            (number for number in reversed(nights) if not self.nights[number].partial),
-            nights[-1],
-        )
+        complete = [number for number in nights if not self.nights[number].partial]
+        return (complete or nights)[-1]
 
-    def kind_of(self, row: int, night: int) -> Failure | None:
-        return self.kinds[int(self.failures[row, night])]
+    def failure_of(self, row: int, night: int) -> Failure | None:
+        return self.failures[int(self.failure_numbers[row, night])]
 
-    def regressed(self, row: int, night: int) -> bool:
+    def is_new_failure(self, row: int, night: int) -> bool:
         """Return whether a case passes, or fails differently, on the baseline of a
         night in which it fails.
         """
-        return bool(int(self.states[row, night]) & COUNTS)
+        return bool(int(self.states[row, night]) & _NEW_FAILURE_BIT)
 
-    def is_new(self, row: int) -> bool:
+    def is_new_in_last_night(self, row: int) -> bool:
         """Return whether the last night of its track is the first in which a case fails
         in this way.
 
-        A case without an older result is new if it regressed in that night.
+        A case without an older result is new if it does not fail so on the baseline.
         """
         tested = [run for run in self.runs[row] if run.status is not Status.UNTESTABLE]
         if not tested:
             return False
-        last = self.last_night(self.rows[row][0])
+        last = self.last_night(self.rows[row].track)
         if tested[-1].status is not Status.FAILED or tested[-1].first != last:
             return False
         has_older_result = len(tested) > 1
-        return has_older_result or self.regressed(row, last)
+        return has_older_result or self.is_new_failure(row, last)
 
     @cached_property
-    def flaky(self) -> Mapping[int, int]:
+    def flaky_changes(self) -> Mapping[int, int]:
         """How often each row changed its state although the compiler was the same; rows
         that never did are left out.
         """
         changes = {
-            row: sum(run.flaky for run in runs) + len(self._unexplained(row))
+            row: sum(run.flaky for run in runs) + len(self._unexplained_changes(row))
             for row, runs in enumerate(self.runs)
         }
         return {row: count for row, count in changes.items() if count}
 
-    def is_unsteady(self, case: str, nights: int = 30) -> bool:
+    def alternates(self, case: str, nights: int = 30) -> bool:
         """Return whether a case passed and failed in turn in the last nights although
         the compiler was the same.
 
         One change is not enough: an edit of the recipe or its input makes one.
         """
-        for row in (row for row, (_, name) in enumerate(self.rows) if name == case):
-            recent = [
-                pair
-                for pair in self._unexplained(row)
-                if pair[0].last >= len(self.nights) - nights
+        since = len(self.nights) - nights
+        for number, row in enumerate(self.rows):
+            if row.case != case:
+                continue
+            changes = [
+                {old.status, new.status}
+                for old, new in self._unexplained_changes(number)
+                if old.last >= since
             ]
-            if (
-                sum(
-                    {old.status, new.status} == {Status.PASSED, Status.FAILED}
-                    for old, new in recent
-                )
-                > 1
-            ):
+            if changes.count({Status.PASSED, Status.FAILED}) > 1:
                 return True
         return False
 
-    def _unexplained(self, row: int) -> list[tuple[StateRun, StateRun]]:
+    def _unexplained_changes(self, row: int) -> list[tuple[StateRun, StateRun]]:
+        """Return the neighbouring runs of a row that differ with the same compiler."""
         found = []
         for old, new in pairwise(self.runs[row]):
             before = self.nights[old.last].toolchain
@@ -385,23 +420,25 @@ class NightsHistory:
                 found.append((old, new))
         return found
 
-    def _runs_of(self, row: int, signature_of: Matrix) -> Iterator[StateRun]:
+    def _runs_of(self, row: int) -> Iterator[StateRun]:
         present = np.flatnonzero(self.states[row])
-        states = self.states[row, present] & ~np.uint8(COUNTS)
-        signatures = signature_of[self.failures[row, present]]
-        changes = (
-            np.flatnonzero((np.diff(states) != 0) | (np.diff(signatures) != 0)) + 1
-        )
-        for first, end in pairwise([0, *changes.tolist(), len(present)]):
-            status, flaky = status_in(int(states[first]))
+        states = self.states[row, present] & ~np.uint8(_NEW_FAILURE_BIT)
+        signatures = self.signature_numbers[self.failure_numbers[row, present]]
+        is_change = (np.diff(states) != 0) | (np.diff(signatures) != 0)
+        starts = np.flatnonzero(is_change) + 1
+        for first, end in pairwise([0, *starts.tolist(), len(present)]):
             yield StateRun(
                 int(present[first]),
                 int(present[end - 1]),
-                status,
-                flaky,
+                status_in(int(states[first])),
+                bool(states[first] & _FLAKY_BIT),
                 int(signatures[first]),
                 end - first,
             )
+
+
+def _signature_of(failure: Failure | None) -> str:
+    return failure.signature if failure else ""
 
 
 def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
@@ -409,30 +446,30 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
     had before are left out.
     """
     read = sorted(nights, key=lambda entry: (entry[1].night.started, entry[0]))
-    rows, sources, placed = _aligned([columns for _, columns in read])
-    shape = len(rows), len(read)
-    states, failures = np.zeros(shape, np.uint8), np.zeros(shape, np.uint32)
+    alignment = _Alignment()
+    places = [alignment.places_of(columns) for _, columns in read]
+    shape = len(alignment.rows), len(read)
+    states, numbers = np.zeros(shape, np.uint8), np.zeros(shape, np.uint32)
     metrics = {name: np.full(shape, np.nan, np.float32) for name in METRICS}
-    kinds: list[Failure | None] = [None]
-    for night, ((_, columns), (at, entries)) in enumerate(
-        zip(read, placed, strict=True)
-    ):
+    failures: list[Failure | None] = [None]
+    for night, (_, columns) in enumerate(read):
+        rows, entries = places[night]
         own = columns.entries[entries]
-        states[at, night] = own["state"]
-        failures[at, night] = np.where(
-            own["failure"] > 0, own["failure"] + (len(kinds) - 1), 0
-        )
-        kinds += columns.kinds
+        states[rows, night] = own["state"]
+        # the failures of this night follow those of the earlier ones
+        offset = len(failures) - 1
+        numbers[rows, night] = np.where(own["failure"] > 0, own["failure"] + offset, 0)
+        failures += columns.failures
         for name in METRICS:
-            metrics[name][at, night] = own[name]
+            metrics[name][rows, night] = own[name]
     return NightsHistory(
         numbers=tuple(number for number, _ in read),
         nights=tuple(columns.night for _, columns in read),
-        rows=tuple(rows),
-        sources=tuple(sources[key] for key in rows),
+        rows=tuple(alignment.rows),
+        sources=tuple(alignment.sources[row] for row in alignment.rows),
         states=states,
-        failures=failures,
-        kinds=tuple(kinds),
+        failure_numbers=numbers,
+        failures=tuple(failures),
         metrics={
             name: values
             for name, values in metrics.items()
@@ -441,54 +478,56 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
     )
 
 
-def _aligned(
-    nights: Sequence[NightColumns],
-) -> tuple[
-    dict[tuple[Track, str], int],
-    dict[tuple[Track, str], str],
-    list[tuple[Matrix, Matrix]],
-]:
-    """Return the row and the file of each case and, for each night, rows and the
-    entries that belong there.
-    """
-    rows: dict[tuple[Track, str], int] = {}
-    sources: dict[tuple[Track, str], str] = {}
-    # for each night, rows and the entries that belong there
-    placed: list[tuple[Matrix, Matrix]] = []
-    newest: dict[Track, Revision] = {}
-    keys, cases, tracks = b"", list[tuple[Track, str]](), set[Track]()
-    at = entries = np.zeros(0, np.int64)
-    left_out: set[Track] | None = None
-    for columns in nights:
-        if columns.keys != keys:  # most nights have the cases of the one before
-            keys, left_out = columns.keys, None
-            read = json.loads(keys)
-            cases = [(Track(*key[:4]), key[4]) for key in read]
-            sources.update(zip(cases, (key[5] for key in read), strict=True))
-            tracks = {track for track, _ in cases}
-        toolchain = columns.night.toolchain
-        older = {
-            track
-            for track in tracks
-            if track in newest and _is_older(toolchain, newest[track])
-        }
-        newest.update(dict.fromkeys(tracks - older, toolchain))
-        if older != left_out:
-            left_out = older
-            entries = np.array(
-                [
-                    number
-                    for number, (track, _) in enumerate(cases)
-                    if track not in older
-                ],
-                np.int64,
-            )
-            at = np.array(
-                [rows.setdefault(cases[number], len(rows)) for number in entries],
-                np.int64,
-            )
-        placed.append((at, entries))
-    return rows, sources, placed
+class _Alignment:
+    """Gives each case of successive nights a row."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Row, int] = {}
+        self.sources: dict[Row, str] = {}
+        """The file of each case."""
+        self._newest: dict[Track, Revision] = {}
+        # of the night before, whose cases most nights have
+        self._keys = b""
+        self._cases: list[Row] = []
+        self._left_out: set[Track] | None = None
+        self._places = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+    def places_of(self, columns: NightColumns) -> tuple[Matrix, Matrix]:
+        """Return the rows of a night's results, and the indices of its entries that
+        belong there.
+        """
+        if columns.keys != self._keys:
+            keys = _keys_in(columns.keys)
+            self._keys, self._left_out = columns.keys, None
+            self._cases = [key.row for key in keys]
+            self.sources |= {key.row: key.source for key in keys}
+        older = self._older_tracks(columns.night.toolchain)
+        if older != self._left_out:
+            self._left_out = older
+            entries = [
+                index
+                for index, case in enumerate(self._cases)
+                if case.track not in older
+            ]
+            rows = [
+                self.rows.setdefault(self._cases[index], len(self.rows))
+                for index in entries
+            ]
+            self._places = np.array(rows, np.int64), np.array(entries, np.int64)
+        return self._places
+
+    def _older_tracks(self, toolchain: Revision) -> set[Track]:
+        """Return the tracks that had a newer toolchain before; note the toolchain for
+        the others.
+        """
+        older = set()
+        for track in {case.track for case in self._cases}:
+            newest = self._newest.get(track)
+            if newest and _is_older(toolchain, newest):
+                older.add(track)
+            else:
+                self._newest[track] = toolchain
+        return older
 
 
 def _is_older(toolchain: Revision, other: Revision) -> bool:
@@ -498,23 +537,10 @@ def _is_older(toolchain: Revision, other: Revision) -> bool:
     return bool(toolchain.date and other.date and toolchain.date < other.date)
 
 
-def status_in(state: int) -> tuple[Status, bool]:
-    """Return the status that a state stands for, and whether it is flaky."""
-    return _STATUSES[(state & STATUS) - 1], bool(state & FLAKY)
-
-
-def kind_of(toolchain: str) -> str:
+def toolchain_kind(toolchain: str) -> str:
     """Return the kind of a toolchain: release, nightly or local."""
     if toolchain.startswith("nightly:"):
         return "nightly"
     if parse_version(toolchain):
         return "release"
     return "local"
-
-
-def _state(case: CaseResult) -> int:
-    if case.flaky or case.change is CaseChangeKind.FLAKY:
-        flaky = FLAKY
-    else:
-        flaky = 0
-    return 1 + _STATUSES.index(case.status) + flaky + (COUNTS if case.counts else 0)

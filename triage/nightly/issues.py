@@ -28,7 +28,7 @@ _MARKER = re.compile(r"<!-- triage (\{.*?\}) -->")
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What an issue remembers of its failure."""
+    """The memory of an issue, hidden in its text."""
 
     key: ClusterKey
     """Older versions wrote the signature only."""
@@ -38,22 +38,18 @@ class Marker:
 
     def text(self) -> str:
         """Return the marker as an HTML comment, which GitHub does not show."""
-        name = self.toolchain.name
-        commit = self.toolchain.commit
-        date = self.toolchain.date
+        revision = self.toolchain
         values = {
             **asdict(self.key),
-            "toolchain": name,
-            "commit": commit,
-            "date": date,
+            "toolchain": revision.name,
+            "commit": revision.commit,
+            "date": revision.date,
             "cases": self.cases,
         }
-        return hidden(values)
+        return html_comment(values)
 
-    def reaches(self, revision: Revision) -> bool:
-        """Return whether a compiler is at least as new as the one that the issue
-        knows.
-        """
+    def is_reached_by(self, revision: Revision) -> bool:
+        """Return whether a compiler is at least as new as the one of the marker."""
         known = self.toolchain
         if known.date and revision.date:
             return revision.date >= known.date
@@ -75,13 +71,13 @@ class TrackedIssue:
     state_reason: str | None = None
     closed_at: str | None = None
     events: frozenset[str] = frozenset()
-    """What this program has commented on."""
+    """The events that this program has commented on."""
 
-    def with_marker(self, marker: Marker) -> str:
+    def body_with(self, marker: Marker) -> str:
         return _MARKER.sub(lambda _: marker.text(), self.body, count=1)
 
 
-def hidden(values: Mapping[str, object]) -> str:
+def html_comment(values: Mapping[str, object]) -> str:
     """Return values as an HTML comment that no text in them can end."""
     text = json.dumps(values).replace("<", "\\u003c").replace(">", "\\u003e")
     return f"<!-- triage {text} -->"
@@ -102,9 +98,8 @@ def marker_in(body: str) -> Marker | None:
     key = ClusterKey(
         texts.get("compiler", ""), texts.get("backend", ""), texts["signature"]
     )
-    return Marker(
-        key, tuple(case for case in cases if isinstance(case, str)), toolchain
-    )
+    names = tuple(case for case in cases if isinstance(case, str))
+    return Marker(key, names, toolchain)
 
 
 def event_in(body: str) -> str:
@@ -115,21 +110,17 @@ def event_in(body: str) -> str:
 
 
 def _hidden_in(body: str) -> Mapping[str, Any]:
+    """Return the values of the first marker in a body; none if it is damaged."""
     match = _MARKER.search(body)
     try:
-        if match:
-            values = json.loads(match[1])
-        else:
-            values = {}
+        values = json.loads(match[1]) if match else {}
     except (ValueError, RecursionError):
         return {}
-    if isinstance(values, dict):
-        return values
-    return {}
+    return values if isinstance(values, dict) else {}
 
 
 class ActionKind(StrEnum):
-    """What is done to an issue, in the order in which it is done."""
+    """A kind of change. Changes are made in this order."""
 
     CLOSE = "close"
     REOPEN = "reopen"
@@ -138,7 +129,7 @@ class ActionKind(StrEnum):
 
 
 class ActionCause(StrEnum):
-    """Why an issue is changed."""
+    """The reason of a change."""
 
     NEW = "new"  # no issue has the signature
     AGAIN = "again"  # it was closed, and the failure is back
@@ -163,7 +154,7 @@ class IssueChange:
     cause: ActionCause
     key: ClusterKey = field(metadata=UNPRINTED)
     cases: tuple[str, ...] = ()
-    """Those that it is about."""
+    """The cases that the change is about."""
     issue: int | None = None
     """Null where it is to be opened."""
     title: str = ""
@@ -172,9 +163,9 @@ class IssueChange:
     original: int | None = field(default=None, metadata=UNPRINTED)
     """The issue that this one is a duplicate of."""
     marker: Marker | None = field(default=None, metadata=UNPRINTED)
-    """The issue's from now on; None to leave it."""
+    """The marker to write; None to leave it."""
     event: str = field(default="", metadata=UNPRINTED)
-    """Identifies the comment, which is written once; empty for none."""
+    """Identifies the comment, so that it is written once; empty for no comment."""
 
     @in_json
     def signature(self) -> str:
@@ -182,18 +173,16 @@ class IssueChange:
 
     @in_json
     def reason(self) -> str:
-        """Why it is changed, in a few words."""
+        """The reason of the change in a few words."""
         if self.cause is ActionCause.DUPLICATE:
             return f"duplicate of #{self.original}"
-        return (
-            f"{len(self.cases)} case{'s' * (len(self.cases) != 1)} "
-            f"{_REASONS[self.cause]}"
-        )
+        noun = "case" if len(self.cases) == 1 else "cases"
+        return f"{len(self.cases)} {noun} {_REASONS[self.cause]}"
 
 
 @dataclass(frozen=True)
 class IssueChanges:
-    """What was changed in the issues of a repository, or would be changed."""
+    """The changes of a repository's issues, made or only planned."""
 
     repository: str
     changes: tuple[IssueChange, ...]
@@ -209,71 +198,68 @@ def plan_issues(
 ) -> IssueChanges:
     """Return what to change after a night, at most `limit` changes."""
     failures = failures_of(night)
-    owners: dict[ClusterKey, TrackedIssue] = {}
-    issues = [
-        replace(issue, marker=with_target(issue.marker, night, failures))
-        for issue in issues
-    ]
+    # the oldest issue of each failure
+    first: dict[ClusterKey, TrackedIssue] = {}
     changes: list[IssueChange] = []
     notes = []
     for issue in sorted(issues, key=lambda issue: issue.number):
-        owner = owners.setdefault(issue.marker.key, issue)
-        if owner is not issue:
+        issue = replace(issue, marker=with_target(issue.marker, night, failures))
+        key = issue.marker.key
+        if key in first:
             if issue.is_open:
-                event = f"duplicate {owner.number}"
-                changes.append(
-                    _change(
-                        ActionKind.CLOSE,
-                        ActionCause.DUPLICATE,
-                        issue,
-                        (),
-                        event,
-                        original=owner.number,
-                    )
-                )
-        elif reason := _why_closed(night.toolchain, failures, issue):
+                changes.append(_close_duplicate(issue, first[key]))
+            continue
+        first[key] = issue
+        reason = _why_closed(night.toolchain, failures, issue)
+        change = _update(night, failures.get(key, []), issue)
+        if reason:
             notes.append(f"#{issue.number} stays closed: {reason}")
-        elif change := _update(night, failures.get(issue.marker.key, []), issue):
+        elif change:
             changes.append(change)
-    for key, members in sorted(failures.items(), key=lambda group: -len(group[1])):
-        if key not in owners and any(case.counts for case in members):
-            cases, failure = tuple(case.case for case in members), members[0].failure
-            assert failure
-            title = " ".join(f"{failure.failure_class}: {failure.headline}".split())[
-                :_TITLE
-            ]
-            marker = Marker(key, cases[:_CASES], night.toolchain)
-            changes.append(
-                IssueChange(
-                    ActionKind.OPEN,
-                    ActionCause.NEW,
-                    key,
-                    cases,
-                    None,
-                    title,
-                    marker=marker,
-                )
-            )
-    changes.sort(key=lambda change: list(ActionKind).index(change.action))
+    for key, cases in sorted(failures.items(), key=lambda group: -len(group[1])):
+        if key not in first and any(case.is_new_failure for case in cases):
+            changes.append(_open_issue(key, cases, night.toolchain))
+    order = list(ActionKind)
+    changes.sort(key=lambda change: order.index(change.action))
     return IssueChanges(
         repository, tuple(changes[:limit]), tuple(changes[limit:]), tuple(notes)
     )
 
 
+def _open_issue(
+    key: ClusterKey, members: Sequence[CaseResult], toolchain: Revision
+) -> IssueChange:
+    names, failure = tuple(case.case for case in members), members[0].failure
+    assert failure
+    title = " ".join(f"{failure.failure_class}: {failure.headline}".split())
+    return IssueChange(
+        ActionKind.OPEN,
+        ActionCause.NEW,
+        key,
+        names,
+        title=title[:_TITLE],
+        marker=Marker(key, names[:_CASES], toolchain),
+    )
+
+
+def _close_duplicate(issue: TrackedIssue, original: TrackedIssue) -> IssueChange:
+    return replace(
+        _change(ActionKind.CLOSE, ActionCause.DUPLICATE, issue, ()),
+        event=f"duplicate {original.number}",
+        original=original.number,
+    )
+
+
 def stands_for(marker: Marker, failures: Iterable[ClusterKey]) -> ClusterKey | None:
-    """Return which of some failures an issue is about, or may be about as far as it
-    says.
+    """Return which of some failures an issue is about. A marker of an older version
+    says less and may be about any failure with its signature.
     """
     known = marker.key
-    return next(
-        (
-            key
-            for key in failures
-            if key == known
-            or (not known.compiler and is_recorded_as(key.signature, known.signature))
-        ),
-        None,
-    )
+    for key in failures:
+        is_old = not known.compiler
+        if key == known or (is_old and is_recorded_as(key.signature, known.signature)):
+            return key
+    return None
 
 
 def with_target(marker: Marker, night: Night, failures: Iterable[ClusterKey]) -> Marker:
@@ -282,26 +268,20 @@ def with_target(marker: Marker, night: Night, failures: Iterable[ClusterKey]) ->
     """
     if marker.key.compiler:
         return marker
+    own = marker.key
     cases = [case for case in night.cases if case.case in marker.cases]
-    failing = [case.key_of(case.failure) for case in cases if case.failure]
     if cases:
-        own = replace(marker.key, compiler=cases[0].compiler, backend=cases[0].backend)
-    else:
-        own = marker.key
-    return replace(
-        marker, key=stands_for(marker, failing if cases else failures) or own
-    )
+        failures = [case.key_of(case.failure) for case in cases if case.failure]
+        own = replace(own, compiler=cases[0].compiler, backend=cases[0].backend)
+    return replace(marker, key=stands_for(marker, failures) or own)
 
 
 def failures_of(night: Night) -> dict[ClusterKey, list[CaseResult]]:
     """Return the failing cases of a night by their failure. Flaky cases say nothing."""
     groups: dict[ClusterKey, list[CaseResult]] = {}
     for case in night.cases:
-        if (
-            case.failure
-            and case.status in FAILING
-            and case.change is not CaseChangeKind.FLAKY
-        ):
+        is_flaky = case.change is CaseChangeKind.FLAKY
+        if case.failure and case.status in FAILING and not is_flaky:
             groups.setdefault(case.key_of(case.failure), []).append(case)
     return groups
 
@@ -315,13 +295,8 @@ def _update(
     revision = night.toolchain
     known = issue.marker.cases
     failing = tuple(case.case for case in members)
-    if not issue.marker.reaches(revision):
+    if not issue.marker.is_reached_by(revision):
         return None
-    marker = replace(
-        issue.marker,
-        cases=tuple(dict.fromkeys((*known, *failing)))[:_CASES],
-        toolchain=revision,
-    )
     added = tuple(case for case in failing if case not in known)
     passing = {
         case.case
@@ -331,53 +306,38 @@ def _update(
     if failing and not issue.is_open:
         if all(case.status is Status.XFAIL for case in members):
             return None
-        kind, cause, cases = ActionKind.REOPEN, ActionCause.AGAIN, failing
+        change = _change(ActionKind.REOPEN, ActionCause.AGAIN, issue, failing)
     elif added and len(known) < _CASES:
-        kind, cause, cases = ActionKind.COMMENT, ActionCause.MORE, added
+        change = _change(ActionKind.COMMENT, ActionCause.MORE, issue, added)
     elif not failing and issue.is_open and known and passing.issuperset(known):
-        kind, cause, cases = ActionKind.CLOSE, ActionCause.FIXED, known
+        change = _change(ActionKind.CLOSE, ActionCause.FIXED, issue, known)
     else:
         return None
-    if cause is ActionCause.MORE:
-        digest = hashlib.sha256("\n".join(added).encode()).hexdigest()[:12]
-    else:
-        digest = ""
-    event = " ".join(
-        filter(None, (cause, revision.name, (revision.commit or "")[:10], digest))
-    )
-    return _change(kind, cause, issue, cases, event, marker=marker)
+    event = [change.cause, revision.name, (revision.commit or "")[:10]]
+    if change.cause is ActionCause.MORE:
+        event.append(hashlib.sha256("\n".join(added).encode()).hexdigest()[:12])
+    cases = tuple(dict.fromkeys((*known, *failing)))[:_CASES]
+    marker = replace(issue.marker, cases=cases, toolchain=revision)
+    return replace(change, marker=marker, event=" ".join(filter(None, event)))
 
 
 def _change(
-    kind: ActionKind,
-    cause: ActionCause,
-    issue: TrackedIssue,
-    cases: tuple[str, ...],
-    event: str,
-    **values: Any,
+    kind: ActionKind, cause: ActionCause, issue: TrackedIssue, cases: tuple[str, ...]
 ) -> IssueChange:
     return IssueChange(
-        kind,
-        cause,
-        issue.marker.key,
-        cases,
-        issue.number,
-        issue.title,
-        tracked=issue,
-        event=event,
-        **values,
+        kind, cause, issue.marker.key, cases, issue.number, issue.title, tracked=issue
     )
 
 
 def _why_closed(
     revision: Revision, failures: Mapping[ClusterKey, object], issue: TrackedIssue
 ) -> str | None:
+    """Return why a closed issue is not opened again although its failure is back; None
+    if nothing speaks against it.
+    """
     closed_on = (issue.closed_at or "")[:10]
-    if (
-        issue.is_open
-        or not issue.marker.reaches(revision)
-        or issue.marker.key not in failures
-    ):
+    is_back = issue.marker.key in failures and issue.marker.is_reached_by(revision)
+    if issue.is_open or not is_back:
         return None
     if issue.state_reason in ("not_planned", "duplicate"):
         return f"it was closed as {issue.state_reason.replace('_', ' ')}"

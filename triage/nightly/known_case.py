@@ -1,5 +1,5 @@
-"""What is known of a case: its nights, its state on every toolchain that it ran on, its
-last output, its command line.
+"""Everything known of a case: its nights, its state on every toolchain that it ran on,
+its last output, its command line.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Outcome, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
-from triage.nightly.failure_report import FailureReport, known_failures, report_of
+from triage.nightly.failure_report import (
+    FailureReport,
+    failure_lives,
+    failure_report,
+    known_failures,
+)
 from triage.nightly.history import NightsHistory, status_in
 from triage.nightly.store import NightStore
-from triage.nightly.trends import failure_lives
 from triage.recipes.values import parse_version
 from triage.reduce.reproducer import without_paths
 
@@ -33,7 +37,7 @@ _LINES, _BEFORE = 400, 20
 
 @dataclass(frozen=True)
 class LogExcerpt:
-    """What a compiler printed."""
+    """A part of the output of a compiler."""
 
     toolchain: str
     command: str
@@ -66,7 +70,7 @@ class CaseState:
     since: str
     """The day of the first night with this result."""
     toolchain: Revision
-    """Of that night."""
+    """The toolchain of that night."""
     missed: str | None
     """The day of the last night of the track, if it has no result of the case."""
     flaky_changes: int
@@ -90,7 +94,7 @@ class KnownCase:
     expects is known from nights only.
     """
     failures: Sequence[FailureReport]
-    """What nights know of its failures."""
+    """The reports on its failures."""
     tracked: Mapping[str, str]
     """The issues of these failures, by id."""
     log: LogExcerpt | None
@@ -104,77 +108,80 @@ def known_case(
     """
     name = _name_of(text, history)
     records = results.newest_of(name)
-    rows = [row for row, (_, own) in enumerate(history.rows) if own == name]
+    rows = [number for number, row in enumerate(history.rows) if row.case == name]
     if not rows and not records:
         raise BadInput(
             f"nothing is known of a case {name!r}; `triage run` or `triage nightly` "
             "tests it"
         )
-    known = known_failures(history, store.issues())
-    runs = [run for row in rows for run in _runs(name, history, row)]
-    lives = [each for each in failure_lives(history) if {*each.rows} & {*rows}]
-    found = [report_of(history, life, known.get(life.key)) for life in lives]
-    failing = next((run.toolchain.name for run in runs if run.failure), "")
-    logs = (
-        log_of(records, failing),
-        *(stored_log(store, history, row) for row in rows),
-    )
+    suite, facts = "", dict[str, str]()
     if rows:
-        track = history.rows[rows[0]][0]
-    else:
-        track = None
+        track = history.rows[rows[0]].track
+        suite, facts = track.suite, {"compiler": track.compiler, "target": track.target}
+    known = known_failures(history, store.issues())
+    failures = [
+        failure_report(history, life, known.get(life.key))
+        for life in failure_lives(history)
+        if not set(rows).isdisjoint(life.rows)
+    ]
+    runs = [run for row in rows for run in _runs_of(history, row)]
+    log = log_of(records, next((run.toolchain.name for run in runs if run.failure), ""))
+    for row in rows:
+        log = log or stored_log(store, history, row)
     return KnownCase(
         case=name,
-        suite=track.suite if track else "",
-        facts={"compiler": track.compiler, "target": track.target} if track else {},
+        suite=suite,
+        facts=facts,
         now=[case_state(history, row) for row in rows],
         runs=runs,
         states=states_of(records, history, rows),
-        failures=found,
-        tracked={each.cluster.id: each.issue for each in found if each.issue},
-        log=next(filter(None, logs), None),
+        failures=failures,
+        tracked={each.cluster.id: each.issue for each in failures if each.issue},
+        log=log,
     )
 
 
 def _name_of(text: str, history: NightsHistory) -> str:
     """Return the name of the only case that a text fits, else the text."""
-    names = list(dict.fromkeys(name for _, name in history.rows))
+    names = list(dict.fromkeys(row.case for row in history.rows))
     if text in names:
         return text
     fitting = [name for name in names if text in name]
     if len(fitting) > 1:
         shown = ", ".join(fitting[:10])
+        more = ", ..." if len(fitting) > 10 else ""
         raise BadInput(
             f"{len(fitting)} cases have {text!r} in their name; choose from "
-            f"{shown}{', ...' * (len(fitting) > 10)}"
+            f"{shown}{more}"
         )
-    return next(iter(fitting), text)
+    return fitting[0] if fitting else text
 
 
 def case_state(history: NightsHistory, row: int) -> CaseState:
     """Return the last result of a case."""
-    track, run = history.rows[row][0], history.runs[row][-1]
-    last, first = history.nights[history.tracks[track][-1]], history.nights[run.first]
-    is_missed = not history.states[row, history.tracks[track][-1]]
+    track, run = history.rows[row].track, history.runs[row][-1]
+    last_number = history.tracks[track][-1]
+    last, first = history.nights[last_number], history.nights[run.first]
+    is_missed = not history.states[row, last_number]
     return CaseState(
         track=track.name,
         status=run.status,
         since=first.started[:10],
         toolchain=first.toolchain,
         missed=last.started[:10] if is_missed else None,
-        flaky_changes=history.flaky.get(row, 0),
+        flaky_changes=history.flaky_changes.get(row, 0),
     )
 
 
-def _runs(name: str, history: NightsHistory, row: int) -> Iterator[CaseRun]:
+def _runs_of(history: NightsHistory, row: int) -> Iterator[CaseRun]:
     """Yield the runs of equal results in a row of the history, the newest first."""
-    line = history.rows[row][0]
+    track, case = history.rows[row]
     for run in reversed(history.runs[row]):
-        failure = history.kind_of(row, run.last)
+        failure = history.failure_of(row, run.last)
         first, last = history.nights[run.first], history.nights[run.last]
         yield CaseRun(
-            case=name,
-            recipe=name.partition("[")[0],
+            case=case,
+            recipe=case.partition("[")[0],
             toolchain=first.toolchain,
             status=run.status,
             flaky=run.flaky,
@@ -183,8 +190,8 @@ def _runs(name: str, history: NightsHistory, row: int) -> Iterator[CaseRun]:
             last=last.started,
             nights=run.count,
             last_toolchain=last.toolchain,
-            track=line.name,
-            cluster=line.key_of(failure).id if failure else None,
+            track=track.name,
+            cluster=track.key_of(failure).id if failure else None,
         )
 
 
@@ -199,72 +206,64 @@ def states_of(
     """
     states = {}
     for record in sorted(records, key=lambda record: record.at):
-        outcome = _judged(record)
-        states[record.toolchain] = ProbeResult(
-            case=record.case_name,
-            recipe=record.case_name.partition("[")[0],
-            toolchain=Revision(record.toolchain),
-            status=Status(outcome.plain_status),
-            failure=outcome.failure,
-            reason=outcome.reason,
-            cause=outcome.cause,
-            seconds=record.execution.seconds,
-            cpu_seconds=record.execution.cpu_seconds,
-            peak_rss_mb=record.execution.peak_rss_mb,
-            metrics=record.metrics,
-        )
+        states[record.toolchain] = _compiled_state(record)
     for row in rows:
-        newest = {
+        case = history.rows[row].case
+        nights = {
             night.toolchain.name: number
             for number, night in enumerate(history.nights)
             if history.states[row, number]
         }
-        for name, number in newest.items():
-            status, _ = status_in(int(history.states[row, number]))
-            if name in states:
-                compiled = states[name].failure
-            else:
-                compiled = None
-            if status in FAILING or (status is Status.XPASS and not compiled):
-                case = history.rows[row][1]
-                states[name] = ProbeResult(
+        for toolchain, number in nights.items():
+            status = status_in(int(history.states[row, number]))
+            compiled = states.get(toolchain)
+            failure = compiled.failure if compiled else None
+            if status in FAILING or (status is Status.XPASS and not failure):
+                states[toolchain] = ProbeResult(
                     case=case,
                     recipe=case.partition("[")[0],
                     toolchain=history.nights[number].toolchain,
                     status=status,
-                    failure=compiled or history.kind_of(row, number),
+                    failure=failure or history.failure_of(row, number),
                 )
-    ordered = sorted(
-        states.values(),
-        key=lambda state: parse_version(state.toolchain.name) or Version("0"),
-        reverse=True,
+    return sorted(states.values(), key=_release_order, reverse=True)
+
+
+def _compiled_state(record: Record) -> ProbeResult:
+    outcome = _judged(record)
+    return ProbeResult(
+        case=record.case_name,
+        recipe=record.case_name.partition("[")[0],
+        toolchain=Revision(record.toolchain),
+        status=Status(outcome.plain_status),
+        failure=outcome.failure,
+        reason=outcome.reason,
+        cause=outcome.cause,
+        seconds=record.execution.seconds,
+        cpu_seconds=record.execution.cpu_seconds,
+        peak_rss_mb=record.execution.peak_rss_mb,
+        metrics=record.metrics,
     )
-    return sorted(
-        ordered, key=lambda state: parse_version(state.toolchain.name) is None
-    )
+
+
+def _release_order(state: ProbeResult) -> tuple[bool, Version]:
+    """Return the key that sorts other toolchains before releases, these by version."""
+    version = parse_version(state.toolchain.name)
+    return version is not None, version or Version("0")
 
 
 def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:
     """Return the output of a failing case on a toolchain, or on the latest one where it
     fails.
     """
-    failing = sorted(
-        (record for record in records if not record.execution.ok),
-        key=lambda it: it.toolchain != toolchain,
-    )
+    failing = [record for record in records if not record.execution.ok]
     if not failing:
         return None
-    execution, failure = failing[0].execution, _judged(failing[0]).failure
-    if execution.stderr.empty:
-        stream = execution.stdout
-    else:
-        stream = execution.stderr
-    return _excerpt(
-        stream.text,
-        failure.line if failure else None,
-        failing[0].toolchain,
-        execution.argv,
-    )
+    record = min(failing, key=lambda record: record.toolchain != toolchain)
+    execution, failure = record.execution, _judged(record).failure
+    stream = execution.stdout if execution.stderr.empty else execution.stderr
+    line = failure.line if failure else None
+    return _excerpt(stream.text, line, record.toolchain, execution.argv)
 
 
 def stored_log(
@@ -275,25 +274,18 @@ def stored_log(
     """
     run = next((run for run in reversed(history.runs[row]) if run.failed), None)
     for number in (run.last, run.first) if run else ():
-        night, kind = history.nights[number], history.kind_of(row, number)
-        path = next(
-            (case.log for case in night.cases if case.case == history.rows[row][1]),
-            None,
-        )
-        if path:
-            content = store.log(history.numbers[number], path)
-        else:
-            content = None
-        if content is not None and kind:
-            root = next(
-                (
-                    at
-                    for at, line in enumerate(content.splitlines(), 1)
-                    if kind.headline in line
-                ),
-                None,
-            )
-            return _excerpt(content, root, night.toolchain.name, ())
+        night, failure = history.nights[number], history.failure_of(row, number)
+        logs = [one.log for one in night.cases if one.case == history.rows[row].case]
+        if failure is None or not logs or not logs[0]:
+            continue
+        text = store.log(history.numbers[number], logs[0])
+        if text is not None:
+            root = None
+            for line, content in enumerate(text.splitlines(), 1):
+                if failure.headline in content:
+                    root = line
+                    break
+            return _excerpt(text, root, night.toolchain.name, ())
     return None
 
 
@@ -305,18 +297,14 @@ def _excerpt(
     """
     clean = without_paths(_NO_NAMES, "input")
     lines = clean(text).rstrip().splitlines()
-    if line is None or line > len(lines):
-        root = None
-    else:
-        root = line - 1
-    start = max(
-        0, min(len(lines) - _LINES, len(lines) if root is None else root - _BEFORE)
-    )
+    root, start = None, len(lines)
+    if line is not None and line <= len(lines):
+        root, start = line - 1, line - 1 - _BEFORE
+    start = max(0, min(len(lines) - _LINES, start))
     shown = lines[start : start + _LINES]
-    words = shlex.join(map(clean, command))
     return LogExcerpt(
         toolchain,
-        words,
+        shlex.join(map(clean, command)),
         shown,
         None if root is None else root - start,
         len(lines) - len(shown),

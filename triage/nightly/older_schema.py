@@ -38,21 +38,23 @@ def from_schema_4(night: Json, name: str) -> Json:
 def _converted(night: Json) -> Json:
     cases = []
     for case in night.get("cases", []):
-        name = {"case": case["case"], "recipe": case["recipe"]}
-        baseline = _result(case["baseline"], night["baseline"]) | name
+        baseline = _result(case["baseline"], night["baseline"])
+        baseline |= {"case": case["case"], "recipe": case["recipe"]}
         bisections = [_bisection(one) for one in case.get("bisections", [])]
-        more = {"baseline": baseline, "bisections": bisections}
-        cases.append(_result(case, night["toolchain"]) | more)
+        result = _result(case, night["toolchain"])
+        cases.append(result | {"baseline": baseline, "bisections": bisections})
     by_name = {case["case"]: case for case in cases}
-    clusters = [_cluster(one, by_name) for one in night.get("clusters", [])]
-    times = [
-        row | {"bisection": _bisection(row["bisection"])}
-        if row.get("bisection")
-        else row
-        for row in night.get("times", [])
-    ]
-    own: Json = {"schema": 5, "cases": cases, "clusters": clusters, "times": times}
-    return night | own
+    times = []
+    for row in night.get("times", []):
+        if row.get("bisection"):
+            row = row | {"bisection": _bisection(row["bisection"])}
+        times.append(row)
+    return night | {
+        "schema": 5,
+        "cases": cases,
+        "clusters": [_cluster(one, by_name) for one in night.get("clusters", [])],
+        "times": times,
+    }
 
 
 def _result(result: Json, toolchain: Json) -> Json:
@@ -78,11 +80,7 @@ def _bisection(bisection: Json) -> Json:
 
 
 def _named(case: str, toolchain: Json) -> Json:
-    return {
-        "case": case,
-        "recipe": case.partition("[")[0],
-        "toolchain": toolchain,
-    }
+    return {"case": case, "recipe": case.partition("[")[0], "toolchain": toolchain}
 
 
 def _cluster(cluster: Json, cases: dict[str, Json]) -> Json:
@@ -98,8 +96,8 @@ def _cluster(cluster: Json, cases: dict[str, Json]) -> Json:
     names = cluster.get("cases", [])
     name = cluster.get("representative") or next(iter(names), "")
     converted["remedies"] = [
-        remedy
-        | {
+        {
+            **remedy,
             "checks": [_check(name, one) for one in remedy.get("checks", [])],
             "rank": [],  # numbers that JSON does not have were written as null
         }
@@ -144,10 +142,7 @@ def _check(case: str, check: Json) -> Json:
         return result | {"status": "passed", "metrics": metrics} | times
 
     # a remedy that could not be read breaks nothing
-    if check.get("breaks"):
-        cause = "flag"
-    else:
-        cause = "input"
+    cause = "flag" if check.get("breaks") else "input"
     return {
         "without": side(check["without"], check.get("cost_without"), "flag"),
         "with": side(check["with"], check.get("cost_with"), cause),

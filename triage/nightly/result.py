@@ -51,11 +51,11 @@ class TimeChange(StoresInline):
     reason: str | None = None
     """Why there is no verdict."""
     bisection: Bisection | None = None
-    """Where it became slower, with --bisect."""
+    """The bisect of the slowdown, with --bisect."""
     reproducer: ReproducerPath | None = None
     """Folder of a smaller program that is still slower, with --reduce."""
     not_reduced: str | None = None
-    """Why --reduce has none."""
+    """Why --reduce has no smaller program."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +76,14 @@ class Night:
     total: int = 0
     """Number of cases of all shards."""
     scope: str | None = None
-    """What bisects can search between both toolchains."""
+    """The compilers that bisects can search between both toolchains."""
     cases: list[CaseResult] = field(default_factory=list)
     clusters: list[FailureCluster] = field(default_factory=list)
     investigation: InvestigationSummary | None = None
     times: list[TimeChange] = field(default_factory=list)
-    """Of compiles that took much longer, and with --bench of runs."""
+    """Times of compiles that took much longer, and with --bench of runs."""
     stopped: str | None = None
-    """Why it ended early; null when it is complete."""
+    """Why the night ended early; null when it is complete."""
     not_compared: list[str] = field(default_factory=list)
     """Cases without a result on both toolchains."""
     strict: bool = False
@@ -91,40 +91,40 @@ class Night:
     reports: dict[str, str] = field(default_factory=dict)
     """Files by format."""
 
-    def of(self, *changes: CaseChangeKind) -> list[CaseResult]:
+    def cases_with(self, *changes: CaseChangeKind) -> list[CaseResult]:
         """Return the cases with these kinds of change, in the order of the recipes."""
         return [case for case in self.cases if case.change in changes]
 
     @in_json
     def changes(self) -> dict[str, int]:
         """Number of cases by kind of change."""
-        return {change.value: len(self.of(change)) for change in CaseChangeKind}
+        return {change.value: len(self.cases_with(change)) for change in CaseChangeKind}
 
     @in_json
     def regressed(self) -> list[CaseResult]:
         """Cases that pass on the baseline only."""
-        return self.of(CaseChangeKind.REGRESSED)
+        return self.cases_with(CaseChangeKind.REGRESSED)
 
     @in_json
     def fixed(self) -> list[CaseResult]:
         """Cases that pass on the new toolchain only."""
-        return self.of(CaseChangeKind.FIXED)
+        return self.cases_with(CaseChangeKind.FIXED)
 
     @in_json
     def changed(self) -> list[CaseResult]:
         """Cases that fail on both toolchains in different ways."""
-        return self.of(CaseChangeKind.CHANGED)
+        return self.cases_with(CaseChangeKind.CHANGED)
 
     @in_json
     def known(self) -> list[CaseResult]:
         """Cases that fail as their recipes expect."""
-        return self.of(CaseChangeKind.KNOWN)
+        return self.cases_with(CaseChangeKind.KNOWN)
 
     @in_json
     def unchanged(self) -> int:
         """Number of cases that fail as before or pass."""
         return len(
-            self.of(
+            self.cases_with(
                 CaseChangeKind.FAILING,
                 CaseChangeKind.PASSING,
                 CaseChangeKind.UNEXPECTED_PASS,
@@ -134,7 +134,7 @@ class Night:
     @in_json
     def untestable(self) -> int:
         """Number of cases that a toolchain could not test."""
-        return len(self.of(CaseChangeKind.UNTESTABLE))
+        return len(self.cases_with(CaseChangeKind.UNTESTABLE))
 
     @in_json
     def unexpected_passes(self) -> list[str]:
@@ -149,17 +149,17 @@ class Night:
     @in_json
     def slower(self) -> list[TimeChange]:
         """Compiles and runs that are slower, the slowest first."""
-        return sorted(
-            (row for row in self.times if row.verdict is Pace.SLOWER),
-            key=lambda row: -(row.ratio.value if row.ratio else 0),
-        )
+        slower = [row for row in self.times if row.verdict is Pace.SLOWER]
+        return sorted(slower, key=lambda row: -(row.ratio.value if row.ratio else 0))
 
     @in_json
     def stages(self) -> dict[str, dict[str, int]]:
         """How many cases passed and failed each stage on the new toolchain."""
         counts = {stage.value: {"passed": 0, "failed": 0} for stage in Stage}
         for case in self.cases:
-            for stage in case.stages if case.status is not Status.UNTESTABLE else ():
+            if case.status is Status.UNTESTABLE:
+                continue
+            for stage in case.stages:
                 if case.status in FAILING and stage == case.stage:
                     counts[stage]["failed"] += 1
                     break
@@ -186,12 +186,12 @@ class Night:
 
     @in_json
     def verdict(self) -> list[BackendVerdict]:
-        """What broke on each backend and what to do, the most broken first."""
+        """The verdict on each backend, the most broken first."""
         return verdicts_of(self.cases, self.clusters)
 
     @in_json
     def to_do(self) -> list[ToDo]:
-        """What to do about each new failure, known issue, unexpected pass and flaky
+        """One thing to do for each new failure, known issue, unexpected pass and flaky
         case.
         """
         return to_dos_of(self.cases, self.clusters)

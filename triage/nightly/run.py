@@ -1,5 +1,5 @@
-"""Run a nightly: probe every case on both toolchains, compare the results, measure
-times in turn, bisect what is slower.
+"""Run a nightly: probe every case on both toolchains, compare the results, and measure
+and bisect times.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.result import Bisection
-from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
-from triage.execution.in_turn import LOOKS, Contender, Pace, measure_in_turn, ratio_of
+from triage.execution.in_turn import Pace
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
-from triage.execution.timing import time_compile
 from triage.investigate.investigation import Investigation
 from triage.investigate.origin import OriginFinder
 from triage.investigate.result import (
@@ -28,21 +26,23 @@ from triage.investigate.result import (
     FailureCluster,
     text_id,
 )
+from triage.investigate.steps import do_step
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import FAILING, PASSING, Probe, Status
+from triage.model.outcome import FAILING, PASSING, NoAnswer, Probe, Status
 from triage.model.probe_result import ProbeResult
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
+from triage.nightly.times import compile_times, reduce_slower, run_times
 from triage.recipes.expectations import expectation_for
+from triage.reduce.reproducer import Reproducer
 from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
 
 # a compile is measured again when it takes this many times the baseline's CPU time
 _SUSPICIOUS = 1.5
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
-_SLOWER = 0.25  # a compile is slower when its whole interval is beyond this change
-_BUDGET = 600.0  # seconds for the compiles of one case
+_REDUCTION = 600.0  # seconds for each program; the next night goes on where it stopped
 
 
 @dataclass
@@ -62,9 +62,9 @@ class NightRun:
     total: int = 0
     """Number of cases of all shards."""
     phase: str = "comparison"
-    """What is being done."""
+    """The current phase, which a partial report names."""
     scope: str | None = None
-    """What bisects can search between both toolchains, for the reports."""
+    """The compilers that bisects can search between both toolchains, for reports."""
     # by case and revision
     _probes: dict[tuple[str, str], Probe] = field(default_factory=dict)
     _results: dict[str, CaseResult] = field(default_factory=dict)
@@ -86,18 +86,15 @@ class NightRun:
         return self.baseline, self.toolchain
 
     @cached_property
-    def by_name(self) -> dict[str, Case]:
+    def cases_by_name(self) -> dict[str, Case]:
         return {case.name: case for case in self.cases}
 
     def night(self, stopped: str | None = None) -> Night:
         """Return what is known. `stopped`: why the run ended early."""
         revisions = {name: probe.revision for (_, name), probe in self._probes.items()}
         old, new = (revisions.get(ref.revision.name, ref.revision) for ref in self.refs)
-        results = [
-            self._results[case.name]
-            for case in self.cases
-            if case.name in self._results
-        ]
+        names = [case.name for case in self.cases]
+        results = [self._results[name] for name in names if name in self._results]
         return Night(
             schema=SCHEMA,
             toolchain=new,
@@ -114,9 +111,7 @@ class NightRun:
             clusters=clusters_of(results),
             times=[row for rows in self._times.values() for row in rows],
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
-            not_compared=[
-                case.name for case in self.cases if case.name not in self._results
-            ],
+            not_compared=[name for name in names if name not in self._results],
             strict=self.strict,
         )
 
@@ -127,50 +122,17 @@ class NightRun:
         self._probe(
             [ProbeJob(case, ref) for ref in self.refs for case in self.cases], "nightly"
         )
-        doubted = []
-        for result in self._results.values():
-            case = self.by_name[result.case]
-            # A pass that is new, or an old failure, hides a regression if it is wrong.
-            if result.foreign and result.status in PASSING:
-                doubted.append(ProbeJob(case, self.toolchain, fresh=True))
-            if (
-                result.baseline.foreign
-                and result.baseline.status in FAILING
-                and result.status in FAILING
-            ):
-                doubted.append(ProbeJob(case, self.baseline, fresh=True))
-        self._probe(doubted, "repeat what other machines found")
+        self._repeat_foreign()
         for name, result in list(self._results.items()):
-            case = self.by_name[name]
-            has_changed = result.change in (
-                CaseChangeKind.REGRESSED,
-                CaseChangeKind.CHANGED,
-                CaseChangeKind.FIXED,
-            )
-            is_unsteady = any(
-                self.engine.is_unsteady(ProbeJob(case, ref))
-                for ref in self.refs
-                if has_changed
-            )
-            if is_unsteady or (has_changed and self.is_flaky(name)):
+            if self._has_changed_by_chance(result):
                 self._results[name] = replace(result, change=CaseChangeKind.FLAKY)
             old, new = result.baseline.cpu_seconds, result.cpu_seconds
-            if (
-                result.passes_on_both
-                and 0 < _SUSPICIOUS * old < new
-                and new - old > _SUSPICIOUS_BY
-            ):
-                times = compile_times(self.engine, case, *self.refs)
-                if times and times.baseline_seconds and times.seconds:
-                    baseline = replace(
-                        result.baseline, cpu_seconds=times.baseline_seconds
-                    )
-                    self._results[name] = replace(
-                        result, cpu_seconds=times.seconds, baseline=baseline
-                    )
-                    self._add_times(name, [times])
+            is_suspicious = 0 < _SUSPICIOUS * old < new and new - old > _SUSPICIOUS_BY
+            if result.passes_on_both and is_suspicious:
+                self._measure_compile(result)
 
     def _probe(self, jobs: Sequence[ProbeJob], what: str) -> None:
+        """Make probes, and compare the two of each case once both are known."""
         for probe in self.engine.probe_all(jobs, what):
             name = probe.case.name
             self._probes[name, probe.revision.name] = probe
@@ -188,44 +150,71 @@ class NightRun:
                     replace(old, outcome=outcome), replace(new, outcome=outcome)
                 )
 
+    def _repeat_foreign(self) -> None:
+        """Repeat what other machines found where it hides a regression if it is wrong:
+        a pass that is new, or an old failure.
+        """
+        jobs = []
+        for result in self._results.values():
+            case, old = self.cases_by_name[result.case], result.baseline
+            if result.foreign and result.status in PASSING:
+                jobs.append(ProbeJob(case, self.toolchain, fresh=True))
+            fails_on_both = old.status in FAILING and result.status in FAILING
+            if old.foreign and fails_on_both:
+                jobs.append(ProbeJob(case, self.baseline, fresh=True))
+        self._probe(jobs, "repeat what other machines found")
+
+    def _has_changed_by_chance(self, result: CaseResult) -> bool:
+        """Return whether a case changed that is flaky, now or in earlier nights."""
+        if result.change not in (
+            CaseChangeKind.REGRESSED,
+            CaseChangeKind.CHANGED,
+            CaseChangeKind.FIXED,
+        ):
+            return False
+        case = self.cases_by_name[result.case]
+        is_unsteady = any(
+            self.engine.is_unsteady(ProbeJob(case, ref)) for ref in self.refs
+        )
+        return is_unsteady or self.is_flaky(result.case)
+
+    def _measure_compile(self, result: CaseResult) -> None:
+        name = result.case
+        times = compile_times(self.engine, self.cases_by_name[name], *self.refs)
+        if times and times.baseline_seconds and times.seconds:
+            baseline = replace(result.baseline, cpu_seconds=times.baseline_seconds)
+            self._results[name] = replace(
+                result, cpu_seconds=times.seconds, baseline=baseline
+            )
+            self._add_times(name, [times])
+
     def write_logs(self, out: Path) -> None:
         """Write the output of each failure on the new toolchain that has no file
         yet.
         """
+        folder = f"logs/{_file_name(self.toolchain.revision.name)}"
         for name, result in self._results.items():
             if result.log or result.status not in FAILING:
                 continue
-            known = self.engine.last_execution(
-                self.by_name[name], self.engine.registry.obtain(self.toolchain)
-            )
-            if known:
-                text = known[1].stdout.text + known[1].stderr.text
-            else:
-                text = ""
+            toolchain = self.engine.registry.obtain(self.toolchain)
+            known = self.engine.last_execution(self.cases_by_name[name], toolchain)
+            text = known[1].stdout.text + known[1].stderr.text if known else ""
             if text:
-                path = (
-                    f"logs/{_file_name(self.toolchain.revision.name)}/"
-                    f"{_file_name(name)}.log"
-                )
-                save_file(
-                    out / path,
-                    text.encode("utf-8", "replace")[-LARGEST_FILE:],
-                    "write a log",
-                )
+                path = f"{folder}/{_file_name(name)}.log"
+                content = text.encode("utf-8", "replace")[-LARGEST_FILE:]
+                save_file(out / path, content, "write a log")
                 self._results[name] = replace(result, log=path)
 
-    def bench(self, threshold: float, budget: float) -> None:
+    def bench(self, budget: float) -> None:
         """Measure the run times of the cases that are run or name functions to measure.
 
-        threshold: the smallest change that counts; budget: seconds for each case.
+        budget: seconds for each case.
         """
         self.phase = "run times"
         for result in list(self._results.values()):
-            case = self.by_name[result.case]
+            case = self.cases_by_name[result.case]
             if result.passes_on_both and (case.benchmarks or case.run):
-                rows, old, new = run_times(
-                    self.engine, case, *self.refs, threshold=threshold, budget=budget
-                )
+                rows, old, new = run_times(self.engine, case, *self.refs, budget=budget)
                 baseline = replace(
                     result.baseline, metrics={**result.baseline.metrics, **old}
                 )
@@ -240,10 +229,8 @@ class NightRun:
         """
 
         def bisected(case: Case, row: TimeChange) -> TimeChange:
-            if row.measured == "compile":
-                function = None
-            else:
-                function = row.function or ""
+            is_compile = row.measured == "compile"
+            function = None if is_compile else row.function or ""
             try:
                 found = finder.find_slower(case, function, budget)
             except (TriageError, OSError):
@@ -255,14 +242,47 @@ class NightRun:
             return replace(row, bisection=found)
 
         self.phase = "bisects"
-        self.replace_slower(bisected)
+        self.update_slower(bisected)
 
-    def replace_slower(self, find: Callable[[Case, TimeChange], TimeChange]) -> None:
-        """Replace each time that became slower by what `find` returns for it."""
+    def reduce_slower(
+        self,
+        out: Path,
+        budget: float,
+        write_reproducer: Callable[[Reproducer, Path], Path],
+    ) -> None:
+        """Reduce the program of the first time of each case that became slower: its
+        reproducer has the name of the case.
+
+        out: folder of the reports; budget: seconds to measure each candidate for.
+        """
+        seen: set[str] = set()
+
+        def reduced(case: Case, row: TimeChange) -> TimeChange:
+            def reduce_and_write() -> str | NoAnswer:
+                found = reduce_slower(self.engine, case, row, self.refs, budget)
+                if isinstance(found, NoAnswer):
+                    return found
+                folder = write_reproducer(found, out / "reproducers")
+                return f"reproducers/{folder.name}"
+
+            if case.name in seen:
+                return row
+            seen.add(case.name)
+            spent = f"{_REDUCTION:.0f} s are over; the next night continues"
+            path, step = do_step(
+                self.engine, "reduce", _REDUCTION, reduce_and_write, spent
+            )
+            return replace(row, reproducer=path, not_reduced=step.reason or None)
+
+        self.phase = "reductions"
+        self.update_slower(reduced)
+
+    def update_slower(self, update: Callable[[Case, TimeChange], TimeChange]) -> None:
+        """Replace each time that became slower by what `update` returns for it."""
         for name, rows in self._times.items():
             for number, row in enumerate(rows):
                 if row.verdict is Pace.SLOWER:
-                    rows[number] = find(self.by_name[name], row)
+                    rows[number] = update(self.cases_by_name[name], row)
 
     def _add_times(self, name: str, rows: list[TimeChange]) -> None:
         """Add times to a case, and the verdict that says most: slower before faster."""
@@ -285,28 +305,26 @@ def _file_name(text: str) -> str:
     return f"{name}-{text_id(text)}"
 
 
-def compare(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
+def change_between(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
     """Return how a case changed. A failure that the recipe expects at this version is
     known, not a regression.
     """
     if Status.UNTESTABLE in (baseline.status, new.status):
         return CaseChangeKind.UNTESTABLE
     if new.status in PASSING:
-        if new.status is Status.XPASS:
-            passing = CaseChangeKind.UNEXPECTED_PASS
-        else:
-            passing = CaseChangeKind.PASSING
         if baseline.status in FAILING:
             return CaseChangeKind.FIXED
-        return passing
+        if new.status is Status.XPASS:
+            return CaseChangeKind.UNEXPECTED_PASS
+        return CaseChangeKind.PASSING
     if new.status is Status.XFAIL:
         return CaseChangeKind.KNOWN
     if baseline.status in PASSING:
         return CaseChangeKind.REGRESSED
-    signatures = [
+    old_signature, new_signature = (
         result.failure and result.failure.signature for result in (baseline, new)
-    ]
-    if signatures[0] == signatures[1]:
+    )
+    if old_signature == new_signature:
         return CaseChangeKind.FAILING
     return CaseChangeKind.CHANGED
 
@@ -314,10 +332,9 @@ def compare(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
 def case_result(baseline: Probe, new: Probe) -> CaseResult:
     """Return the result of one case of a night."""
     case, old, own = new.case, result_of(baseline), result_of(new)
+    expectation = None
     if case.expect:
         expectation = expectation_for(case, new.version, own.failure)
-    else:
-        expectation = None
     return CaseResult(
         **vars(own),
         suite=suite_of(case),
@@ -326,7 +343,7 @@ def case_result(baseline: Probe, new: Probe) -> CaseResult:
         source=str(below_here(case.source)),
         target=case.target,
         stages=list(case.stages),
-        change=compare(old, own),
+        change=change_between(old, own),
         baseline=old,
         issue=expectation.issue if expectation else None,
     )
@@ -337,11 +354,10 @@ def with_investigation(night: Night, found: Investigation) -> Night:
     clusters = found.records()
     known = {cluster.key for cluster in clusters}
     clusters += [cluster for cluster in night.clusters if cluster.key not in known]
-    origins = {
-        name: [origin for origin in (cluster.culprit, cluster.fix) if origin]
-        for cluster in clusters
-        for name in (cluster.representative, *cluster.confirmed)
-    }
+    origins: dict[str | None, list[Bisection]] = {}
+    for cluster in clusters:
+        own = [origin for origin in (cluster.culprit, cluster.fix) if origin]
+        origins |= dict.fromkeys((cluster.representative, *cluster.confirmed), own)
     cases = [
         replace(case, bisections=origins.get(case.case) or case.bisections)
         for case in night.cases
@@ -353,111 +369,19 @@ def clusters_of(cases: Iterable[CaseResult]) -> list[FailureCluster]:
     """Return a cluster for each new failure, the most frequent first."""
     groups: dict[ClusterKey, list[CaseResult]] = {}
     for case in sorted(cases, key=lambda case: case.change is CaseChangeKind.CHANGED):
-        if case.counts and case.failure:
+        if case.is_new_failure and case.failure:
             groups.setdefault(case.key_of(case.failure), []).append(case)
-    return [
+    clusters = [
         key.cluster([case.case for case in members], members[0].failure)
-        for key, members in sorted(
-            groups.items(), key=lambda group: (-len(group[1]), group[0])
-        )
+        for key, members in groups.items()
     ]
+    return sorted(clusters, key=lambda cluster: (-len(cluster.cases), cluster.key))
 
 
 def suite_of(case: Case) -> str:
     """Return the suite of a case: the recipe or config that many cases come from, else
     the recipe's folder.
     """
-    is_own = case.name.partition("[")[0] == case.recipe
-    if is_own:
+    if case.name.partition("[")[0] == case.recipe:
         return case.source.absolute().parent.name
     return case.recipe
-
-
-def compile_times(
-    engine: Engine, case: Case, baseline: ToolchainRef, toolchain: ToolchainRef
-) -> TimeChange | None:
-    """Compile a case on both toolchains in turn until its verdict is clear or time is
-    up; None when it does not compile.
-
-    Nothing else is compiled meanwhile. Numbers of another hour are not used.
-    """
-    old, new = (
-        Contender(timed=partial(time_compile, engine, case, ref))
-        for ref in (baseline, toolchain)
-    )
-    ratio, verdict = None, Pace.NOISY
-    end = time.monotonic() + _BUDGET
-    for taken in measure_in_turn([old, new], end, grace=0.0, warm_up=False):
-        if old.problem or new.problem:
-            return None
-        if taken in LOOKS:
-            ratio = ratio_of(old.samples, new.samples)
-        if ratio:
-            verdict = ratio.pace(_SLOWER)
-        if verdict is not Pace.NOISY:
-            break
-    return TimeChange(
-        case=case.name,
-        measured="compile",
-        baseline_seconds=old.median,
-        seconds=new.median,
-        ratio=ratio,
-        verdict=verdict,
-        reason=None if ratio else f"too few samples ({len(new.samples)})",
-    )
-
-
-def run_times(
-    engine: Engine,
-    case: Case,
-    baseline: ToolchainRef,
-    toolchain: ToolchainRef,
-    *,
-    threshold: float,
-    budget: float,
-) -> tuple[list[TimeChange], dict[str, float], dict[str, float]]:
-    """Measure the functions of a case on both toolchains in turn; a change is measured
-    again before it is reported.
-
-    Returns:
-        The times, and the metrics of the program on the baseline and on the new
-            toolchain.
-    """
-    pair = Configuration(case, baseline), Configuration(case, toolchain)
-    result = Benchmark(pair, pair[0], threshold).measure(engine, budget)
-    rows = []
-    for function in result.functions or ("",):
-        old, new = (
-            result.of(each, function) or result.of(each, "") or Series(each, function)
-            for each in pair
-        )
-        failed = next((series for series in (new, old) if series.problem), None)
-        verdict, reason = new.verdict, None
-        if failed:
-            verdict = None
-            reason = f"{failed.configuration.ref.revision.name}: {failed.reason}"
-        rows.append(
-            TimeChange(
-                case=case.name,
-                function=new.function or None,
-                baseline_seconds=old.median,
-                seconds=new.median,
-                ratio=new.ratio,
-                verdict=verdict,
-                reason=reason,
-            )
-        )
-    series = [result.rows(each) for each in pair]
-    before, after = (_metrics(each[0]) if len(each) == 1 else {} for each in series)
-    return rows, before, after
-
-
-def _metrics(series: Series) -> dict[str, float]:
-    program = series.program
-    values = {
-        "run_seconds": series.median,
-        "dispatches": program.dispatches if program else None,
-        "artifact_bytes": program.bytes if program else None,
-        "run_peak_mb": series.peak_mb,
-    }
-    return {name: value for name, value in values.items() if value is not None}

@@ -7,7 +7,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import chain, islice, zip_longest
+from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,7 +28,7 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
     """
     if text is None:
         return tuple(cases)
-    number, count = _parts(text) or (0, 0)
+    number, count = _number_and_count(text)
     if not 1 <= number <= count:
         raise BadInput(
             f"--shard {text!r}: write I/N with I from 1 to N, for example 1/4"
@@ -36,11 +36,10 @@ def shard(cases: Sequence[Case], text: str | None) -> tuple[Case, ...]:
     return tuple(cases[number - 1 :: count])
 
 
-def _parts(text: str | None) -> tuple[int, int] | None:
+def _number_and_count(text: str | None) -> tuple[int, int]:
+    """Return the I and the N of `I/N`; zeros for another text."""
     match = re.fullmatch("([0-9]{1,15})/([0-9]{1,15})", text or "")
-    if match:
-        return (int(match[1]), int(match[2]))
-    return None
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def merge(
@@ -51,7 +50,8 @@ def merge(
     allow_missing: a missing shard makes the night partial. Raises BadInput for shards
     of different toolchains, for cases that are in two of them, and for a missing shard.
     """
-    shards = sorted(shards, key=lambda shard: _parts(shard[1].shard) or (0, 0))
+    shards = sorted(shards, key=lambda shard: _number_and_count(shard[1].shard))
+    _check_same_nightly(shards)
     missing = _missing(shards)
     if missing and not allow_missing:
         raise BadInput(
@@ -59,9 +59,10 @@ def merge(
         )
     _check_cases(shards, complete=not missing)
     nights = [night for _, night in shards]
-    stopped = [
-        f"{night.shard}: {night.stopped}" for night in nights if night.stopped
-    ] + [missing] * bool(missing)
+    stopped = [f"{night.shard}: {night.stopped}" for night in nights if night.stopped]
+    if missing:
+        stopped.append(missing)
+    investigations = [night.investigation for night in nights if night.investigation]
     return replace(
         nights[0],
         started=min(night.started for night in nights),
@@ -71,10 +72,8 @@ def merge(
         shard=None,
         total=0,
         cases=_in_order(nights, lambda night: night.cases),
-        clusters=_clusters(nights),
-        investigation=next(
-            (night.investigation for night in nights if night.investigation), None
-        ),
+        clusters=_joined_clusters(nights),
+        investigation=investigations[0] if investigations else None,
         times=_in_order(nights, lambda night: night.times),
         stopped="; ".join(stopped) or None,
         not_compared=_in_order(nights, lambda night: night.not_compared),
@@ -104,10 +103,8 @@ def copy_files(folders: Sequence[Path], out: Path) -> None:
                     shutil.copytree(folder / name, out / name, dirs_exist_ok=True)
 
 
-def _missing(shards: Sequence[tuple[Path, Night]]) -> str:
-    """Return which shards are missing; empty when none is. Raises BadInput for shards
-    that do not belong together.
-    """
+def _check_same_nightly(shards: Sequence[tuple[Path, Night]]) -> None:
+    """Raises BadInput for shards that do not belong together."""
     compared = {folder: _compared(night) for folder, night in shards}
     if len(set(compared.values())) > 1:
         texts = [f"{folder} compares {text}" for folder, text in compared.items()]
@@ -115,7 +112,8 @@ def _missing(shards: Sequence[tuple[Path, Night]]) -> str:
             f"{'; '.join(texts)}; run all shards with the same two revisions, such as "
             "nightly:2025-06-04"
         )
-    known = Counter(parts for _, night in shards if (parts := _parts(night.shard)))
+    known = Counter(_number_and_count(night.shard) for _, night in shards)
+    del known[0, 0]
     counts = {count for _, count in known}
     if len(counts) > 1:
         raise BadInput(
@@ -129,28 +127,28 @@ def _missing(shards: Sequence[tuple[Path, Night]]) -> str:
         raise BadInput(
             f"shard {', '.join(sorted(twice))} is there twice; pass each folder once"
         )
-    numbers = range(1, max(counts, default=0) + 1)
-    there = {number for number, _ in known if number in numbers}
-    missing = len(numbers) - len(there)
-    names = ", ".join(
-        f"{number}/{numbers[-1]}"
-        for number in islice((each for each in numbers if each not in there), _NAMED)
-    )
-    if missing > _NAMED:
-        more = f" and {missing - _NAMED} more"
-    else:
-        more = ""
-    if missing:
-        return f"shard{'s' if missing > 1 else ''} {names}{more} missing"
-    return ""
+
+
+def _missing(shards: Sequence[tuple[Path, Night]]) -> str:
+    """Return which shards are missing; empty when none is."""
+    known = {_number_and_count(night.shard) for _, night in shards}
+    count = max((count for _, count in known), default=0)
+    found = {number for number, _ in known if 1 <= number <= count}
+    missing = count - len(found)
+    if not missing:
+        return ""
+    absent = (number for number in range(1, count + 1) if number not in found)
+    names = ", ".join(f"{number}/{count}" for number in islice(absent, _NAMED))
+    more = f" and {missing - _NAMED} more" if missing > _NAMED else ""
+    return f"shard{'s' if missing > 1 else ''} {names}{more} missing"
 
 
 def _compared(night: Night) -> str:
-    names = (
+    new, old = (
         f"{end.name} ({end.commit[:10]})" if end.commit else end.name
         for end in (night.toolchain, night.baseline)
     )
-    return f"{night.compiler or 'a compiler'} {' with '.join(names)}"
+    return f"{night.compiler or 'a compiler'} {new} with {old}"
 
 
 def _check_cases(shards: Sequence[tuple[Path, Night]], *, complete: bool) -> None:
@@ -178,40 +176,35 @@ def _in_order(nights: Sequence[Night], of: Callable[[Night], list[T]]) -> list[T
     """Return the lists of all nights in the order of the recipes: every N-th entry is a
     shard's.
     """
-    missing = object()
-    rows = zip_longest(*map(of, nights), fillvalue=missing)
-    return [entry for entry in chain.from_iterable(rows) if entry is not missing]  # type: ignore[misc]
+    lists = [of(night) for night in nights]
+    longest = max(map(len, lists), default=0)
+    return [own[at] for at in range(longest) for own in lists if at < len(own)]
 
 
-def _clusters(nights: Sequence[Night]) -> list[FailureCluster]:
+def _joined_clusters(nights: Sequence[Night]) -> list[FailureCluster]:
     """Join clusters of one failure that came with the same revisions, as far as that is
     known.
 
     What was found out comes from the first shard that found it out.
     """
     joined: dict[ClusterKey, list[FailureCluster]] = {}
-    for cluster in sorted(
-        _in_order(nights, lambda night: night.clusters),
-        key=lambda cluster: cluster.culprit is None,
-    ):
+    clusters = _in_order(nights, lambda night: night.clusters)
+    for cluster in sorted(clusters, key=lambda cluster: cluster.culprit is None):
         own, alike = _range(cluster), joined.setdefault(cluster.key, [])
-        at = next(
-            (at for at, known in enumerate(alike) if own in (None, _range(known))),
-            len(alike),
-        )
-        if at < len(alike):
-            known = alike[at]
+        for index, known in enumerate(alike):
+            if own is None or own == _range(known):
+                cases = dict.fromkeys([*known.cases, *cluster.cases])
+                alike[index] = replace(known, cases=list(cases))
+                break
         else:
-            known = cluster
-        cases = list(dict.fromkeys([*known.cases, *cluster.cases]))
-        if at:
-            number = f".{at + 1}"
-        else:
-            number = ""
-        alike[at : at + 1] = [replace(known, cases=cases, id=cluster.key.id + number)]
-    clusters = chain.from_iterable(joined.values())
-    return sorted(clusters, key=lambda cluster: (-len(cluster.cases), cluster.key))
+            number = f".{len(alike) + 1}" if alike else ""
+            alike.append(replace(cluster, id=cluster.key.id + number))
+    return sorted(
+        chain.from_iterable(joined.values()),
+        key=lambda cluster: (-len(cluster.cases), cluster.key),
+    )
 
 
 def _range(cluster: FailureCluster) -> object:
+    """Return the revisions around the culprit, if they are known."""
     return cluster.culprit and (cluster.culprit.before, cluster.culprit.after)

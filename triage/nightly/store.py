@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
+from triage.investigate.result import CaseResult
 from triage.model.errors import BadInput
-from triage.model.probe_result import ProbeResult
 from triage.nightly.history import NightColumns, NightsHistory, history_of
 from triage.nightly.result import SCHEMA, Night, night_bytes, parse_night
 from triage.toolchains.home import Home, disk_errors, write_whole
@@ -33,10 +33,7 @@ def read_night(path: Path) -> Night:
     """Read `nightly.json`, or the one in a folder. Raises BadInput if it cannot be
     read, or if a path in it is a link.
     """
-    if path.is_dir():
-        file = path / NIGHT_FILE
-    else:
-        file = path
+    file = path / NIGHT_FILE if path.is_dir() else path
     try:
         content = file.read_bytes()
     except OSError as error:
@@ -45,12 +42,9 @@ def read_night(path: Path) -> Night:
             "--out` wrote"
         ) from error
     night = parse_night(content, str(file))
-    names: list[str | None] = [case.log for case in night.cases]
-    names += [
-        name
-        for cluster in night.clusters
-        for name in (cluster.reproducer, cluster.issue)
-    ]
+    names = [case.log for case in night.cases]
+    for cluster in night.clusters:
+        names += [cluster.reproducer, cluster.issue]
     for name in filter(None, names):
         if (file.parent / name).resolve() != file.parent.resolve() / name:
             raise BadInput(f"{file}: {name} is a link; a nightly writes only files")
@@ -58,7 +52,7 @@ def read_night(path: Path) -> Night:
 
 
 class NightStore:
-    """Stored nights by number. A damaged night counts as not there."""
+    """Stored nights by number. A damaged night counts as missing."""
 
     def __init__(
         self, home: Home, warn: Callable[[str], None] = lambda _: None
@@ -96,37 +90,21 @@ class NightStore:
         """Store a night and return its number, unless it is stored already. folder: of
         its reports, for logs of failures.
         """
-        passed = [
-            replace(case, baseline=_without_numbers(case.baseline))
-            for case in night.cases
-        ]
-        kept = [
-            whole if whole.counts else short
-            for whole, short in zip(night.cases, passed, strict=True)
-        ]
-        night = replace(night, cases=kept, reports={})
+        cases = [case if case.is_new_failure else _short(case) for case in night.cases]
+        night = replace(night, cases=cases, reports={})
         content = night_bytes(night)
         digest = sha256(content).hexdigest()[:16]
         with disk_errors(f"store the night in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".lock"):
                 numbers = self.numbers()
-                if any(
-                    (self.path / str(number) / digest).exists() for number in numbers
-                ):
-                    return None
+                for number in numbers:
+                    if (self.path / str(number) / digest).exists():
+                        return None
                 number = max(numbers, default=0) + 1
                 own = self.path / str(number)
-                for case in night.cases:
-                    if (
-                        folder
-                        and case.log
-                        and case.counts
-                        and (folder / case.log).is_file()
-                    ):
-                        write_whole(
-                            own / case.log, _shortened((folder / case.log).read_bytes())
-                        )
+                if folder:
+                    _store_logs(night, folder, own)
                 write_whole(own / digest, "")
                 write_whole(own / _COLUMNS, NightColumns.of(night).content())
                 write_whole(own / _STORED, zlib.compress(content))
@@ -152,12 +130,12 @@ class NightStore:
                 found.append((number, replace(columns, keys=shared)))
         return sorted(found, key=lambda entry: (entry[1].night.started, entry[0]))
 
-    def named(self, name: str) -> tuple[int, Night]:
+    def night_named(self, name: str) -> tuple[int, Night]:
         """Return the night with a number or a date, or `latest` or `previous`. Raises
         BadInput if there is none.
         """
         stored = self.columns()
-        while True:
+        while True:  # until one that is not damaged is found
             number = _number_of(name, stored)
             if number is None:
                 raise BadInput(
@@ -227,9 +205,9 @@ class NightStore:
             values = json.loads((self.path / _ISSUES).read_bytes())
         except (OSError, ValueError):
             return {}
-        if isinstance(values, dict):
-            return {str(key): str(value) for key, value in values.items()}
-        return {}
+        if not isinstance(values, dict):
+            return {}
+        return {str(key): str(value) for key, value in values.items()}
 
 
 def _number_of(name: str, stored: Sequence[tuple[int, NightColumns]]) -> int | None:
@@ -243,25 +221,39 @@ def _number_of(name: str, stored: Sequence[tuple[int, NightColumns]]) -> int | N
             for number, columns in stored
             if columns.suites == stored[-1][1].suites
         ]
-        back = 1 + (name == "previous")
+        back = 2 if name == "previous" else 1
         return same[-back] if len(same) >= back else None
-    if any(name == str(number) for number, _ in stored):
-        return int(name)
-    begun = [(number, columns.night.started) for number, columns in stored]
-    dated = [number for number, started in begun if name in (started[:10], started)]
-    return dated[-1] if dated else None
+    fitting = None
+    for number, columns in stored:
+        if name == str(number):
+            return number
+        if name in (columns.night.started[:10], columns.night.started):
+            fitting = number
+    return fitting
 
 
-def _without_numbers(result: ProbeResult) -> ProbeResult:
-    """Return a result of a baseline as it is stored: nights show the numbers of their
-    own toolchain.
+def _short(case: CaseResult) -> CaseResult:
+    """Return a case without the numbers of the baseline: nights show those of their own
+    toolchain.
     """
-    return replace(
-        result, seconds=0.0, cpu_seconds=0.0, peak_rss_mb=0.0, metrics={}, warnings=()
+    baseline = replace(
+        case.baseline,
+        seconds=0.0,
+        cpu_seconds=0.0,
+        peak_rss_mb=0.0,
+        metrics={},
+        warnings=(),
     )
+    return replace(case, baseline=baseline)
 
 
-def _shortened(content: bytes) -> bytes:
-    if len(content) <= 2 * _LOG_PART:
-        return content
-    return content[:_LOG_PART] + b"\n...\n" + content[-_LOG_PART:]
+def _store_logs(night: Night, folder: Path, own: Path) -> None:
+    """Store the beginning and the end of the logs of new failures. folder: of the
+    reports; own: of the night.
+    """
+    for case in night.cases:
+        if case.log and case.is_new_failure and (folder / case.log).is_file():
+            content = (folder / case.log).read_bytes()
+            if len(content) > 2 * _LOG_PART:
+                content = content[:_LOG_PART] + b"\n...\n" + content[-_LOG_PART:]
+            write_whole(own / case.log, content)

@@ -1,144 +1,19 @@
-"""What lasts over the nights: the life of each failure, and steps in values that were
-measured every night.
-"""
+"""Steps in values that were measured every night."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from triage.investigate.result import ClusterKey
-from triage.model.outcome import Failure, Status
-from triage.nightly.history import Matrix, NightsHistory, StateRun, Track
+from triage.nightly.history import Matrix
 
 _SHORTEST = 5  # nights between two steps, and least number of nights after one
 _PENALTY = 12.0  # times the logarithm of the number of nights, see docs/research.md
 _WINDOW = 7  # nights whose median an outlier is compared with
 _OUTLIER = 3.0  # standard deviations
-
-
-@dataclass(frozen=True, slots=True)
-class FailingRun:
-    """Nights in which a case has a failure, with its results before and after."""
-
-    row: int
-    run: StateRun
-    before: StateRun | None
-    after: StateRun | None
-    """Not set while the failure is the last result that is known."""
-
-
-@dataclass(frozen=True)
-class FailureLife:
-    """All nights and cases of one signature in a track."""
-
-    track: Track
-    signature: str
-    kind: Failure
-    """The failure as it was last seen."""
-    runs: tuple[FailingRun, ...]
-    page: str
-    """Name of its page."""
-
-    @property
-    def key(self) -> ClusterKey:
-        return self.track.key_of(self.kind)
-
-    @property
-    def rows(self) -> tuple[int, ...]:
-        return tuple(dict.fromkeys(failing.row for failing in self.runs))
-
-    @cached_property
-    def open_runs(self) -> tuple[FailingRun, ...]:
-        """Those of the cases that still fail so, as far as is known, and are not
-        expected to; where all are expected, all.
-        """
-        last = [failing for failing in self.runs if failing.after is None]
-        return tuple(
-            [failing for failing in last if failing.run.status is Status.FAILED] or last
-        )
-
-    @property
-    def state(self) -> str:
-        """`open`, `known` where every open case fails as its recipe expects, or
-        `gone`.
-        """
-        if not self.open_runs:
-            return "gone"
-        if self.open_runs[0].run.status is Status.FAILED:
-            return "open"
-        return "known"
-
-    @property
-    def first(self) -> FailingRun:
-        return min(self.runs, key=lambda failing: failing.run.first)
-
-    @property
-    def current(self) -> FailingRun:
-        """The run since which it is open; the first one where it is gone."""
-        return min(self.open_runs or self.runs, key=lambda failing: failing.run.first)
-
-    @property
-    def last(self) -> int:
-        return max(failing.run.last for failing in self.runs)
-
-    @property
-    def gone(self) -> int | None:
-        """The first night without it, once it is gone."""
-        if self.open_runs:
-            return None
-        return max(failing.after.first for failing in self.runs if failing.after)
-
-
-def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
-    """Return all failures: first the open ones, the newest of these first, then the
-    known ones, then those that are gone.
-    """
-    found: dict[tuple[Track, str], list[FailingRun]] = {}
-    for row, runs in enumerate(history.runs):
-        tested: list[StateRun] = []
-        for run in runs:
-            if (
-                tested
-                and run.failed
-                and tested[-1].failed
-                and tested[-1].signature == run.signature
-            ):
-                # only its expectation changed
-                tested[-1] = replace(run, first=tested[-1].first)
-            elif run.status is not Status.UNTESTABLE:
-                tested.append(run)
-        for before, run, after in zip(
-            [None, *tested], tested, [*tested[1:], None], strict=False
-        ):
-            if run.failed and run.signature:
-                key = history.rows[row][0], history.signatures[run.signature]
-                found.setdefault(key, []).append(FailingRun(row, run, before, after))
-    pages: dict[ClusterKey, int] = {}
-    lives = []
-    for (track, signature), failing in sorted(found.items()):
-        newest = max(failing, key=lambda each: each.run.last)
-        kind = history.kind_of(newest.row, newest.run.last)
-        assert kind
-        shared = track.key_of(kind)
-        number = pages[shared] = pages.get(shared, 0) + 1
-        page = shared.id + (f"-{number}" if number > 1 else "")
-        lives.append(FailureLife(track, signature, kind, tuple(failing), page))
-    order = ["open", "known", "gone"]
-    return tuple(
-        sorted(
-            lives,
-            key=lambda life: (
-                order.index(life.state),
-                -life.current.run.first,
-                -len(life.rows),
-                life.signature,
-            ),
-        )
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,45 +44,56 @@ def find_steps(
     `least_difference` at least.
     """
     for row, of_case in enumerate(values):
-        measured = np.flatnonzero(of_case > 0)
-        if len(measured) < 2 * _SHORTEST:
+        nights = np.flatnonzero(of_case > 0)
+        if len(nights) < 2 * _SHORTEST:
             continue
-        series = of_case[measured].astype(np.float64)
-        for start, found, end in _segments(series, least_ratio):
-            # A segment has a least length, so that a step of the last nights is found
-            # too early: date it by the values.
-            old, last = float(np.median(series[start:found])), float(series[end - 1])
-            at = found
-            while at < end and abs(series[at] - old) < abs(series[at] - last):
-                at += 1
+        series = of_case[nights].astype(np.float64)
+        bounds = _bounds_of(series, least_ratio)
+        for start, bound, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
+            old = float(np.median(series[start:bound]))
+            at = _first_value_after(series, bound, end, old)
             if end - at < _SHORTEST:
                 continue  # too few values yet: it may be an outlier
             new = float(np.median(series[at:end]))
             ratio = max(new / old, old / new)
             if ratio >= 1 + least_ratio and abs(new - old) >= least_difference:
-                yield MetricStep(
-                    row, int(measured[at - 1]), int(measured[at]), old, new
-                )
+                before, after = int(nights[at - 1]), int(nights[at])
+                yield MetricStep(row, before, after, old, new)
 
 
-def _segments(series: Matrix, least: float) -> Iterator[tuple[int, int, int]]:
+def _first_value_after(series: Matrix, bound: int, end: int, old: float) -> int:
+    """Return the index of the first value that is nearer to the last one than to the
+    old level.
+
+    A segment has a least length, so that the bound of a step in the last nights is too
+    early.
+    """
+    last = float(series[end - 1])
+    at = bound
+    while at < end and abs(series[at] - old) < abs(series[at] - last):
+        at += 1
+    return at
+
+
+def _bounds_of(series: Matrix, least_ratio: float) -> list[int]:
+    """Return the bounds of the segments of a series with equal levels; none where no
+    two segments can differ by the ratio.
+    """
     logs = np.log(series)
     changes = np.diff(logs)
     # Steps are rare among the differences of neighbours, so that their median deviation
     # measures the noise alone.
-    noise = max(
-        1.4826 * float(np.median(np.abs(changes - np.median(changes)))) / 2**0.5, 1e-4
-    )
+    deviation = float(np.median(np.abs(changes - np.median(changes))))
+    noise = max(1.4826 * deviation / 2**0.5, 1e-4)
     near = np.lib.stride_tricks.sliding_window_view(
         np.pad(logs, _WINDOW // 2, mode="edge"), _WINDOW
     )
     middle = np.median(near, axis=1)
     logs = np.clip(logs, middle - _OUTLIER * noise, middle + _OUTLIER * noise)
     means = np.convolve(logs, np.full(_SHORTEST, 1 / _SHORTEST), mode="valid")
-    if means.max() - means.min() < np.log1p(least) / 2:
-        return  # no two segments can differ by so much
-    bounds = segment_bounds(logs / noise, _PENALTY * float(np.log(len(logs))))
-    yield from zip(bounds, bounds[1:], bounds[2:], strict=False)
+    if means.max() - means.min() < np.log1p(least_ratio) / 2:
+        return []
+    return segment_bounds(logs / noise, _PENALTY * float(np.log(len(logs))))
 
 
 @lru_cache(maxsize=4)  # most cases ran in as many nights
@@ -230,8 +116,8 @@ def segment_bounds(values: Matrix, penalty: float) -> list[int]:
     """
     values = values - values.mean()  # differences of large squares are not exact
     sums = np.concatenate(([0.0], np.cumsum(values)))
-    # A division into k segments gains what their means differ from 0, more than k - 1
-    # penalties; then one of them alone gains more than half of one.
+    # A division into k segments pays only if it gains more than k - 1 penalties, and
+    # then one segment alone gains more than half a penalty.
     gains = np.subtract.outer(sums, sums)
     gains *= gains
     gains /= _lengths(len(sums))

@@ -1,36 +1,38 @@
-"""What a night says of each backend: what broke, what is known, and what to do about
-each failure.
+"""The verdict of a night on each backend, what to do about each failure, and who does
+it.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from triage.bisect.result import Answer
 from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import Status
+from triage.model.revision import FamilyRef
+from triage.toolchains.sources.base import fits_any
+from triage.toolchains.sources.project import FILE, OwnerRule, load_project
 
 _PROGRAMS = (".yaml", ".yml", ".mlir", ".mlirbc", ".onnx", ".py")
 
 
 class Action(StrEnum):
-    """What somebody has to do. The values are part of the JSON of a night."""
+    """An action for a person. The values are part of the JSON of a night."""
 
     FILE = "file"
-    """An issue: the failure was investigated, and its draft is written."""
+    """File an issue: the failure was investigated, and its draft is written."""
     WAIT = "wait"
-    """For an issue that a recipe names for a known failure."""
+    """Wait for the issue that a recipe names for a known failure."""
     INVESTIGATE = "investigate"
     CLOSE = "close"
-    """The case passes although its recipe expects a failure."""
+    """Close the known failure: the case passes."""
     LOOK = "look"
-    """Why a case is flaky."""
+    """Find out why a case is flaky."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +44,19 @@ class ToDo:
     """The id of the failure."""
     case: str | None = None
     issue: str | None = None
-    """What to wait for."""
+    """The issue to wait for."""
     since: str | None = None
     """The day since which it fails, or the version since which the case passes."""
     command: str | None = None
     """A command line that investigates the failure, or shows the case."""
     reason: str | None = None
-    """Why it is not investigated, if something prevented it."""
+    """Why the failure is not investigated, if something prevented it."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackendVerdict:
-    """What a night says of one backend. `failures` are different new failures, each of
-    one or more cases.
+    """The verdict of a night on one backend. `failures` counts different new failures,
+    each of one or more cases.
     """
 
     backend: str
@@ -84,15 +86,39 @@ def verdicts_of(
     for backend, own in by_backend.items():
         names = {case.case for case in own}
         failures = [each for each in clusters if not names.isdisjoint(each.cases)]
-        verdict = BackendVerdict(
+        counts = BackendVerdict(
             backend,
             cases=len(own),
-            broken=sum(case.counts for case in own),
+            broken=sum(case.is_new_failure for case in own),
             fixed=sum(case.change is CaseChangeKind.FIXED for case in own),
-            **summed_up(failures, to_dos_of(own, failures)),
         )
-        verdicts.append(verdict)
+        verdicts.append(with_failures(counts, failures, to_dos_of(own, failures)))
     return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
+
+
+def with_failures(
+    verdict: BackendVerdict, clusters: Sequence[FailureCluster], to_dos: Sequence[ToDo]
+) -> BackendVerdict:
+    """Add what is known of new failures, and what to do, to the counts of cases."""
+    with_culprit = {
+        cluster.id
+        for cluster in clusters
+        if cluster.culprit and cluster.culprit.status is Answer.CULPRIT
+    }
+    left = [
+        each
+        for each in to_dos
+        if each.action is Action.INVESTIGATE and each.cluster not in with_culprit
+    ]
+    counts = Counter(each.action for each in to_dos)
+    return replace(
+        verdict,
+        failures=len(clusters),
+        with_culprit=len(with_culprit),
+        not_investigated=len(left),
+        reason=next((each.reason for each in left if each.reason), None),
+        actions={action: counts[action] for action in Action if counts[action]},
+    )
 
 
 def to_dos_of(
@@ -103,8 +129,11 @@ def to_dos_of(
     issues = {case.cluster: case.issue for case in cases if case.issue}
     found = []
     for cluster in clusters:
-        members = (by_name.get(name) for name in _best_first(cluster))
-        command = next((command_for(case) for case in members if case), None)
+        command = None
+        for name in filter(None, (cluster.representative, *cluster.cases)):
+            if name in by_name:
+                command = investigating_command(by_name[name])
+                break
         issue = issues.get(cluster.id)
         found.append(failure_to_do(cluster, issue=issue, command=command))
     return [*found, *_other_to_dos(cases, {each.issue for each in found})]
@@ -126,12 +155,12 @@ def failure_to_do(
         return ToDo(Action.WAIT, cluster.id, issue=issue, since=since)
     if cluster.is_investigated:
         return ToDo(Action.FILE, cluster.id)
-    steps = (step for step in cluster.steps if step.status in ("left", "failed"))
-    reason = next((step.reason for step in steps if step.reason), None)
+    unfinished = (step for step in cluster.steps if step.status in ("left", "failed"))
+    reason = next((step.reason for step in unfinished if step.reason), None)
     return ToDo(Action.INVESTIGATE, cluster.id, command=command, reason=reason)
 
 
-def command_for(case: CaseResult) -> str | None:
+def investigating_command(case: CaseResult) -> str | None:
     """Return the command line that investigates a failing case, unless many cases come
     from the file.
     """
@@ -140,10 +169,10 @@ def command_for(case: CaseResult) -> str | None:
     if Path(source).suffix not in _PROGRAMS:
         return None
     words = ["triage", "nightly", source, "-t", new, "-b", old]
-    return command_of([*words, "--investigate", "--out", "out"], source, new, old)
+    return command_line([*words, "--investigate", "--out", "out"], source, new, old)
 
 
-def command_of(words: Sequence[str], *values: str) -> str | None:
+def command_line(words: Sequence[str], *values: str) -> str | None:
     """Return a command line for people to copy. None if one of its values, which
     another job may have written, would be read as an option.
     """
@@ -152,16 +181,16 @@ def command_of(words: Sequence[str], *values: str) -> str | None:
     return shlex.join(words)
 
 
-def close(case: str, version: str) -> ToDo:
+def unexpected_pass_to_do(case: str, version: str) -> ToDo:
     """Return what to do about a case that passes since a version, although its recipe
     expects a failure.
     """
     return ToDo(Action.CLOSE, case=case, since=version)
 
 
-def look(case: str) -> ToDo:
+def flaky_to_do(case: str) -> ToDo:
     """Return what to do about a flaky case."""
-    command = command_of(["triage", "show", case], case)
+    command = command_line(["triage", "show", case], case)
     return ToDo(Action.LOOK, case=case, command=command)
 
 
@@ -173,41 +202,68 @@ def _other_to_dos(
     """
     for case in cases:
         if case.status is Status.XPASS:
-            yield close(case.case, case.toolchain.name)
+            yield unexpected_pass_to_do(case.case, case.toolchain.name)
         elif case.change is CaseChangeKind.FLAKY:
-            yield look(case.case)
+            yield flaky_to_do(case.case)
         elif case.change is CaseChangeKind.KNOWN and case.issue not in {None, *waiting}:
             waiting.add(case.issue)
             yield ToDo(Action.WAIT, case.cluster, issue=case.issue)
 
 
-def summed_up(
-    clusters: Sequence[FailureCluster], to_dos: Sequence[ToDo]
-) -> Mapping[str, Any]:
-    """Return the fields of a verdict that say what is known of new failures and what to
-    do.
+def owner_rules(family: str, project: Path | None) -> Sequence[OwnerRule]:
+    """Return the rules for a compiler family. BadFiles if the file has mistakes.
+
+    project: named by the user (default: `triage.yaml` in the current folder, if any).
     """
-    culprits = [cluster.id for cluster in clusters if _has_culprit(cluster)]
-    left = [
-        each
-        for each in to_dos
-        if each.action is Action.INVESTIGATE and each.cluster not in culprits
-    ]
-    counts = Counter(each.action for each in to_dos)
-    return {
-        "failures": len(clusters),
-        "with_culprit": len(culprits),
-        "not_investigated": len(left),
-        "reason": next((each.reason for each in left if each.reason), None),
-        "actions": {action: counts[action] for action in Action if counts[action]},
-    }
+    path = project or Path(FILE)
+    if project is None and not path.is_file():
+        return ()
+    found = load_project(path)
+    is_for_family = found.compiler in (family, FamilyRef.parse(family).kind)
+    return found.owners if is_for_family else ()
 
 
-def _best_first(cluster: FailureCluster) -> list[str]:
-    if cluster.representative:
-        return [cluster.representative, *cluster.cases]
-    return cluster.cases
+def with_owners(
+    cases: Sequence[CaseResult],
+    clusters: Sequence[FailureCluster],
+    rules: Sequence[OwnerRule],
+) -> list[FailureCluster]:
+    """Return the failures with their owners."""
+    suites = {case.case: case.suite for case in cases}
+    owned = []
+    for cluster in clusters:
+        own = {suites[name] for name in cluster.cases if name in suites}
+        owned.append(replace(cluster, owner=owner_of(cluster, own, rules)))
+    return owned
 
 
-def _has_culprit(cluster: FailureCluster) -> bool:
-    return cluster.culprit is not None and cluster.culprit.status is Answer.CULPRIT
+def owner_of(
+    cluster: FailureCluster, suites: Collection[str], rules: Sequence[OwnerRule]
+) -> str | None:
+    """Return the owner of a failure. What is known most exactly decides: the files of
+    the culprit, then the pass and its files, the backend, the suites.
+    """
+    for key, names in _known_of(cluster, suites):
+        for rule in reversed(rules):
+            patterns = getattr(rule, key)
+            if any(fits_any(name, patterns) for name in names):
+                return rule.owner
+    return None
+
+
+def _known_of(
+    cluster: FailureCluster, suites: Collection[str]
+) -> Iterator[tuple[str, Collection[str]]]:
+    """Yield what is known of a failure with the key of its patterns, the most exact
+    first.
+    """
+    culprit, found = cluster.culprit, cluster.attribution
+    if culprit and culprit.status is Answer.CULPRIT:
+        yield "files", [path for each in culprit.suspects for path in each.files]
+    if found:
+        yield "passes", [suspect.name for suspect in found.suspects]
+        yield "files", found.files
+    if cluster.failure and cluster.failure.failing_pass:
+        yield "passes", [cluster.failure.failing_pass]
+    yield "backends", [cluster.backend]
+    yield "suites", suites

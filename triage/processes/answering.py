@@ -1,5 +1,5 @@
-"""A process that stays and answers one request after another, because its start takes
-longer than an answer.
+"""Keep a process that answers one request after another, because its start takes longer
+than an answer.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from triage.processes.process import StopSignal, within
 
 
 class AnsweringProcess:
-    """A process that answers one request after another, each sent as its length, in 8
-    hexadecimal digits, and its bytes.
+    """A process that answers one request after another. A request or an answer is its
+    length, in 8 hexadecimal digits, and its bytes.
 
-    It is started for the first request, and again after it ended or hung. Safe for
-    several threads.
+    The process is started for the first request, and again after it ended or hung.
+    Several threads may ask.
     """
 
     def __init__(
@@ -33,13 +33,13 @@ class AnsweringProcess:
         memory: int = UNLIMITED,
         largest_file: int = UNLIMITED,
     ) -> None:
-        """Start nothing yet.
+        """Set up the process without starting it.
 
         Args:
             argv: The program and its arguments.
             env: Variables in addition to those of a compiler.
             stop: Ends a request.
-            folder: Where it works (default: where this program does).
+            folder: Its working folder (default: that of this program).
             memory: The bytes that all its processes may use.
             largest_file: The bytes of each file that it may write.
         """
@@ -51,10 +51,11 @@ class AnsweringProcess:
     def ask(
         self, request: bytes, timeout: float, stop: StopSignal | None = None
     ) -> bytes | None:
-        """Return the answer, or None if the process cannot be started, ends, uses too
-        much memory or gives none within `timeout` seconds.
+        """Return the answer to a request. Returns None if the process cannot be
+        started, ends, uses too much memory, or does not answer within `timeout`
+        seconds.
 
-        Raises Interrupted when a stop signal is set.
+        Raises Interrupted if a stop signal is set.
         """
         answer = None
         with self._lock:
@@ -75,7 +76,7 @@ class AnsweringProcess:
                     partial(_exchange, self._contained, request),
                     self._check,
                 )
-            # it is silent, or something else writes to its standard output
+            # it does not answer, or something else writes to its standard output
             except (OSError, ValueError, MemoryError):
                 pass
             finally:
@@ -111,6 +112,4 @@ def _exchange(contained: Contained, request: bytes) -> bytes | None:
     sink.flush()
     length = int(source.read(8), 16)
     data = source.read(length)
-    if len(data) == length:
-        return data
-    return None
+    return data if len(data) == length else None

@@ -1,9 +1,9 @@
-"""Start programs with chosen variables, so that all their processes are found and
-ended: no other module starts processes.
+"""Start programs with chosen variables, and find and end all processes that they start.
+No other module starts processes.
 
 A process may leave its group and session, lose its parent or clear its environment, and
-this program may be killed. Three things find it all the same: a mark that it cannot
-lose, this program as the parent of orphans, and a watchdog that outlives this program.
+this program may be killed. It is found nevertheless: it has a mark that it cannot lose,
+this program becomes the parent of orphans, and a watchdog outlives this program.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 _ADDR_NO_RANDOMIZE = 0x0040000
 PIPE, NULL = subprocess.PIPE, subprocess.DEVNULL
 _KILLED = 5.0  # seconds that killed processes have to disappear
-# A 4, 8 random digits for this program, and 10 digits to count with: 19 digits, below
-# the largest limit.
-_FIRST = 4 * 10**18 + int.from_bytes(os.urandom(4)) % 10**8 * 10**10
-_NUMBERS = itertools.count(_FIRST)
+# The number of a run has 19 digits, the most that the limit allows: a 4, 8 random
+# digits for this program, and 10 digits to count with.
+_FIRST_NUMBER = 4 * 10**18 + int.from_bytes(os.urandom(4)) % 10**8 * 10**10
+_NUMBERS = itertools.count(_FIRST_NUMBER)
 _STARTING = threading.Lock()
 
-# The input of the watchdog ends when this program ends, however it ends. Then it kills
-# every process with the mark of a run and the groups of runs that had begun (`123`) and
-# not ended (`123 ended`), because some kernels hide the mark.
+# The input of the watchdog ends when this program ends, however it ends. Then the
+# watchdog kills all processes with the mark of a run. Some kernels hide the mark, so it
+# also kills the groups of runs that had begun (`123`) and not ended (`123 ended`).
 _WATCHDOG = """
 groups=" "
 while read -r group ended; do
@@ -59,143 +59,71 @@ for round in 1 2 3 4 5 6 7 8 9; do
 done
 """
 
-_EVERY = (
-    *(
-        "PATH",
-        "HOME",
-        "USER",
-        "LOGNAME",
-        "SHELL",
-        "TMPDIR",
-        "TZ",
-        "TZDIR",
-        "LANG",
-        "LANGUAGE",
-        "LC_*",
-        "LOCALE_ARCHIVE",
-    ),
-    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "NIX_LD", "NIX_LD_LIBRARY_PATH"),
-    *("CUDA_HOME", "CUDA_PATH", "CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES"),
-    *("ROCM_PATH", "HIP_PATH", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
-    *("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LAYER_PATH"),
-)
-_NETWORK = (
-    *(
-        "http_proxy",
-        "https_proxy",
-        "all_proxy",
-        "no_proxy",
-        "HTTP_PROXY",
-        "HTTPS_PROXY",
-        "ALL_PROXY",
-        "NO_PROXY",
-    ),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
-)
-_INSTALL = (*_NETWORK, "UV_*", "PIP_*", "NETRC", "XDG_*", "DBUS_SESSION_BUS_ADDRESS")
-_BUILD = (
-    *(
-        *_NETWORK,
-        "TRIAGE_HOME",
-        "VIRTUAL_ENV",
-        "CONDA_PREFIX",
-        "JAVA_HOME",
-        "CARGO_HOME",
-        "RUSTUP_HOME",
-    ),
-    *(
-        "CC",
-        "CXX",
-        "CPP",
-        "LD",
-        "AR",
-        "AS",
-        "NM",
-        "RANLIB",
-        "STRIP",
-        "OBJCOPY",
-        "CUDACXX",
-        "CUDAHOSTCXX",
-        "HIPCXX",
-    ),
-    *(
-        "CFLAGS",
-        "CXXFLAGS",
-        "CPPFLAGS",
-        "LDFLAGS",
-        "CPATH",
-        "C_INCLUDE_PATH",
-        "CPLUS_INCLUDE_PATH",
-        "LIBRARY_PATH",
-    ),
-    *(
-        "CMAKE_*",
-        "CCACHE_*",
-        "SCCACHE_DIR",
-        "PKG_CONFIG*",
-        "MAKEFLAGS",
-        "NINJA_STATUS",
-        "SOURCE_DATE_EPOCH",
-    ),
-)
-_GIT = (*_BUILD, "XDG_CONFIG_HOME", "GIT_*", "SSH_*")
+# Names of variables, as shell patterns.
+_EVERY = """
+PATH HOME USER LOGNAME SHELL TMPDIR TZ TZDIR LANG LANGUAGE LC_* LOCALE_ARCHIVE
+LD_LIBRARY_PATH DYLD_LIBRARY_PATH NIX_LD NIX_LD_LIBRARY_PATH
+CUDA_HOME CUDA_PATH CUDA_DEVICE_ORDER CUDA_VISIBLE_DEVICES
+ROCM_PATH HIP_PATH HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES
+VK_DRIVER_FILES VK_ICD_FILENAMES VK_LAYER_PATH
+"""
+_NETWORK = """
+http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
+SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE
+"""
+_INSTALL = "UV_* PIP_* NETRC XDG_* DBUS_SESSION_BUS_ADDRESS"
+_BUILD = """
+TRIAGE_HOME VIRTUAL_ENV CONDA_PREFIX JAVA_HOME CARGO_HOME RUSTUP_HOME
+CC CXX CPP LD AR AS NM RANLIB STRIP OBJCOPY CUDACXX CUDAHOSTCXX HIPCXX
+CFLAGS CXXFLAGS CPPFLAGS LDFLAGS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH LIBRARY_PATH
+CMAKE_* CCACHE_* SCCACHE_DIR PKG_CONFIG* MAKEFLAGS NINJA_STATUS SOURCE_DATE_EPOCH
+"""
+_GIT = "XDG_CONFIG_HOME GIT_* SSH_*"
 # If a git hook started this program, these variables would lead git to another
 # repository.
-_ANOTHER_REPOSITORY = (
-    *(
-        "GIT_DIR",
-        "GIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_COMMON_DIR",
-        "GIT_NAMESPACE",
-    ),
-)
+_ANOTHER_REPOSITORY = """
+GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_PREFIX GIT_COMMON_DIR
+GIT_NAMESPACE
+"""
 
 
 class Purpose(Enum):
-    """What a program is started for. The value lists the variables that it gets, as
-    patterns.
-    """
+    """Why a program is started. The value lists the variables that it gets."""
 
     COMPILE = _EVERY  # compilers, generators, importers, and questions to them
-    INSTALL = (*_EVERY, *_INSTALL)  # uv
-    BUILD = (*_EVERY, *_BUILD)  # the commands of a project file
-    GIT = (*_EVERY, *_GIT)
+    INSTALL = _EVERY + _NETWORK + _INSTALL  # uv
+    BUILD = _EVERY + _NETWORK + _BUILD  # the commands of a project file
+    GIT = _EVERY + _NETWORK + _BUILD + _GIT
 
 
 def environment(purpose: Purpose, named: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the environment for a program. named: further variables and their values;
-    None passes this program's on.
+    """Return the environment for a program. `named` has further variables with their
+    values; None stands for the value that this program has.
     """
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if (name in named or _allowed(purpose).match(name))
-        and name not in _ANOTHER_REPOSITORY
-    }
-    return inherited | {
-        name: value for name, value in named.items() if value is not None
-    }
+    environ = {name: value for name, value in named.items() if value is not None}
+    excluded = {*environ, *_ANOTHER_REPOSITORY.split()}
+    for name, value in os.environ.items():
+        is_wanted = name in named or _allowed(purpose).match(name)
+        if is_wanted and name not in excluded:
+            environ[name] = value
+    return environ
 
 
 def settings(named: Mapping[str, str | None]) -> list[str]:
-    """Return `NAME=value` for each of these variables that a program gets, in order of
-    the names.
+    """Return `NAME=value` for the variables that `environment` takes from `named`,
+    sorted by name.
     """
-    values = {
-        name: os.environ.get(name) if value is None else value
-        for name, value in named.items()
-    }
-    return [
-        f"{name}={value}" for name, value in sorted(values.items()) if value is not None
-    ]
+    texts = []
+    for name, value in sorted(named.items()):
+        text = os.environ.get(name) if value is None else value
+        if text is not None:
+            texts.append(f"{name}={text}")
+    return texts
 
 
 @cache
 def _allowed(purpose: Purpose) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, purpose.value)))
+    return re.compile("|".join(map(translate, purpose.value.split())))
 
 
 def ask(
@@ -206,9 +134,8 @@ def ask(
     purpose: Purpose,
     env: Mapping[str, str | None],
 ) -> subprocess.CompletedProcess[bytes]:
-    """Return what a program prints that only reads and is trusted to end, such as git.
-
-    data: its standard input. Raises OSError if it cannot be started.
+    """Run a program that only reads and is trusted to end, such as git, with `data` as
+    its standard input. Raises OSError if it cannot be started.
     """
     environ = environment(purpose, env)
     return subprocess.run(
@@ -217,13 +144,13 @@ def ask(
 
 
 class Contained:
-    """The processes of one run: its leader, and all that the leader and its descendants
-    start.
+    """All processes of one run: the leader, which this program starts, and its
+    descendants.
 
-    The number of the run marks them, as a limit of real-time scheduling. That limit
-    affects no compiler, is inherited, and stays when a process clears its environment.
-    As a subreaper, this program becomes the parent of marked processes whose parent
-    ended, which keeps their ids from being reused.
+    They are marked with the number of the run, which is set as a limit of real-time
+    scheduling. Such a limit affects no compiler, is inherited, and cannot be cleared
+    like an environment. As a subreaper, this program becomes the parent of marked
+    processes whose parent ended, so that their ids are not reused.
     """
 
     def __init__(
@@ -236,7 +163,7 @@ class Contained:
         """
         _become_subreaper()
         _start_watchdog()
-        # `_others` met one that has ended, and may have started another
+        # Whether `_others` found an ended process, which may have started another one.
         self._has_reaped = False
         with _marking() as self._number:
             self.process: subprocess.Popen[bytes] = subprocess.Popen(
@@ -254,18 +181,17 @@ class Contained:
         """Return whether the leader has ended. It stays a zombie, so that its process
         id is not reused.
         """
-        return (
-            os.waitid(os.P_PID, self.leader, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            is not None
-        )
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.leader, options) is not None
 
     def resident(self) -> int:
         """Return the resident bytes of all processes."""
-        sizes = [
-            _content(f"/proc/{pid}/statm").split()
-            for pid in (self.leader, *self._others())
-        ]
-        return sum(int(size[1]) for size in sizes if size) * os.sysconf("SC_PAGE_SIZE")
+        pages = 0
+        for pid in (self.leader, *self._others()):
+            sizes = _content(f"/proc/{pid}/statm").split()
+            if sizes:
+                pages += int(sizes[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     def end(self, grace: float) -> None:
         """Send SIGTERM to all processes, then SIGKILL to what is left of them after
@@ -291,8 +217,8 @@ class Contained:
         return self.process.returncode, usage
 
     def _signal(self, number: signal.Signals) -> bool:
-        """Send a signal to the leader's group and to all other processes. Returns
-        whether there were others, or just were.
+        """Send a signal to the leader's group and to all other processes. Return
+        whether there are others, or one has just ended.
         """
         with suppress(OSError):
             os.killpg(self.leader, number)
@@ -304,24 +230,23 @@ class Contained:
         return bool(others) or self._has_reaped
 
     def _others(self) -> list[int]:
-        """Return the living processes except the leader. Ended ones that this program
-        has inherited are reaped.
+        """Return the living processes except the leader, and reap inherited processes
+        that have ended.
 
-        psutil would read every process of the machine for it, which takes 45 times as
-        long, 20 times a second for each run.
+        psutil would read all processes of the machine, which takes 45 times as long.
+        This happens 20 times a second in each run.
         """
-        own = (
-            pid
-            for pid in _children(os.getpid())
-            if pid != self.leader and _is_marked(pid, self._number)
-        )
-        family = [self.leader, *(pid for pid in own if not self._reap_orphan(pid))]
-        for pid in family:
+        family = [self.leader]
+        for pid in _children(os.getpid()):
+            is_orphan = pid != self.leader and _is_marked(pid, self._number)
+            if is_orphan and not self._reap_orphan(pid):
+                family.append(pid)
+        for pid in family:  # the list grows in this loop
             family += _children(pid)
         return list(dict.fromkeys(family))[1:]
 
     def _reap_orphan(self, pid: int) -> bool:
-        """Reap an inherited process if it has ended. Returns whether it has."""
+        """Reap an inherited process if it has ended. Return whether it has."""
         with suppress(ChildProcessError):
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is None:
                 return False
@@ -331,8 +256,8 @@ class Contained:
 
 @contextmanager
 def _marking() -> Iterator[int]:
-    """Mark the processes that this program starts in this block, from their first
-    moment, with the number of a new run.
+    """Take a new number, and mark the processes that this program starts in this block
+    with it.
     """
     number = next(_NUMBERS)
     with _STARTING:
@@ -348,9 +273,8 @@ def _marking() -> Iterator[int]:
 def _is_marked(pid: int, number: int) -> bool:
     """Return whether a process has the mark of a run.
 
-    Another thread may start a process of its own, such as git, while the mark is set.
-    It stays in the session of this program, which no process of a run is in and none
-    can enter.
+    Another thread may start a process that is not of a run, such as git, while the mark
+    is set. That process is in the session of this program. Those of a run never are.
     """
     try:
         is_marked = resource.prlimit(pid, resource.RLIMIT_RTTIME)[0] == number
@@ -361,11 +285,11 @@ def _is_marked(pid: int, number: int) -> bool:
 
 @cache
 def _become_subreaper() -> bool:
-    """Become the parent of descendants whose own parent ends. Returns whether the
-    system allows it.
+    """Become the parent of descendants whose parent ends. Return whether the system
+    allows that.
 
-    Also keep processes of the same user from reading the environment and the memory of
-    this program, tokens included, and keep crashes from writing core files.
+    Also keep other processes from reading the environment and the memory of this
+    program, which may have tokens, and keep crashes from writing core files.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -377,12 +301,12 @@ def _become_subreaper() -> bool:
 
 @cache
 def _start_watchdog() -> subprocess.Popen[bytes]:
-    """Start a process that outlives this program, `kill -9` included, and then kills
-    every process of a run left running.
+    """Start a process that outlives this program, even after `kill -9`, and then kills
+    the processes of all runs.
     """
     # other processes can read its environment
     path = os.environ.get("PATH", os.defpath)
-    argv = ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(_FIRST)[:9]]
+    argv = ["/bin/sh", "-c", _WATCHDOG, "watchdog", str(_FIRST_NUMBER)[:9]]
     return subprocess.Popen(
         argv,
         stdin=PIPE,
@@ -402,11 +326,11 @@ def _tell_watchdog(line: str) -> None:
 
 
 def fix_addresses() -> bool:
-    """Disable address randomisation for the processes that this thread starts. Returns
-    whether the system allows it.
+    """Disable address randomisation for the processes that this thread starts. Return
+    whether the system allows that.
 
-    A compiler that iterates over pointers in hash order can give different answers for
-    different address layouts.
+    A compiler that iterates over a hash table of pointers may otherwise behave
+    differently from run to run.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     current = libc.personality(0xFFFFFFFF)
@@ -414,15 +338,16 @@ def fix_addresses() -> bool:
 
 
 def missing_containment() -> list[str]:
-    """Return what the system lacks to find every process of a run."""
+    """Return the features that the system lacks to find all processes of a run."""
     with _marking() as number:
-        found = {
-            "subreapers (PR_SET_CHILD_SUBREAPER)": _become_subreaper(),
-            "marks (prlimit of RLIMIT_RTTIME)": _is_marked(os.getpid(), number),
-            "lists of children in /proc": Path(
-                f"/proc/self/task/{os.getpid()}/children"
-            ).exists(),
-        }
+        has_marks = _is_marked(os.getpid(), number)
+    found = {
+        "subreapers (PR_SET_CHILD_SUBREAPER)": _become_subreaper(),
+        "marks (prlimit of RLIMIT_RTTIME)": has_marks,
+        "lists of children in /proc": Path(
+            f"/proc/self/task/{os.getpid()}/children"
+        ).exists(),
+    }
     return [name for name, is_there in found.items() if not is_there]
 
 
@@ -439,8 +364,8 @@ def _children(pid: int) -> list[int]:
 
 
 def _content(path: str) -> bytes:
-    """Return the content of a file in /proc, faster than `open`; nothing when its
-    process or thread has ended.
+    """Return the content of a file in /proc, faster than `open` does. It is empty if
+    the process or thread has ended.
     """
     content = b""
     with suppress(OSError):

@@ -1,5 +1,5 @@
-"""Name the functions on the stack of a crash, by the symbols in the files of the
-program that crashed.
+"""Name the functions on the stack of a crash, with the symbols of the program that
+crashed.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 from triage.model.execution import Captured, Execution
 
-# LLVM's handler of signals prints where each library is loaded and the addresses on the
-# stack. Its own search for names takes longer than a compile, needs a program of LLVM,
-# and knows only exported functions without it.
+# These variables make LLVM's signal handler print the addresses on the stack and where
+# each library is loaded. By default it searches for names, which takes longer than a
+# compile and needs a program of LLVM.
 PRINT_ADDRESSES = {
     "LLVM_DISABLE_SYMBOLIZATION": "1",
     "LLVM_ENABLE_SYMBOLIZER_MARKUP": "1",
@@ -43,27 +43,23 @@ _LOW = 1 << 32  # some releases print the low half of an address only
 
 
 def with_named_stack(execution: Execution) -> Execution:
-    """Replace the addresses of LLVM's stack dump, if there is one, by the names of
-    functions.
+    """Replace the addresses in LLVM's stack dump by the names of functions.
 
-    A function without a symbol gets its place in its file, which is the same in each
-    run of that file only.
+    A function without a symbol is shown as an offset in its file, which another build
+    of the file changes.
     """
     stderr, layout = execution.stderr, _Layout({}, [])
     if execution.ok or (_RESET not in stderr.head and _RESET not in stderr.tail):
         return execution
-    head, tail = (
-        "\n".join(_named(text.split("\n"), layout))
-        for text in (stderr.head, stderr.tail)
-    )
+    head = "\n".join(_named(stderr.head.split("\n"), layout))
+    tail = "\n".join(_named(stderr.tail.split("\n"), layout))
     return replace(execution, stderr=Captured(head, tail, stderr.dropped))
 
 
 def stack_printer(library: Path) -> int | None:
-    """Return the address, in a library's symbols, of LLVM's function that makes crashes
-    print their stack.
-
-    None if it has no such function, or if LLVM is too old to print addresses.
+    """Return the address, by a library's symbols, of LLVM's function that makes crashes
+    print their stack. Returns None if the library has no such function, or if its LLVM
+    is too old to print addresses.
     """
     table = _table(library)
     if table and table.find(_ADDRESSES) >= 0:
@@ -72,17 +68,20 @@ def stack_printer(library: Path) -> int | None:
 
 
 class _Layout(NamedTuple):
-    """Where files are loaded, as far as it was read."""
+    """Where files are loaded in memory, by the lines of the dump that were read."""
 
     paths: dict[str, str]
-    """By the number of the module."""
+    """Number of a module -> its file."""
     mappings: list[tuple[str, int, int, int]]
-    """A file, the address and the size of a part of it in memory, and the address of
-    that part in the file's symbols.
+    """The file of each mapping, its address and size in memory, and its address in the
+    file's symbols.
     """
 
 
 def _named(lines: Iterable[str], layout: _Layout) -> Iterator[str]:
+    """Yield lines with names in place of addresses. Lines about the layout are left
+    out, and change `layout`.
+    """
     for line in lines:
         if "{{{" not in line:
             yield line
@@ -98,30 +97,25 @@ def _named(lines: Iterable[str], layout: _Layout) -> Iterator[str]:
         elif match := _FRAME.search(line):
             index = int(match["index"])
             if index < _MOST_FRAMES:
-                yield (
-                    f" #{index} 0x{match['address']:0>16}"
-                    f"{_place(int(match['address'], 16), layout)}"
-                )
+                address = match["address"]
+                place = _function_at(int(address, 16), layout)
+                yield f" #{index} 0x{address:0>16}{place}"
         else:
             yield line
 
 
-def _place(address: int, layout: _Layout) -> str:
-    """Return the name of the function and its place in its file, as LLVM prints
-    them.
+def _function_at(address: int, layout: _Layout) -> str:
+    """Return the function at an address and its offset in its file, as LLVM prints
+    them: ` name (file+0x1f)`. Returns "" if no file is loaded there.
     """
     for file, start, size, first in layout.mappings:
         offset = (address - start) % _LOW
         if offset < size:
+            in_file = first + offset
             table = _table(Path(file))
-            if table:
-                name = table.name_at(first + offset)
-            else:
-                name = None
-            return (
-                f" {f'{name} ' if name else ''}({Path(file).name or 'program'}+"
-                f"{first + offset:#x})"
-            )
+            name = table.name_at(in_file) if table else None
+            place = f"({Path(file).name or 'program'}+{in_file:#x})"
+            return f" {name} {place}" if name else f" {place}"
     return ""
 
 
@@ -170,11 +164,10 @@ class SymbolTable:
         self._symbols = symbols[np.argsort(symbols["value"], kind="stable")]
 
     def name_at(self, address: int) -> str | None:
-        """Return the demangled name of the function that contains an address, if a
-        symbol covers it.
+        """Return the demangled name of the function at an address, if it has a symbol.
 
-        A call that is the last instruction of a function returns to the address behind
-        it. The end is still counted in.
+        The address behind a function counts as its last one: a call at the end of a
+        function returns to it.
         """
         last = int(self._symbols["value"].searchsorted(address, side="right")) - 1
         for index in range(last, max(last - 2, -1), -1):
@@ -187,8 +180,8 @@ class SymbolTable:
         return None
 
     def find(self, text: bytes, *area: int) -> int:
-        """Return where a text is in the file, or in an area of it; -1 if it is not
-        there.
+        """Return the offset of a text in the file, or in an area from an offset to
+        another one. Returns -1 if it is not there.
         """
         with (
             self._path.open("rb") as source,
@@ -198,18 +191,13 @@ class SymbolTable:
 
     def address_of(self, mangled: bytes) -> int | None:
         """Return the address of a function, if there is such a symbol."""
-        at = self.find(
-            b"\0" + mangled + b"\0", self._names, self._names + self._names_size
-        )
+        text, names_end = b"\0" + mangled + b"\0", self._names + self._names_size
+        at = self.find(text, self._names, names_end)
         if at < 0:
-            matches = []
-        else:
-            matches = self._symbols["value"][
-                self._symbols["name"] == at + 1 - self._names
-            ].tolist()
-        if matches:
-            return int(matches[0])
-        return None
+            return None
+        has_name = self._symbols["name"] == at + 1 - self._names
+        addresses = self._symbols["value"][has_name].tolist()
+        return int(addresses[0]) if addresses else None
 
 
 @lru_cache(maxsize=8)
@@ -221,14 +209,13 @@ def _table(path: Path) -> SymbolTable | None:
 
 
 def _demangled(name: bytes) -> str:
-    """Return the name as it is in the source; unchanged where it is not mangled or the
-    C++ library is missing.
+    """Return a name as the source has it. It is unchanged if it is not mangled, or if
+    the C++ library is missing.
     """
     demangle = _demangler()
+    text = None
     if demangle and name.startswith(b"_Z"):
         text = demangle(name, None, None, None)
-    else:
-        text = None
     if not text:
         return name.decode("utf-8", "replace")[:_LONGEST_NAME]
     try:
@@ -239,18 +226,13 @@ def _demangled(name: bytes) -> str:
 
 @cache
 def _demangler() -> Any:
-    """Return the demangler of the C++ library, which every compiler here needs, too, if
-    it is installed.
+    """Return the demangler of the C++ library, if that is installed. Compilers need the
+    library, too.
     """
     try:
         function = ctypes.CDLL("libstdc++.so.6")["__cxa_demangle"]
     except (OSError, AttributeError):
         return None
-    function.restype = ctypes.c_void_p
-    function.argtypes = [
-        ctypes.c_char_p,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-    ]
+    pointer = function.restype = ctypes.c_void_p
+    function.argtypes = [ctypes.c_char_p, pointer, pointer, pointer]
     return function

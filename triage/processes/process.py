@@ -1,5 +1,5 @@
-"""Run programs under limits of time, memory and output. `containment` starts and ends
-them.
+"""Run programs under limits of time, memory and output, and capture what they print.
+The module `containment` starts and ends them.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from triage.processes.containment import (
 _TICK = 0.05  # seconds between checks of memory and time
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 _STOP_GRACE = 0.5  # the same when the user waits for the program to end
-# seconds that descendants may keep a pipe open after the process has ended
+# Seconds for which descendants may keep a pipe open after the process has ended.
 _DRAIN = 1.0
-# a time limit that leaves out waiting for a core is extended to at most this many times
-# itself
+# If time without a core does not count, a run may still take at most this many times
+# its limit.
 _MAX_STRETCH = 4.0
 _LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
-_BLOCK = 4096  # bytes that each file of a run counts at least
-# the time between two measurements of a folder is at least so many times the duration
-# of one
-_SHARE = 20
+_BLOCK = 4096  # bytes; a smaller file counts as much
+# After a measurement of a folder, at least this many times its duration passes before
+# the next one.
+_MEASURING_PAUSE = 20
 _EMPTY: Mapping[str, str | None] = {}
 
 T = TypeVar("T")
@@ -59,8 +59,8 @@ _interruptions = 0
 
 
 def interrupt_all() -> None:
-    """End each process that a thread waits for at this moment, those without a stop
-    signal included. Does not wait.
+    """End each process that a thread waits for now, also those without a stop signal.
+    Does not wait until they have ended.
     """
     global _interruptions
     _interruptions += 1
@@ -72,12 +72,12 @@ def within(
     action: Callable[[], T],
     on_tick: Callable[[], None] = lambda: None,
 ) -> T:
-    """Return what an action returns in a thread of its own. A thread that hangs is left
-    behind. `on_tick` is called about 20 times a second, and may raise.
+    """Run an action in a thread of its own, and return its result. `on_tick` is called
+    about 20 times a second, and may raise. A thread that hangs is left behind.
 
     Raises:
-        TimeoutError: it takes longer than that.
-        Interrupted: `stop` is set meanwhile.
+        TimeoutError: The action takes longer than `seconds`.
+        Interrupted: `stop` was set.
     """
     answer, interruptions, end = Future[T](), _interruptions, time.monotonic() + seconds
 
@@ -98,42 +98,46 @@ def within(
 
 
 class Capture:
-    """Keeps the first and the last bytes of a stream and counts the rest."""
+    """Keeps the first and the last bytes of a stream, and counts those it drops."""
 
     def __init__(self, first: int, last: int) -> None:
-        self._room, self._limit = first, last
+        """Keep this many bytes of the beginning and of the end."""
+        self._head_left, self._tail_size = first, last
         self._head, self._tail = bytearray(), bytearray()
         self.dropped = 0
 
     def write(self, data: bytes) -> bytes:
-        """Take the next bytes of the stream; return those of them that belong to the
-        first ones.
+        """Take the next bytes of the stream. Return those that belong to the first
+        bytes.
         """
-        first = data[: self._room]
+        first = data[: self._head_left]
         self._head += first
-        self._room -= len(first)
+        self._head_left -= len(first)
         self._tail += data[len(first) :]
-        # seldom, so that many small writes take linear time
-        if len(self._tail) > 2 * self._limit:
+        # not at every write, so that many small writes take linear time
+        if len(self._tail) > 2 * self._tail_size:
             self.tail()
         return first
 
     def tail(self) -> bytes:
-        """Return the last bytes, without those that are among the first."""
-        surplus = max(0, len(self._tail) - self._limit)
+        """Drop all but the last bytes, and return these. The first bytes are not among
+        them.
+        """
+        surplus = max(0, len(self._tail) - self._tail_size)
         del self._tail[:surplus]
         self.dropped += surplus
         return bytes(self._tail)
 
     def captured(self) -> Captured:
-        """Return what was kept as text, with invalid characters replaced."""
-        parts = bytes(self._head), self.tail()
-        if self.dropped:
-            texts = parts
-        else:
-            texts = (b"".join(parts), b"")
-        head, tail = (text.decode("utf-8", "replace") for text in texts)
-        return Captured(head, tail, self.dropped)
+        """Return what was kept as text. Invalid characters are replaced."""
+        head, tail = bytes(self._head), self.tail()
+        if not self.dropped:
+            head, tail = head + tail, b""
+        return Captured(
+            head.decode("utf-8", "replace"),
+            tail.decode("utf-8", "replace"),
+            self.dropped,
+        )
 
 
 class Log:
@@ -157,7 +161,7 @@ class Log:
         self._sink.close()
 
     def write(self, data: bytes) -> None:
-        """Append; drop from the middle when the log grows too large."""
+        """Append to the log. If it grows too large, its middle is dropped."""
         self._sink.write(self._kept.write(data))
 
 
@@ -174,24 +178,34 @@ def run(
     on_stderr: Sink | None = None,
     on_tick: Callable[[], None] | None = None,
 ) -> Execution:
-    """Run a program under limits and wait until all its processes have ended.
+    """Run a program under limits, and wait until all its processes have ended.
 
-    If its output is limited, its folder is its TMPDIR too. `env` has variables in
-    addition to those of its purpose; the file `stdout_to`, which is in `cwd`, receives
-    standard output instead of the execution; `log` receives all that it prints;
-    `on_tick` is called about 20 times a second. Raises Interrupted when `stop` is set.
-    A program that cannot be started gives an execution that ended as NOT_STARTED.
+    Args:
+        argv: The program and its arguments.
+        limits: Its limits. If its output is limited, `cwd` is also its TMPDIR.
+        cwd: Its working folder.
+        purpose: Decides which variables it gets.
+        env: Variables in addition to these.
+        stdout_to: A file in `cwd` for its standard output, which the result then lacks.
+        log: Receives all that it prints.
+        stop: Ends the run.
+        on_stderr: Receives its standard error, instead of `log`.
+        on_tick: Called about 20 times a second.
+
+    Returns:
+        The execution, with `NOT_STARTED` if the program cannot be started.
+
+    Raises:
+        Interrupted: `stop` was set.
     """
-    if limits.output == UNLIMITED:
-        folder = {}
-    else:
-        folder = {"TMPDIR": str(cwd)}
-    environ, sink = environment(purpose, {**env, **folder}), log.write if log else None
+    if limits.output != UNLIMITED:
+        env = {**env, "TMPDIR": str(cwd)}
+    sink = log.write if log else None
     return _Run(
         tuple(argv),
         limits,
         cwd,
-        environ,
+        environment(purpose, env),
         stop,
         stdout_to,
         sink,
@@ -201,8 +215,8 @@ def run(
 
 
 def unlimited(timeout: float = math.inf, kept: int = 128 << 10) -> Limits:
-    """Return the limits of a build, an installer or a user's script, which may write
-    and use what it wants.
+    """Return limits without bounds of memory and output, for a build, an installer or a
+    user's script. `kept` is how many bytes of what it prints are kept.
     """
     return Limits(timeout, UNLIMITED, UNLIMITED, kept)
 
@@ -214,7 +228,7 @@ def capture(
     purpose: Purpose = Purpose.COMPILE,
     env: Mapping[str, str | None] = _EMPTY,
 ) -> Execution:
-    """Ask a program for a short answer, such as its version."""
+    """Run a program that prints a short answer, such as its version."""
     return run(
         argv, unlimited(timeout, _LARGEST_ANSWER), Path(), purpose=purpose, env=env
     )
@@ -222,7 +236,7 @@ def capture(
 
 @dataclass
 class _Run:
-    """The state of one run: clock, and what was read and measured."""
+    """One run, with its state."""
 
     argv: tuple[str, ...]
     limits: Limits
@@ -236,11 +250,11 @@ class _Run:
     ending: Ending | None = None
     """The limit that was exceeded."""
     peak: int = 0
-    """Bytes."""
+    """The most memory that was seen, in bytes."""
     waited: float = 0.0
-    """Seconds of the time limit without a core."""
+    """Seconds of the time limit in which it waited for a core."""
     disk_free: int | None = None
-    """The least number of bytes that was free."""
+    """The smallest free space of the disk that was seen, in bytes."""
     interruptions: int = field(default_factory=lambda: _interruptions)
 
     def execute(self) -> Execution:
@@ -291,13 +305,10 @@ class _Run:
         return Execution(self.argv, ending, None, None, 0.0, 0.0, 0.0, nothing, printed)
 
     def _ended(self, code: int, usage: resource.struct_rusage) -> Execution:
-        """Return the facts of a run that ended. code: negative for a signal."""
-        if code < 0:
-            by_signal = -code
-        else:
-            by_signal = None
-        self._note_free()
-        # a file; a shell makes the signal an exit code
+        """Return the facts of a run that ended. `code` is negative for a signal."""
+        by_signal = -code if code < 0 else None
+        self._note_free_space()
+        # A file was too large. A shell turns the signal into an exit code.
         is_too_large = signal.SIGXFSZ in (by_signal, code - 128)
         if (
             self.ending is None
@@ -351,12 +362,10 @@ class _Run:
             self.on_tick()
         if self.ending:
             return
-        if self.limits.memory == UNLIMITED:
-            rss = 0
-        else:
-            rss = self.contained.resident()
+        is_measured = self.limits.memory != UNLIMITED
+        rss = self.contained.resident() if is_measured else 0
         self.peak = max(self.peak, rss)
-        self._note_free()
+        self._note_free_space()
         elapsed, limit = time.monotonic() - self.started, self.limits.timeout
         if rss > self.limits.memory:
             self.ending = Ending.OVER_MEMORY
@@ -374,37 +383,35 @@ class _Run:
             self.contained.end(_GRACE)
 
     def _has_written_too_much(self) -> bool:
-        """Measure the folder. One of many files, which takes long, is measured seldom
-        until the run ends.
+        """Measure the folder. If that takes long, because it has many files, the next
+        measurement is made later.
         """
         started = time.monotonic()
         is_too_much = (
             self.most_used != UNLIMITED
             and _used(self.cwd, self.most_used) >= self.most_used
         )
-        self.next_measurement = time.monotonic() + _SHARE * (time.monotonic() - started)
+        now = time.monotonic()
+        self.next_measurement = now + _MEASURING_PAUSE * (now - started)
         return is_too_much
 
-    def _note_free(self) -> None:
-        """Note the free space of the disk, or 0 if no file can be created."""
+    def _note_free_space(self) -> None:
+        """Note the smallest free space of the disk, or 0 if no file can be created."""
         with suppress(OSError):
             state = os.statvfs(self.cwd)
+            free = state.f_bavail * state.f_frsize
             if state.f_files and not state.f_favail:
                 free = 0
-            else:
-                free = state.f_bavail * state.f_frsize
-            if self.disk_free is None:
+            if self.disk_free is None or free < self.disk_free:
                 self.disk_free = free
-            else:
-                self.disk_free = min(free, self.disk_free)
 
 
 def _used(folder: Path, enough: int) -> int:
-    """Return the bytes of all files below a folder, or the first sum above `enough`.
-    Links are not followed.
+    """Return the bytes of all files below a folder. Stop counting above `enough`. Links
+    are not followed.
 
-    A sparse file counts with its length, and every entry as at least a block, so that
-    the number of files is limited too.
+    A sparse file counts with its length. Every entry counts at least a block, so that
+    the number of files is limited, too.
     """
     total, folders = 0, [os.fspath(folder)]
     for path in folders:
@@ -435,9 +442,7 @@ def _read(selector: selectors.BaseSelector, timeout: float) -> None:
 
 
 def _seconds_without_core(pid: int) -> float:
-    """Return how long a process was ready to run and had no core; 0 where the system
-    does not report it.
-    """
+    """Return how long a process waited for a core; 0 if the system does not say."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_bytes().split()[1]) / 1e9
     except (OSError, IndexError, ValueError):
@@ -452,12 +457,8 @@ class Memory(NamedTuple):
 
 
 def memory() -> Memory:
-    """Return the size of main memory and how much of it programs can use without
-    swapping.
-    """
-    fields = dict(
-        line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines()
-    )
-    return Memory(
-        *(int(fields[name].split()[0]) << 10 for name in ("MemTotal", "MemAvailable"))
-    )
+    """Return the size of main memory, and how much is free without swapping."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    fields = dict(line.split(":", 1) for line in lines)
+    kibibytes = (fields[name].split()[0] for name in ("MemTotal", "MemAvailable"))
+    return Memory(*(int(text) << 10 for text in kibibytes))

@@ -1,4 +1,4 @@
-"""YAML text as plain data that knows where each value is.
+"""Read YAML as plain data, and remember where in the file each value is.
 
 A scalar keeps its text in the file: `1.10` does not become 1.1, nor `no` False. The
 type that a key has decides what it means.
@@ -18,6 +18,7 @@ from triage.model.errors import BadFiles, Problem
 from triage.recipes.values import did_you_mean
 
 Loc = tuple[str | int, ...]
+"""The keys and indices that lead to a value."""
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 40
@@ -48,7 +49,7 @@ _JSON_COMMENT = re.compile(
 
 @dataclass
 class ConfigDocument:
-    """One file, and what is wrong with it."""
+    """The data of one file, and the problems in it."""
 
     path: str
     nulls: bool = False
@@ -60,15 +61,13 @@ class ConfigDocument:
     """Where the key and the value of each location begin."""
 
     def problem(self, loc: Loc, message: str, *, at_key: bool = False) -> Problem:
-        """Return a problem at the value or the key of `loc`. Parts that are not in the
-        file are skipped.
-        """
+        """Return a problem with the position of the value, or of the key, at `loc`."""
         key, value = self.marks[self.resolve(loc)]
         return _problem(self.path, key if at_key else value, message)
 
     def resolve(self, loc: Loc) -> Loc:
-        """Return a location without the parts that are not in the file, such as the
-        branch of a union.
+        """Leave out the parts of a location that are not in the file. Pydantic adds
+        such parts, for example for the branch of a union.
         """
         known: Loc = ()
         for part in loc:
@@ -94,8 +93,16 @@ class ConfigDocument:
         key: yaml.Node | None = None,
         outer: tuple[yaml.Node, ...] = (),
     ) -> Any:
-        """Return the data of a node, inside the nodes `outer`, and report what is wrong
-        with it.
+        """Return the data of a node, and report its problems.
+
+        Args:
+            node: The node.
+            loc: Its location.
+            key: The node of its key, if it is a value of a mapping.
+            outer: The nodes around it.
+
+        Raises:
+            BadFiles: It contains itself, or has too many parts.
         """
         self.marks[loc] = (key or node).start_mark, node.start_mark
         excess = self._excess(node, outer)
@@ -122,7 +129,7 @@ class ConfigDocument:
         return data
 
     def _excess(self, node: yaml.Node, outer: tuple[yaml.Node, ...]) -> str | None:
-        """Return why nothing below a node can be read, if it has no end or too many
+        """Return why a node cannot be read, if it contains itself or has too many
         parts.
         """
         if node in outer:
@@ -135,7 +142,7 @@ class ConfigDocument:
         return None
 
     def _problem_of_key(self, key: yaml.Node, loc: Loc) -> str | None:
-        """Return what is wrong with a key of the mapping at `loc`."""
+        """Return the problem with a key of the mapping at `loc`, if it has one."""
         if not isinstance(key, yaml.ScalarNode):
             return (
                 "a key must be one word, not a list or a mapping; put quotes around a "
@@ -202,8 +209,8 @@ def read_document(path: Path, empty: str, *, json: bool = False) -> ConfigDocume
 def parse_document(
     path: str, text: str, empty: str, *, nulls: bool = False
 ) -> ConfigDocument:
-    """Parse the text of a file as `read_document` does; with `nulls`, `null` is a
-    value.
+    """Parse the text of a file as `read_document` does. With `nulls`, `null` counts as
+    a value.
     """
     document = ConfigDocument(path, nulls)
     document.data = document.add(_compose(path, text, empty))
@@ -211,21 +218,20 @@ def parse_document(
 
 
 def json_as_yaml(text: str) -> str:
-    """Return JSON with comments as YAML, with blanks instead of comments and tabs, so
-    that every position stays.
+    """Return JSON with comments as YAML. Blanks replace comments and tabs, so that all
+    positions stay the same.
     """
 
     def blank(match: re.Match[str]) -> str:
-        if match[0].startswith("/"):
-            return re.sub(r"[^\n]", " ", match[0])
-        return match[0]
+        is_comment = match[0].startswith("/")
+        return re.sub(r"[^\n]", " ", match[0]) if is_comment else match[0]
 
     return _JSON_COMMENT.sub(blank, text).replace("\t", " ")
 
 
 def read_text(path: Path) -> str:
-    """Return the file's text without a byte order mark. BadFiles if it is too big, not
-    text, or cannot be read.
+    """Return a file's text without a byte order mark. Raises BadFiles if the file is
+    too big, not text, or cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -248,7 +254,7 @@ def read_text(path: Path) -> str:
 
 
 def why_unreadable(path: Path, error: OSError | ValueError) -> str:
-    """Return a sentence for a path that cannot be used."""
+    """Return a sentence that says why a path cannot be used."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         reason = getattr(error, "strerror", None) or str(error)
         return f"cannot be read: {reason.lower()}."
@@ -262,8 +268,8 @@ def why_unreadable(path: Path, error: OSError | ValueError) -> str:
 
 
 def _problem(path: str, mark: Any, message: str) -> Problem:
-    """Return a problem at a mark, on one line: long words are shortened and control
-    characters escaped.
+    """Return a problem at a position. In its message, long words are shortened and
+    control characters escaped.
     """
     shortened = _ENDLESS.sub(
         lambda found: f"{found.group()[:100]}…{found.group()[-20:]}", message
@@ -304,7 +310,7 @@ def _check_depth(
     path: str, text: str, loader: type[yaml.SafeLoader | yaml.CSafeLoader]
 ) -> None:
     """Raise BadFiles for deep nesting. Composing is recursive and would overflow the
-    stack; reading events is not.
+    stack, so events are read, which is not.
     """
     depth = 0
     for event in yaml.parse(text, Loader=loader):

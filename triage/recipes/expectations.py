@@ -1,5 +1,5 @@
-"""Known failures and flags: which apply to a version, and how lists of known failures
-in files change.
+"""Decide which known failures and flags apply to a version, and edit lists of known
+failures in files.
 
 A range [since, until) names releases. A nightly such as 3.5.0rc20250604 is built
 between 3.4.0 and 3.5.0, and a change "since 3.5.0" appeared in one of these nightlies.
@@ -38,34 +38,31 @@ _DIFFER = (
 )
 
 TextChange = tuple[int, int, str]
-"""Replace the text between two positions."""
+"""An edit of a text: start, end, and the text that replaces what is between them."""
 
 
 def expectation_for(
     case: Case, version: str | None, failure: Failure | None = None
 ) -> Expectation | None:
-    """Return the first expectation that holds for a version; with a failure, the first
-    that also names it.
+    """Return the first expectation that applies to a version and, if there is a
+    failure, names it.
 
-    For an unknown version (None, or text that is not a version) only those without
-    bounds hold: a failure must not be excused by a guess.
+    To an unknown version (None, or text that is not a version), only expectations
+    without bounds apply: a failure must not be excused by a guess.
     """
-    holding = (item for item in case.expect if applies(item, version))
-    return next(
-        (item for item in holding if failure is None or matches(item, failure)), None
-    )
+    for item in case.expect:
+        is_named = failure is None or matches(item, failure)
+        if is_named and applies(item, version):
+            return item
+    return None
 
 
 def applies(item: Expectation, version: str | None) -> bool:
-    """Return whether an expectation holds for a version; for an unknown one only if it
-    has no bounds.
+    """Return whether an expectation applies to a version. To an unknown version, it
+    applies only if it has no bounds.
     """
-    return _holds(
-        item.since,
-        item.until,
-        version,
-        if_unknown=item.since is None and item.until is None,
-    )
+    has_bounds = item.since is not None or item.until is not None
+    return _is_between(item.since, item.until, version, if_unknown=not has_bounds)
 
 
 def flag_applies(flag: Flag, version: str | None) -> bool:
@@ -75,25 +72,27 @@ def flag_applies(flag: Flag, version: str | None) -> bool:
     gets flags without `until`. If it is older, the compiler reports the unknown flag,
     and the case is untestable.
     """
-    return _holds(flag.since, flag.until, version, if_unknown=flag.until is None)
+    return _is_between(flag.since, flag.until, version, if_unknown=flag.until is None)
+
+
+def applied_flags(case: Case, version: str | None) -> list[str]:
+    """Return the flags of a case that are given to a version, see `flag_applies`."""
+    return [flag.text for flag in case.flags if flag_applies(flag, version)]
 
 
 def matches(item: Expectation, failure: Failure) -> bool:
-    """Return whether an expectation names the failure: its stage, and its class or
-    family, where these are given.
+    """Return whether an expectation names a failure. An expectation names a class or a
+    family, a stage, or both.
     """
-    return item.failure in (
-        None,
-        failure.failure_class,
-        failure.family,
-    ) and item.stage in (None, failure.stage)
+    names = (None, failure.failure_class, failure.family)
+    return item.failure in names and item.stage in (None, failure.stage)
 
 
-def _holds(
+def _is_between(
     since: str | None, until: str | None, version: str | None, *, if_unknown: bool
 ) -> bool:
-    """Return whether a version is in [since, until); `if_unknown` where the version is
-    unknown.
+    """Return whether a version is in [since, until). `if_unknown` is the answer for an
+    unknown version.
     """
     parsed = parse_version(version or "")
     if parsed is None:
@@ -104,8 +103,8 @@ def _holds(
 
 
 def _is_before(version: Version, bound: Version) -> bool:
-    """Return whether a version is older than a bound. If the bound is a release, a
-    candidate or nightly counts as its release.
+    """Return whether a version is older than a bound. If the bound is a release,
+    candidates and nightlies count as the release they lead to.
     """
     if bound.public == bound.base_version:
         version = Version(version.base_version)
@@ -114,21 +113,21 @@ def _is_before(version: Version, bound: Version) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCase:
-    """What a case did."""
+    """How a case ended on a version."""
 
     case: Case
     version: str | None
     """PEP 440, if it is known."""
     failure: Failure | None
     since: str | None = None
-    """The oldest version that is known to fail so, with none between that does not
-    (default: `version`).
+    """The oldest version from which on all known versions fail in this way (default:
+    `version`).
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectationChange:
-    """A change of what is expected of a case: a list or an entry of the file."""
+    """A known failure of a case that is added, removed or changed."""
 
     case: str
     before: str | None
@@ -145,14 +144,14 @@ class LeftCase:
 
 @dataclass(frozen=True, slots=True)
 class UpdatedFile:
-    """A file with its changes."""
+    """A file of known failures, before and after its update."""
 
     path: Path
     old: str = field(metadata=UNPRINTED)
     new: str = field(metadata=UNPRINTED)
     changes: tuple[ExpectationChange, ...] = ()
     left: tuple[LeftCase, ...] = field(default=(), metadata=UNPRINTED)
-    """Cases that it cannot describe."""
+    """The cases whose known failures are not updated."""
 
     @in_json
     def diff(self) -> str:
@@ -166,7 +165,7 @@ class UpdatedFile:
 
 @dataclass(frozen=True, slots=True)
 class ExpectationUpdate:
-    """Files with known failures as the results of a toolchain change them."""
+    """The files of known failures that were updated to the results of a toolchain."""
 
     toolchain: Revision
     files: Sequence[UpdatedFile]
@@ -176,8 +175,8 @@ class ExpectationUpdate:
 
 
 def label_of(case: str) -> str:
-    """Return the name of a case in a file of known failures: what its brackets hold, or
-    the recipe's name.
+    """Return the name of a case in a file of known failures: the text in its brackets,
+    or else the recipe's name.
     """
     return case.partition("[")[2].removesuffix("]") or case
 
@@ -185,13 +184,16 @@ def label_of(case: str) -> str:
 def updated_expectations(
     recipe: Path, observed: Sequence[ObservedCase], untested: int
 ) -> UpdatedFile:
-    """Update the known failures of a recipe: in its own list, or in the file that it
+    """Update the known failures of a recipe, in the recipe or in the file that it
     names.
 
-    An entry whose failure is gone ends at the version that was seen, and holds for
-    older versions as before; a new failure gets an entry that begins with the oldest
-    version that is known to have it.
-    `untested` of its cases were not observed.
+    If a known failure is gone, its entry ends at the observed version. A new failure
+    gets an entry that begins with the oldest version that is known to have it.
+
+    Args:
+        recipe: The file of the recipe.
+        observed: Cases of the recipe.
+        untested: How many cases of the recipe are not in `observed`.
     """
     file = _values(read_text(recipe)).get("expect")
     if not isinstance(file, yaml.ScalarNode):
@@ -205,8 +207,8 @@ def updated_expectations(
 def _update(
     path: Path, lists: Mapping[str, Sequence[ObservedCase]], untested: int
 ) -> UpdatedFile:
-    """Update the lists below these keys. A list may hold for several cases, `untested`
-    of which were not seen.
+    """Update the list under each key of a file to the cases that were observed. A list
+    may be for further cases, of which `untested` were not observed.
     """
     old = read_text(path) if path.exists() else ""
     text = old
@@ -247,11 +249,13 @@ def _update(
 
 @dataclass
 class _EndedEntries:
-    """The entries of a list that hold for a version, and those that end there."""
+    """The entries of a list that apply to a version, with the changes of those that end
+    there.
+    """
 
     known: list[Expectation] = field(default_factory=list)
     replaced: dict[int, str | None] = field(default_factory=dict)
-    """The new texts of entries by position; None to remove one."""
+    """Position of an entry -> its new text, or None to remove it."""
     changes: list[ExpectationChange] = field(default_factory=list)
 
     @classmethod
@@ -263,8 +267,8 @@ class _EndedEntries:
         *,
         whole: bool,
     ) -> _EndedEntries:
-        """Compare the entries of a list with cases that were seen. whole: those are all
-        of its cases, so that a failure that was not seen is gone.
+        """Compare the entries of a list with the cases that were observed. Only if
+        these are the `whole` list, a failure that was not observed is gone.
         """
         found, version = cls(), observed[0].version
         names = ", ".join(seen.case.name for seen in observed)
@@ -298,7 +302,7 @@ def _entry_of(item: yaml.MappingNode) -> Expectation:
 
 
 def _new_entry(seen: Sequence[ObservedCase]) -> str:
-    """Return an entry for the failure that cases share."""
+    """Return the text of an entry for the failure that these cases share."""
     failure = seen[0].failure
     assert failure
     entry = {"failure": failure.failure_class}
@@ -376,9 +380,7 @@ def edited_json_lists(
 
 
 def _with_changes(text: str, changes: Sequence[TextChange]) -> str:
-    """Return the text with changes. Of two insertions at one position, the first one
-    given comes first.
-    """
+    """Return the text with all changes. Insertions at one position keep their order."""
     parts, done = [], 0
     for start, end, new in sorted(changes, key=lambda change: change[0]):
         parts += [text[done:start], new]
@@ -393,12 +395,15 @@ def _list_change(
     replaced: Mapping[int, str | None],
     added: Sequence[tuple[int, str]],
 ) -> TextChange:
-    """Return the change that edits a list. Comments above an entry, except the first,
-    belong to it.
+    """Return the change of a text that edits a list. Comments above an entry belong to
+    it, except above the first entry.
 
-    `replaced` has the new texts of entries by their numbers, None to remove one;
-    `added` has new entries, each with the number of the entry in front of which it
-    comes.
+    Args:
+        path: The file.
+        text: Its text.
+        node: The list.
+        replaced: Index of an entry -> its new text, or None to remove it.
+        added: New entries, each with the index of the entry before which it is put.
     """
     items, in_brackets = node.value, bool(node.flow_style)
     old = [
@@ -423,8 +428,8 @@ def _long_list_change(
     old: Sequence[str | None],
     added: Sequence[tuple[int, str]],
 ) -> TextChange:
-    """Return the list with an entry a line. old: the texts of its entries, None to
-    remove one.
+    """Edit a list that has each entry on a line of its own. `old` has the texts of its
+    entries, or None for those to remove.
     """
     items, in_brackets = node.value, bool(node.flow_style)
     newline = "\n"
@@ -456,9 +461,7 @@ def _long_list_change(
 def _short_list_change(
     path: Path, text: str, node: yaml.SequenceNode, entries: Sequence[str]
 ) -> TextChange:
-    """Return the list written again: one that is or becomes empty, or has several
-    entries on a line.
-    """
+    """Write a list again that is or becomes empty, or has several entries on a line."""
     start, end, line = node.start_mark.index, _end_of(node), f"[{', '.join(entries)}]"
     if not node.flow_style:
         # behind the colon of the key
@@ -481,28 +484,20 @@ def _short_list_change(
     if node.start_mark.column + len(line) <= _WIDTH:
         return start, end, line
     indent = re.match(r"[ \t]*", text[text.rfind("\n", 0, start) + 1 :])[0]  # type: ignore[index]
-    return (
-        start,
-        end,
-        "["
-        + ",".join(f"\n{indent * 2 or '  '}{entry}" for entry in entries)
-        + f"\n{indent}]",
-    )
+    lines = (f"\n{indent * 2 or '  '}{entry}" for entry in entries)
+    return start, end, f"[{','.join(lines)}\n{indent}]"
 
 
 def _end_of(node: yaml.Node) -> int:
-    """Return the position behind a value, without the comments and blank lines that
-    follow it.
+    """Return the position behind a value. PyYAML's own counts the comments and blank
+    lines that follow it.
     """
     if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
         return int(node.end_mark.index)
-    return _end_of(
-        node.value[-1][1] if isinstance(node, yaml.MappingNode) else node.value[-1]
-    )
+    last = node.value[-1]
+    return _end_of(last[1] if isinstance(node, yaml.MappingNode) else last)
 
 
 def _line_end(text: str, position: int) -> int:
     end = text.find("\n", position)
-    if end < 0:
-        return len(text)
-    return end
+    return len(text) if end < 0 else end

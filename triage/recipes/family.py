@@ -30,27 +30,27 @@ class RecipeFamily:
     name: str
     """The value of `compiler`."""
     nicknames: tuple[str, ...] = ()
-    """Words that people write instead."""
+    """Words that people write instead of the name."""
     backends: tuple[str, ...] = ()
-    """In the order to show; any word is accepted if there are none."""
+    """In the order to show them. If there are none, any word is accepted."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Words that people write for a backend."""
     chips: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Architectures such as `gfx942` and `sm_86` that any release compiles for, by
-    backend.
+    """Backend -> the architectures, such as `gfx942` and `sm_86`, for which at least
+    one release compiles.
     """
     phases: tuple[str, ...] = ()
-    """Where the compiler can stop, in order."""
+    """The phases after which the compiler can stop, in order."""
     inputs: Mapping[str, InputKind] = field(
         default_factory=lambda: {".mlir": InputKind.MLIR, ".mlirbc": InputKind.BYTECODE}
     )
-    """By suffix."""
+    """Suffix -> kind of input."""
     imported: frozenset[InputKind] = frozenset()
-    """Those that the compiler does not read itself."""
+    """The kinds that are converted before the compiler reads them."""
     any_input: bool = False
-    """Whether files with other suffixes are accepted too."""
+    """Whether files with other suffixes are accepted, too."""
     sections: tuple[str, ...] = ()
-    """Keys of the family's own in which a matrix replaces placeholders."""
+    """The family's own keys in which placeholders are replaced."""
     flags: bool = True
     """Whether the compiler has flags."""
     axis: tuple[str, str] = ("dtype", "f16, f32")
@@ -58,18 +58,18 @@ class RecipeFamily:
     flag: str = "-O3"
     """An example, for a new recipe."""
     keys: Callable[[], type[MappingFormat]] | None = None
-    """Import the RecipeFormat of its keys, on first use because pydantic models are
-    slow to import (default: the keys that all families have).
+    """Imports the RecipeFormat of its keys, because pydantic models are slow to import
+    (default: the keys that all families have).
     """
 
     def kind_of(self, suffix: str) -> InputKind | None:
-        """Return the kind of an input with that suffix (with its dot), or None if the
-        family does not accept it.
+        """Return the kind of an input by its suffix, `.mlir`, or None if the family
+        does not accept it.
         """
         return self.inputs.get(suffix, InputKind.OTHER if self.any_input else None)
 
     def input_at(self, path: Path, args: tuple[tuple[str, str], ...] = ()) -> Input:
-        """Return the input in a file, whose suffix says its form."""
+        """Return the input in a file. Its suffix decides its kind."""
         kind = self.kind_of(path.suffix) or InputKind.OTHER
         return Input(path, kind, args, imported=kind in self.imported)
 
@@ -85,7 +85,7 @@ class RecipeFamily:
 
 
 RecipeFamilies = Mapping[str, RecipeFamily]
-"""By name; the first is the one of recipes without `compiler`."""
+"""Families by name. The first is the family of recipes without the key `compiler`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +93,15 @@ class RecipeStart:
     """The contents of a new recipe."""
 
     family: str
-    """Of its compiler."""
+    """The family of its compiler."""
     input: Path
     target: Target | None
     flags: Sequence[str] = ()
     phase: str | None = None
     keys: Mapping[str, object] = field(default_factory=dict)
-    """Those that only this family has."""
+    """The keys that only this family has, with their values."""
     comment: str = ""
-    """What to check about them."""
+    """A sentence for the user about these keys."""
     left_out: Sequence[str] = ()
     """Words of a command line that a recipe does not need."""
     refused: Sequence[str] = ()
@@ -113,13 +113,13 @@ class RecipeStart:
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables that a command line sets."""
     guessed: Mapping[str, str] = field(default_factory=dict)
-    """Entries of the family's keys whose values a compile can correct, each with the
-    reason of its value.
+    """Name of an entry of the family's keys whose value is guessed -> why it has this
+    value.
     """
     expect: Sequence[str] = ()
     """The class of the failure that was reported."""
     toolchain: str | None = None
-    """What to run it with (default: the newest release)."""
+    """The revision to run it with (default: the newest release)."""
     unknown: Sequence[str] = ()
     """Keys whose values the user has to write."""
     assumed: Sequence[str] = ()
@@ -129,14 +129,11 @@ class RecipeStart:
 def new_recipe(
     families: RecipeFamilies, title: str, input_path: str, start: RecipeStart
 ) -> str:
-    """Return the YAML text of a recipe whose name is made from a title, with comments
-    on further keys.
+    """Return the YAML text of a new recipe. Its name is made from the title, and
+    comments show further keys.
     """
     name, target = name_from(title) or start.family, start.target
-    if target:
-        summary = f"{name} on {target.chip or target.backend}"
-    else:
-        summary = name
+    summary = f"{name} on {target.chip or target.backend}" if target else name
     keys = {
         "name": name,
         "summary": summary,
@@ -156,7 +153,7 @@ def new_recipe(
 
 
 def _lines_of(start: RecipeStart) -> list[str]:
-    """Return the lines of what is known of a new recipe: the family's keys, then those
+    """Return the lines of a new recipe after its input: the family's keys, then those
     of every recipe.
     """
     lines = [f"# {start.comment}"] if start.comment else []
@@ -193,7 +190,7 @@ def _section(key: str, entries: Sequence[str]) -> list[str]:
 
 
 def _further_keys(family: RecipeFamily, start: RecipeStart) -> Iterator[str]:
-    """Yield examples of the keys that a new recipe lacks, as comments."""
+    """Yield comments with examples of the keys that a new recipe does not have."""
     if family.flags and not start.flags:
         yield (
             f'# flags: ["{family.flag}", {{flag: "{family.flag}", since: "3.5.0", '
@@ -202,10 +199,9 @@ def _further_keys(family: RecipeFamily, start: RecipeStart) -> Iterator[str]:
     if family.phases and start.phase is None:
         yield f"# phase: {family.phases[len(family.phases) // 2]}"
     key, choices = family.axis
+    places = (*family.sections, "target")
     if family.flags:
         places = (*SECTIONS, *family.sections)
-    else:
-        places = (*family.sections, "target")
     yield (
         f"# matrix: {{{key}: [{choices}]}}  # a case for each value; ${{{key}}} is "
         f"replaced in {', '.join(places)}"

@@ -1,5 +1,5 @@
-"""Read recipe files into cases, one for each combination of a matrix; report all
-mistakes of all files at once.
+"""Read recipe files into cases, one for each combination of a matrix. All mistakes of
+all files are reported together.
 """
 
 from __future__ import annotations
@@ -47,25 +47,25 @@ _INPUTS = frozenset({".mlir", ".mlirbc", ".onnx", ".py"})
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 
 Choice = dict[str, str]
+"""Key of a matrix -> the chosen value."""
 
 
 def load_recipes(
     paths: Sequence[Path], families: RecipeFamilies, failure_names: Collection[str] = ()
 ) -> tuple[Case, ...]:
-    """Read every case of the recipes in `paths`: files, and folders searched for *.yaml
-    and *.yml.
+    """Read the cases of recipe files, and of all *.yaml and *.yml files in folders.
 
-    The cases keep the order of the paths; a folder's files are sorted, and the last key
-    of a matrix changes fastest.
+    The cases have the order of the paths. The files of a folder are sorted, and the
+    last key of a matrix changes fastest.
 
     Args:
-        paths: Named in problems as they are given here.
-        families: The compiler families of `compiler`.
-        failure_names: The failure classes and families that `expect` may name; empty
-            accepts any.
+        paths: Files and folders.
+        families: What recipes of each compiler family may contain.
+        failure_names: The failure classes and families that `expect` may name (default:
+            any).
 
     Raises:
-        BadFiles: with the problems of all files.
+        BadFiles: With the problems of all files.
         BadInput: `paths` is empty.
     """
     if not paths:
@@ -103,7 +103,7 @@ def load_recipes(
 
 
 def check_recipe(families: RecipeFamilies, text: str) -> None:
-    """Check a recipe's text, without looking for its input. BadFiles with every
+    """Check the text of a recipe; its input need not exist. Raises BadFiles with every
     mistake.
     """
     document = parse_document("new recipe", text, _START)
@@ -113,8 +113,8 @@ def check_recipe(families: RecipeFamilies, text: str) -> None:
 
 
 def _recipe_files(path: Path, problems: list[Problem]) -> list[Path]:
-    """Return the recipes that a path stands for: itself, or those below a folder in
-    sorted order, without hidden ones.
+    """Return the recipe files of a path: itself, or the sorted files below a folder,
+    without hidden ones. Add what is wrong to `problems`.
     """
     unreadable: list[OSError] = []
     found: list[Path] = []
@@ -162,8 +162,8 @@ def _cases(
     folder: Path | None,
     failure_names: Collection[str],
 ) -> list[Case]:
-    """Return the cases of a recipe whose relative paths start at `folder`. The document
-    gets the problems.
+    """Return the cases of a recipe, and report problems to the document. With a
+    `folder`, check that the recipe's files are there.
     """
     data = document.data
     if not isinstance(data, dict):
@@ -204,7 +204,7 @@ def _cases(
 def _case(
     recipe: RecipeFormat, family: RecipeFamily, source: Path, path: Path, choice: Choice
 ) -> Case:
-    """Return the case of a recipe for one combination. path: of its input."""
+    """Return the case of a recipe for one combination, with the input at `path`."""
     brackets = ""
     if choice:
         pairs = (f"{key}={value}" for key, value in choice.items())
@@ -236,8 +236,8 @@ def _case(
 def _with_expectations(
     cases: Sequence[Case], path: Path, setting: Setting
 ) -> list[Case]:
-    """Return the cases with the known failures in a file: a list for each case, in the
-    form of the recipe's own `expect`.
+    """Return the cases with the known failures in a file, which has a list like
+    `expect` for each case.
     """
     # all entries were removed, or none was written yet
     if re.fullmatch(r"(\s*(#.*)?\n?)*", read_text(path)):
@@ -263,11 +263,10 @@ def _with_expectations(
 def _combinations(
     document: ConfigDocument, sections: Sequence[str]
 ) -> list[tuple[Choice, dict[str, Any]]]:
-    """Return every combination of the matrix, in the order of the file, with the
-    recipe that has its values in the place of the placeholders.
+    """Return every combination of the matrix, with the recipe's data in which its
+    values replace the placeholders. Wrong placeholders are reported.
 
     The last key changes fastest. A recipe without a matrix has one empty combination.
-    Wrong placeholders are reported to the document.
     """
     filling = _Filling(document, sections)
     valid = {}
@@ -307,8 +306,8 @@ class _Filling:
         self._used: set[str] = set()
 
     def filled(self, data: Any, choice: Choice, loc: Loc) -> Any:
-        """Return a copy of `data`, which stands at `loc` in the document, with the
-        values of a choice in the place of the placeholders.
+        """Return a copy of the data at `loc`, in which the values of a choice replace
+        the placeholders.
         """
         if isinstance(data, dict):
             return {
@@ -341,10 +340,9 @@ class _Filling:
         self._used.add(name if name in keys else closest(name, keys) or name)
         if name in keys or not self._is_mapping:
             return
+        known = "The recipe has no matrix."
         if keys:
             known = f"The matrix has {', '.join(keys)}."
-        else:
-            known = "The recipe has no matrix."
         meant = did_you_mean(name, keys)
         self._document.report(loc, f'"${{{name}}}" is not a matrix key{meant} {known}')
 

@@ -1,5 +1,5 @@
-"""Mappings of YAML files as pydantic models: the types check values and describe them
-to editors.
+"""Check mappings of YAML files with pydantic models. Their types also describe the
+values to editors.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ Content = TypeVar("Content")
 
 
 class MappingFormat(BaseModel):
-    """A mapping with these keys and no others. A message about a key shows the first
-    example of its field.
+    """A mapping whose keys are the fields of the model. A message about a key shows the
+    first example of its field.
     """
 
     model_config = ConfigDict(
@@ -61,11 +61,11 @@ class AtKey(ValueError):
 
 @dataclass(frozen=True)
 class Matching:
-    """What a text must match, for `Annotated`."""
+    """A pattern that a text must match, for `Annotated`."""
 
     regex: str
     advice: str
-    """What is wrong with another text and what to write; `{text}` is the text."""
+    """The message for another text. `{text}` in it stands for the text."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
@@ -97,16 +97,12 @@ def _not_empty(text: str) -> str:
 def _one_value(value: Any) -> Any:
     if isinstance(value, str):
         return value
-    raise ValueError(
-        "expected one value here, not "
-        f"{'a list' if isinstance(value, list) else 'a mapping'}."
-    )
+    shape = "a list" if isinstance(value, list) else "a mapping"
+    raise ValueError(f"expected one value here, not {shape}.")
 
 
 def _as_list(value: Any) -> Any:
-    if isinstance(value, str):
-        return [value]
-    return value
+    return [value] if isinstance(value, str) else value
 
 
 def _as_mapping(value: Any) -> Any:
@@ -165,24 +161,25 @@ def checked(
     data: Any = None,
     context: object = None,
 ) -> Content | None:
-    """Return the content of a file, or None if it has mistakes, which are added to
-    those of the document.
+    """Return the content of a file. If it has mistakes, add them to the document and
+    return None.
 
-    `data` is checked instead of the document's, with the same places; `context` is
-    passed to the checks.
+    Args:
+        document: The file.
+        kind: The type of its content.
+        data: Is checked in place of the document's data, with the same positions.
+        context: Is passed to the checks.
     """
-    key: Any = kind
+    hashable: Any = kind
+    adapter: TypeAdapter[Content] = _adapter(hashable)
     try:
-        content = _adapter(key).validate_python(
+        content = adapter.validate_python(
             document.data if data is None else data, context=context
         )
     except ValidationError as error:
         _report(error, document, kind)
-        content = None
-    checked: Content | None = content
-    if not document.problems:
-        return checked
-    return None
+        return None
+    return None if document.problems else content
 
 
 @cache
@@ -191,7 +188,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
-    """Return the content of a file. BadFiles with every mistake."""
+    """Return the content of a file. Raises BadFiles with every mistake."""
     content = checked(document, kind)
     if content is None:
         raise BadFiles(document.in_order())
@@ -199,58 +196,50 @@ def content_of(document: ConfigDocument, kind: type[Content]) -> Content:
 
 
 def _report(error: ValidationError, document: ConfigDocument, kind: Any) -> None:
+    """Report pydantic's errors, except those that follow from others."""
     errors = [
         (details, document.resolve(details["loc"]))
         for details in error.errors(include_url=False)
     ]
-    meant = set()  # a mistyped key is not reported as missing too
+    mistyped = set()  # keys that are there, but mistyped
     for details, loc in errors:
-        if details["type"] in _EXTRA:
-            meant.add((*loc[:-1], closest(str(loc[-1]), _fields_at(loc[:-1], kind))))
+        if details["type"] in _UNKNOWN_KEY:
+            known = _fields_at(loc[:-1], kind)
+            mistyped.add((*loc[:-1], closest(str(loc[-1]), known)))
     for details, loc in errors:
         value, cause = details["input"], details.get("ctx", {}).get("error")
+        at_key = details["type"] in _UNKNOWN_KEY or details["loc"][-1:] == ("[key]",)
         if details["type"] == "missing":
             loc = (*loc, details["loc"][-1])
-        at_key = details["type"] in _EXTRA or details["loc"][-1:] == ("[key]",)
-        # An empty value, a placeholder that the matrix does not fill, and wrong entries
-        # of a list have problems of their own.
-        is_reported = (value is None and not document.nulls) or (
-            isinstance(value, str) and "${" in value
-        )
-        is_reported = is_reported or (details["type"] == "too_short" and bool(value))
-        if at_key or not (
-            is_reported or (details["type"] == "missing" and loc in meant)
-        ):
-            if isinstance(cause, AtKey):
-                place = (*loc, cause.key)
-            else:
-                place = loc
-            document.report(place, _message(details, loc, kind), at_key=at_key)
+            is_reported = loc in mistyped
+        else:
+            is_reported = details["type"] == "too_short" and bool(value)
+        is_empty = value is None and not document.nulls
+        is_placeholder = isinstance(value, str) and "${" in value
+        # All of these have problems of their own.
+        if (is_reported or is_empty or is_placeholder) and not at_key:
+            continue
+        place = (*loc, cause.key) if isinstance(cause, AtKey) else loc
+        document.report(place, _message(details, loc, kind), at_key=at_key)
 
 
 def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
-    """Return what is wrong, and what to write."""
+    """Return a sentence that says what is wrong, and what to write."""
     value, context = details["input"], details.get("ctx", {})
-    at = next((at for at in reversed(range(len(loc))) if isinstance(loc[at], str)), -1)
-    key, known = str(loc[at]) if at >= 0 else "", _fields_at(loc[: max(at, 0)], kind)
-    if key in known:
-        examples = known[key].examples
-    else:
-        examples = None
-    if examples:
-        advice = f": write `{key}: {yaml_text(examples[0])}`."
-    else:
-        advice = "."
+    place = loc
+    while place and isinstance(place[-1], int):  # an entry of a list
+        place = place[:-1]
+    key = str(place[-1]) if place else ""
+    known = _fields_at(place[:-1], kind)
+    examples = known[key].examples if key in known else None
+    advice = f": write `{key}: {yaml_text(examples[0])}`." if examples else "."
     match details["type"]:
         case "value_error":
             return str(context["error"])
         case "missing":
             return f'the key "{key}" is missing{advice.replace("write", "add")}'
         case "extra_forbidden" | "unexpected_keyword_argument":
-            if known:
-                keys = f" Keys: {', '.join(known)}."
-            else:
-                keys = ""
+            keys = f" Keys: {', '.join(known)}." if known else ""
             return f'"{key}" is not a key here{did_you_mean(key, known)}{keys}'
         case "literal_error" | "enum":
             return f'"{value}" is not one of the choices: write {context["expected"]}.'
@@ -262,12 +251,8 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
         shape = "a mapping"
     else:
         shape = f'"{value}"'
-    wanted = (
-        details["msg"]
-        .removeprefix("Input should be ")
-        .partition(",")[0]
-        .partition(" or instance")[0]
-    )
+    wanted = re.split(",| or instance", details["msg"])[0]
+    wanted = wanted.removeprefix("Input should be ")
     for pydantic_word, word in _WORDS.items():
         wanted = wanted.replace(pydantic_word, word)
     if not key:
@@ -277,15 +262,12 @@ def _message(details: ErrorDetails, loc: Loc, kind: Any) -> str:
         )
     if key not in known and wanted == "a list":  # a key of the user's own
         advice = f": write `{key}: [{value}]`."
-    if isinstance(loc[-1], int):
-        subject = f'an entry of "{key}"'
-    else:
-        subject = f'"{key}"'
+    subject = f'an entry of "{key}"' if isinstance(loc[-1], int) else f'"{key}"'
     return f"{subject} must be {wanted}, not {shape}{advice}"
 
 
-# of a model, and of a dataclass
-_EXTRA = ("extra_forbidden", "unexpected_keyword_argument")
+# pydantic's errors for models and for dataclasses
+_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 _WORDS = {
     "valid ": "",
     "dictionary": "mapping",
@@ -298,8 +280,8 @@ _WORDS = {
 
 
 def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
-    """Return the fields of the mapping at a location, by their keys. An index and keys
-    of the user stay in it.
+    """Return the fields of the mapping at a location, by their keys. Indices and keys
+    that are not fields are skipped.
     """
     known = _fields(kind, {})
     for part in loc:
@@ -309,8 +291,8 @@ def _fields_at(loc: Loc, kind: Any) -> dict[str, FieldInfo]:
 
 
 def _fields(annotation: Any, outer: dict[str, FieldInfo]) -> dict[str, FieldInfo]:
-    """Return the fields of the only model or dataclass in a type; none if there are
-    several, `outer` without one.
+    """Return the fields of the model or dataclass in a type, by their keys. Returns no
+    fields if the type has several, and `outer` if it has none.
     """
     waiting, models = [annotation], set()
     while waiting:
@@ -321,9 +303,7 @@ def _fields(annotation: Any, outer: dict[str, FieldInfo]) -> dict[str, FieldInfo
         ):
             models.add(part)
     if len(models) != 1:
-        if models:
-            return {}
-        return outer
+        return {} if models else outer
     [model] = models
     if issubclass(model, BaseModel):
         known = model.model_fields

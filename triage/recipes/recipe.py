@@ -53,13 +53,13 @@ EXPECT_FILE = r"(?:^|.*[./])expect\.ya?ml$"
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What checks know besides the value."""
+    """What the checks of a recipe's values need to know."""
 
     family: RecipeFamily
     folder: Path | None
-    """Where relative paths are looked for."""
+    """The folder of relative paths; None means that files are not looked for."""
     failures: Collection[str]
-    """Known failure classes; any word is accepted without them."""
+    """Known failure classes. If there are none, any word is accepted."""
 
 
 def _setting(info: ValidationInfo) -> Setting:
@@ -79,11 +79,12 @@ def is_pattern(text: str) -> bool:
 
 
 def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
-    """Return the files of a pattern with the names of their cases, in the order of
-    these.
+    """Return the files that match a pattern, with the names of their cases, sorted by
+    name.
 
-    A name is the path below the part that has no wildcard, without the suffix and
-    without a file name that is the same for all.
+    The name of `models/a/b.mlir` is `a/b` for `models/**/*.mlir`, and `a` for
+    `models/*/b.mlir`: the path below the part without wildcards, without the suffix and
+    without a file name that all share.
     """
     parts = Path(pattern).parts
     first = next(index for index, part in enumerate(parts) if is_pattern(part))
@@ -92,16 +93,15 @@ def matching(folder: Path, pattern: str) -> list[tuple[str, Path]]:
     for path in base.glob(str(Path(*parts[first:]))):
         inner = path.relative_to(base)
         if path.is_file() and not any(part.startswith(".") for part in inner.parts):
+            name = inner.parent
             if is_pattern(parts[-1]) or len(inner.parts) == 1:
                 name = inner.with_suffix("")
-            else:
-                name = inner.parent
             files[name.as_posix()] = path
     return sorted(files.items())
 
 
 def check_file(text: str, info: ValidationInfo) -> str:
-    """Check that a file of a recipe is there. ValueError if it is not."""
+    """Raise ValueError if a file of a recipe does not exist."""
     folder = _setting(info).folder
     try:
         missing = folder is not None and not (folder / text).is_file()
@@ -115,8 +115,8 @@ def check_file(text: str, info: ValidationInfo) -> str:
 
 
 def _check_input(text: str, info: ValidationInfo) -> str:
-    """Check that the family takes the input and that it is there. ValueError says what
-    to write instead.
+    """Raise ValueError, which says what to write instead, if the family does not take
+    the input, or if it does not exist.
     """
     family = _setting(info).family
     folder = _setting(info).folder
@@ -154,37 +154,36 @@ def _check_input(text: str, info: ValidationInfo) -> str:
         raise ValueError(
             f'the input "{text}": {reason} Paths are relative to the recipe\'s folder.'
         ) from None
+    if stat.S_ISDIR(mode):
+        raise ValueError(f'the input "{text}" is a folder; name a file in it.')
     if not stat.S_ISREG(mode):
-        if stat.S_ISDIR(mode):
-            what = "is a folder; name a file in it"
-        else:
-            what = "is not a regular file"
-        raise ValueError(f'the input "{text}" {what}.')
+        raise ValueError(f'the input "{text}" is not a regular file.')
     return text
 
 
 def _known(noun: str) -> AfterValidator:
-    """Accept the words that the setting knows, or all if it knows none."""
+    """Return a check that a word is a known backend, phase or failure class. If none is
+    known, it accepts any word.
+    """
 
     def check(text: str, info: ValidationInfo) -> str:
-        family = _setting(info).family
-        known = {"backend": family.backends, "phase": family.phases}.get(
-            noun, _setting(info).failures
-        )
+        setting = _setting(info)
+        known: Collection[str] = setting.failures
+        aliases = None
+        if noun == "backend":
+            known, aliases = setting.family.backends, setting.family.aliases
+        elif noun == "phase":
+            known = setting.family.phases
         if known and text not in known:
-            raise ValueError(
-                unknown_word(
-                    text, noun, known, family.aliases if noun == "backend" else None
-                )
-            )
+            raise ValueError(unknown_word(text, noun, known, aliases))
         return text
 
     return AfterValidator(check)
 
 
 def _time_limit(text: str) -> tuple[float, bool]:
-    """Return the seconds, and whether the time in which a program waits for a core does
-    not count: `120s cpu`.
+    """Return the seconds of a limit such as `120s cpu`, and whether it ends with `cpu`:
+    then, the time in which a program waits for a core does not count.
     """
     seconds = text.removesuffix(" cpu")
     return parse_duration(seconds), seconds != text
@@ -198,13 +197,11 @@ def _distinct(values: list[str]) -> list[str]:
 
 
 def _form(value: Any) -> str:
-    if isinstance(value, str):
-        return "text"
-    return "other"
+    return "text" if isinstance(value, str) else "other"
 
 
 File = Annotated[Text, AfterValidator(check_file)]
-"""A file that is written relative to the recipe."""
+"""A file, whose path is relative to the recipe."""
 Flag = Annotated[
     Text,
     Matching(
@@ -475,11 +472,8 @@ class RecipeFormat(MappingFormat):
 
     @model_validator(mode="after")
     def _fits_the_input(self, info: ValidationInfo) -> Self:
-        if (
-            self.args
-            and _setting(info).family.kind_of(Path(self.input).suffix)
-            is not InputKind.GENERATOR
-        ):
+        kind = _setting(info).family.kind_of(Path(self.input).suffix)
+        if self.args and kind is not InputKind.GENERATOR:
             raise AtKey(
                 "args",
                 (
@@ -498,7 +492,7 @@ class RecipeFormat(MappingFormat):
         return self
 
     def complete(self, case: Case, folder: Path) -> Case:  # noqa: ARG002 - families need it
-        """Return one of the recipe's cases with what the family's own keys say.
+        """Return a case of the recipe with the values of the family's own keys. Raises
         BadFiles for mistakes in their files.
         """
         return case
@@ -526,17 +520,12 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
     default = next(iter(families))
     rules = []
     for name, family in families.items():
-        words: dict[str, Any]
+        words: dict[str, Any] = {}
         if family.phases:
-            words = {"phase": {"enum": list(family.phases)}}
-        else:
-            words = {}
+            words["phase"] = {"enum": list(family.phases)}
         if family.backends:
-            words["target"] = {
-                "properties": {
-                    "backend": {"anyOf": [{"enum": list(family.backends)}, PLACEHOLDER]}
-                }
-            }
+            backend = {"anyOf": [{"enum": list(family.backends)}, PLACEHOLDER]}
+            words["target"] = {"properties": {"backend": backend}}
         condition: dict[str, Any] = {"properties": {"compiler": {"const": name}}}
         if name != default:
             condition["required"] = ["compiler"]
@@ -553,8 +542,8 @@ def recipe_schema(families: RecipeFamilies) -> dict[str, Any]:
 
 
 class _RecipeSchema(GenerateJsonSchema):
-    """Leaves out titles made from key names, and null: a key that has no value is left
-    out.
+    """Leaves out titles, which would repeat the keys, and null, because a key without a
+    value is left out of a recipe.
     """
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - of the base class

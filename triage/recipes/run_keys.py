@@ -1,5 +1,5 @@
-"""The recipe keys `run` and `bench`: how to run what was compiled, and what it must
-compute; and files that say the same.
+"""The recipe keys `run` and `bench`: how to run a compiled program, and the results
+that it must compute. Files may say the same.
 """
 
 from __future__ import annotations
@@ -231,15 +231,9 @@ class RunnableFormat(RecipeFormat):
                 "phase",
                 "a compile that stops early cannot be run; remove `phase` or `run`.",
             )
-        if self.run:
-            reference = self.run.reference
-        else:
-            reference = None
-        if (
-            reference
-            and reference.onnxruntime
-            and not str(self.input).endswith(".onnx")
-        ):
+        reference = self.run.reference if self.run else None
+        is_onnx = str(self.input).endswith(".onnx")
+        if reference and reference.onnxruntime and not is_onnx:
             raise AtKey(
                 "run",
                 (
@@ -272,13 +266,14 @@ class RunnableFormat(RecipeFormat):
         )
 
     def _run_spec(self, case: Case, folder: Path) -> RunSpec | None:
-        """Join the values of the data folder, of the flagfile and of the recipe, in
-        this order. A device or function of the recipe replaces that of the flagfile.
+        """Return how a case is run, if it is. The values of the data folder, of the
+        flagfile and of the recipe follow each other. A device or a function of the
+        recipe replaces that of the flagfile.
         """
         run = self.run
         if run is None:
             return None
-        data = RunSpec()
+        data = flagfile = RunSpec()
         if run.data is not None:
             place = case.input.path.parent / run.data
             if is_pattern(self.input) and not place.is_dir():
@@ -286,21 +281,13 @@ class RunnableFormat(RecipeFormat):
             data = read_data_folder(place)
         if run.flagfile:
             flagfile = read_flagfile(locate(folder, run.flagfile))
-        else:
-            flagfile = RunSpec()
+        inputs = [located(text, folder) for text in run.inputs]
+        expected = [located(text, folder) for text in run.expected]
         return RunSpec(
             device=run.device or flagfile.device,
             function=run.function or flagfile.function,
-            inputs=(
-                *data.inputs,
-                *flagfile.inputs,
-                *(located(text, folder) for text in run.inputs),
-            ),
-            expected=(
-                *data.expected,
-                *flagfile.expected,
-                *(located(text, folder) for text in run.expected),
-            ),
+            inputs=(*data.inputs, *flagfile.inputs, *inputs),
+            expected=(*data.expected, *flagfile.expected, *expected),
             flags=(*flagfile.flags, *run.flags),
             tolerances=tuple(run.tolerance.items()),
             reference=run.reference.value() if run.reference else None,
@@ -309,11 +296,8 @@ class RunnableFormat(RecipeFormat):
 
 
 def read_flagfile(path: Path) -> RunSpec:
-    """Return the values, function, device and other options in a flag file. Files in it
-    are relative to its folder.
-
-    Raises:
-        BadFiles: with every mistake, by line and column.
+    """Read a file with an option of the runtime's program on each line. Paths in it are
+    relative to its folder. Raises BadFiles with every mistake.
     """
     values: dict[str, list[str]] = {"input": [], "expected_output": []}
     single: dict[str, str] = {}
@@ -352,7 +336,7 @@ def read_flagfile(path: Path) -> RunSpec:
 
 def read_data_folder(folder: Path) -> RunSpec:
     """Return the values in a folder with `input_0.pb`, `output_0.pb` and so on. Raises
-    BadFiles unless each has one file.
+    BadFiles if a number has no file or several, or if there is no output.
     """
     inputs, expected = _numbered(folder, "input"), _numbered(folder, "output")
     if not expected:

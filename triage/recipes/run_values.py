@@ -1,4 +1,4 @@
-"""Values of arguments and results as recipes write them: `2x3xf32=1 2 3 4 5 6`,
+"""Read and write the values of arguments and results in recipes: `2x3xf32=1 2 3 4 5 6`,
 `2x3xf32=@values.bin`, `@values.npy`, `@tensor.pb` (an ONNX tensor), or `5` for an
 argument that is not a tensor.
 """
@@ -49,9 +49,9 @@ _MOST_WRITTEN = 16  # elements; more are written to a file
 _SEPARATOR = re.compile(r"[\s,\[\]]+")
 _TRUTH = {"true": "1", "false": "0"}
 TENSOR_PROTO = ".pb"
-_RAW = ".bin"  # of elements that no .npy file holds, with their type before it
-# Differences that are accepted where nothing else is asked for. `relative` counts in
-# addition.
+# Files with elements that .npy files cannot hold; their type is before the ending.
+_RAW = ".bin"
+# Default tolerances by element type. `relative` is allowed in addition.
 TOLERANCES: Mapping[str, float] = {
     "f16": 1e-3,
     "bf16": 1e-2,
@@ -63,42 +63,35 @@ TOLERANCES: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class ValueText:
-    """A value in parts."""
+    """A value, split into type and content."""
 
     type: str
-    """`2x3xf32`; empty where the file says it, and for a number that is not a tensor.
-    """
+    """`2x3xf32`; empty if the file has it, and for a number that is not a tensor."""
     file: str | None
-    """Behind `@`."""
+    """The file after `@`, if the content is in a file."""
     literal: str
-    """The elements."""
+    """The elements, if they are in the text."""
 
     @property
     def element(self) -> str:
-        """The element type, such as `f32`; empty when it is not known here."""
+        """The element type, such as `f32`; empty if the text does not have it."""
         match = _TYPE.match(self.type)
-        if match:
-            return match["element"]
-        return ""
+        return match["element"] if match else ""
 
     def __str__(self) -> str:
-        if self.file is None:
-            content = self.literal
-        else:
-            content = f"@{self.file}"
+        content = self.literal if self.file is None else f"@{self.file}"
         return "=".join(part for part in (self.type, content) if part)
 
 
 @lru_cache(maxsize=1 << 13)
 def split_value(text: str) -> ValueText:
-    """Split a value. Raises ValueError, which says what is wrong with it."""
+    """Split a value. Raises ValueError, which says what is wrong with the text."""
     if _NUMBER.match(text):
         return ValueText("", None, text)
+    kind, content = "", text
     match = _VALUE.match(text)
     if match:
-        kind, content = (match["type"] or "", match["content"])
-    else:
-        kind, content = ("", text)
+        kind, content = match["type"] or "", match["content"]
     if content.startswith("@"):
         if not content[1:]:
             raise ValueError(f'"{text}" names no file behind the @.')
@@ -117,8 +110,8 @@ def split_value(text: str) -> ValueText:
 
 
 def located(text: str, folder: Path) -> str:
-    """Return the value with the absolute path of its file. Raises ValueError if the
-    file does not exist.
+    """Return a value with the absolute path of its file, which may be relative to a
+    folder. Raises ValueError if the file does not exist.
     """
     value = split_value(text)
     if value.file is None:
@@ -130,8 +123,8 @@ def located(text: str, folder: Path) -> str:
 
 
 def identity_of(text: str) -> str:
-    """Return the value with the SHA-256 of its file instead of the file's name. Raises
-    OSError for an unreadable file.
+    """Return a value with the SHA-256 of its file in place of the name. Raises OSError
+    if the file cannot be read.
     """
     value = split_value(text)
     if value.file is None:
@@ -140,7 +133,7 @@ def identity_of(text: str) -> str:
 
 
 def tensor_proto(text: str) -> Path | None:
-    """Return the file of a value that is an ONNX tensor, which has to be converted."""
+    """Return the file of a value, if it is an ONNX tensor."""
     file = split_value(text).file
     if file is not None and file.endswith(TENSOR_PROTO):
         return Path(file)
@@ -148,8 +141,8 @@ def tensor_proto(text: str) -> Path | None:
 
 
 def converted(file: Path, data: bytes) -> bytes:
-    """Return the content of an ONNX tensor's file as that of a .npy file. Raises
-    ValueError for other types.
+    """Convert the content `data` of a file with an ONNX tensor to that of a .npy file.
+    Raises ValueError if it is not one, or of a type that numpy does not have.
     """
     try:
         import onnx
@@ -188,11 +181,9 @@ def _loaded(source: BinaryIO) -> Array:
 
 
 def read_value(text: str) -> Array | None:
-    """Return the elements of a value, if they can be read here. `bf16` becomes
-    `f32`.
+    """Return the elements of a value, with `bf16` as `f32`. Returns None if they cannot
+    be read, if there are too many, or if numpy does not have their type.
     """
-    import numpy as np
-
     value = split_value(text)
     file = tensor_proto(text)
     if file is not None:
@@ -201,53 +192,49 @@ def read_value(text: str) -> Array | None:
         if value.file is not None and not value.type:
             with Path(value.file).open("rb") as source:
                 return _loaded(source)
-        match = _TYPE.match(value.type)
-        if match is None:
-            return np.array(
-                float(value.literal)
-                if set(value.literal) & set(".eE")
-                else int(value.literal)
-            )
-        shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
-        if math.prod(shape) > _MOST_ELEMENTS:
-            return None
-        element = match["element"].removeprefix("s")
-        if element not in _ELEMENTS:
-            return None
-        if value.file is not None:
-            array: Array = np.fromfile(value.file, dtype=_ELEMENTS[element]).reshape(
-                shape
-            )
-            if element == _BF16:
-                return _widened(array)
-            return array
-        numbers = [
-            _TRUTH.get(word, word) for word in _SEPARATOR.split(value.literal) if word
-        ] or ["0"]
-        kind = np.dtype("f4" if element == _BF16 else _ELEMENTS[element])
-        elements = np.array(
-            [float(word) if kind.kind == "f" else int(word) for word in numbers],
-            dtype=kind,
-        )
-        if elements.size == 1:
-            return np.full(shape, elements[0])
-        return elements.reshape(shape)
+        return _array(value)
     except (OSError, ValueError, OverflowError, EOFError):
         return None
 
 
+def _array(value: ValueText) -> Array | None:
+    """Return the elements of a value with a type, or of a number."""
+    import numpy as np
+
+    match = _TYPE.match(value.type)
+    if match is None:
+        is_float = not set(".eE").isdisjoint(value.literal)
+        return np.array(float(value.literal) if is_float else int(value.literal))
+    shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
+    element = match["element"].removeprefix("s")
+    if math.prod(shape) > _MOST_ELEMENTS or element not in _ELEMENTS:
+        return None
+    if value.file is not None:
+        array: Array = np.fromfile(value.file, _ELEMENTS[element]).reshape(shape)
+        return _widened(array) if element == _BF16 else array
+    dtype = np.dtype("f4" if element == _BF16 else _ELEMENTS[element])
+    convert = float if dtype.kind == "f" else int
+    words = filter(None, _SEPARATOR.split(value.literal))
+    numbers = [convert(_TRUTH.get(word, word)) for word in words]
+    elements = np.array(numbers or [0], dtype)
+    if elements.size == 1:
+        return np.full(shape, elements[0])
+    return elements.reshape(shape)
+
+
 def element_type(text: str, array: Array) -> str:
-    """Return the element type of a value that was read, such as `f32`; empty for whole
-    numbers in a file.
+    """Return the element type of a value that was read as `array`, such as `f32`; empty
+    for whole numbers in a file.
     """
-    return split_value(text).element or (
-        _NAMES.get(array.dtype.str[1:], "") if array.dtype.kind == "f" else ""
-    )
+    element = split_value(text).element
+    if not element and array.dtype.kind == "f":
+        return _NAMES.get(array.dtype.str[1:], "")
+    return element
 
 
 def element_of(text: str) -> str | None:
-    """Return the element type that `value_text` and `value_bytes` need for a value of
-    the same type, unless numpy has it.
+    """Return the `element` that `value_text` and `value_bytes` need to write a value
+    like this one. It is None unless the value is `bf16` or not a tensor.
     """
     value = split_value(text)
     if value.file is None and not value.type:
@@ -258,54 +245,44 @@ def element_of(text: str) -> str | None:
 
 
 def value_text(array: Array, element: str | None = None) -> str | None:
-    """Return a few elements, or many equal ones, as a text; others need a file. For
-    `element` see `element_of`.
+    """Return a value as a text, if it has a few elements or equal ones; otherwise it
+    needs a file. `element` is that of `element_of`.
     """
     import numpy as np
 
     if element == _SCALAR:
-        if array.dtype.kind == "f":
-            return str(array.item())
-        return str(int(array))
+        return str(array.item() if array.dtype.kind == "f" else int(array))
     if element == _BF16:
         array = _widened(_bf16_bits(array))
     element = element or _NAMES.get(array.dtype.str[1:])
-    equal = array.size > 0 and bool((array == array.flat[0]).all())
-    if (
-        element is None
-        or not np.isfinite(array).all()
-        or not (equal or 0 < array.size <= _MOST_WRITTEN)
-    ):
+    are_equal = array.size > 0 and bool((array == array.flat[0]).all())
+    is_short = are_equal or 0 < array.size <= _MOST_WRITTEN
+    if element is None or not is_short or not np.isfinite(array).all():
         return None
-    numbers = " ".join(
-        str(array.flat[index]).removesuffix(".0")
-        for index in range(1 if equal else array.size)
-    )
+    shown = array.flat[:1] if are_equal else array.flat
+    numbers = " ".join(str(number).removesuffix(".0") for number in shown)
     return f"{'x'.join([*map(str, array.shape), element])}={numbers}"
 
 
 def value_bytes(array: Array, element: str | None = None) -> tuple[bytes, str]:
-    """Return the content of a file with a value, and the end of its name, for
-    `file_value`. For `element` see `element_of`.
+    """Return the content of a file with a value, and the end of the file's name.
+    `element` is that of `element_of`.
     """
     if element != _BF16:
         return _npy(array), ".npy"
-    return _bf16_bits(
-        array
-    ).tobytes(), f".{'x'.join([*map(str, array.shape), _BF16])}{_RAW}"
+    type_ = "x".join([*map(str, array.shape), _BF16])
+    return _bf16_bits(array).tobytes(), result_ending(type_)
 
 
 def result_ending(raw_type: str | None) -> str:
-    """Return the end of the name of a file for a result. `raw_type` is its type where a
-    .npy file cannot hold it.
+    """Return the end of the name of a file for a result. If a .npy file cannot hold it,
+    `raw_type` is its type.
     """
-    if raw_type:
-        return f".{raw_type}{_RAW}"
-    return ".npy"
+    return f".{raw_type}{_RAW}" if raw_type else ".npy"
 
 
 def file_value(file: Path) -> str:
-    """Return the value in a file whose name ends as `value_bytes` or `result_ending`
+    """Return the value in a file, whose name ends as `value_bytes` or `result_ending`
     says.
     """
     if file.suffix == _RAW:
@@ -314,35 +291,28 @@ def file_value(file: Path) -> str:
 
 
 def array_type(type_: str) -> tuple[tuple[int | None, ...], str, str | None] | None:
-    """Return the shape (with None for unknown sizes), the numpy type and the element
-    type (see `element_of`) of an MLIR type.
+    """Return how to make a value of an MLIR type: the shape (None for an unknown size),
+    the type of numpy, and the `element` as in `element_of`.
 
     Returns None for types that no value has.
     """
     if type_ == "index" or _SCALAR_TYPE.match(type_):
         kind = _ELEMENTS.get("i64" if type_ == "index" else type_)
-        if kind:
-            return ((), kind, _SCALAR)
-        return None
+        return ((), kind, _SCALAR) if kind else None
     match = _TENSOR.match(type_) or _VTENSOR.match(type_)
     if match is None:
         return None
+    sizes = re.findall(r"\d+|\?", match["shape"])
+    shape = tuple(None if size == "?" else int(size) for size in sizes)
     element = match["element"].removeprefix("s")
     if element == _BF16:
-        kind = "<f4"
-    else:
-        kind = _ELEMENTS.get(element)
-    shape = tuple(
-        None if size == "?" else int(size)
-        for size in re.findall(r"\d+|\?", match["shape"])
-    )
-    if kind:
-        return (shape, kind, _BF16 if element == _BF16 else None)
-    return None
+        return shape, "<f4", _BF16
+    kind = _ELEMENTS.get(element)
+    return (shape, kind, None) if kind else None
 
 
 def zero_of(type_: str) -> str | None:
-    """Return zeros for an argument of an MLIR type, if its size is known."""
+    """Return the value of zeros for an MLIR type, if its size is known."""
     if _SCALAR_TYPE.match(type_):
         return "0"
     match = _TENSOR.match(type_)
@@ -364,6 +334,5 @@ def _widened(array: Array) -> Array:
     """Return the `f32` numbers of `bf16` bits."""
     import numpy as np
 
-    return (
-        (array.astype("<u4") << 16).view("<f4").reshape(array.shape).astype(np.float32)
-    )
+    wide = (array.astype("<u4") << 16).view("<f4")
+    return wide.reshape(array.shape).astype(np.float32)

@@ -1,4 +1,6 @@
-"""Durations, sizes and other values as text, and suggestions for mistyped words."""
+"""Read and write durations, sizes and other values as text, and suggest known words for
+mistyped ones.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +16,18 @@ from packaging.version import Version
 _NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,12})?)"
 _DURATION = re.compile(rf"(?=.)(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s?)?")
 _SIZE = re.compile(rf"{_NUMBER} ?(k|K|[KMGT]i|[MGT])B")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./][A-Za-z0-9_./-]*)*")
-# not texts in YAML 1.1
-_RESERVED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+_NEEDS_NO_QUOTES = re.compile(
+    r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./][A-Za-z0-9_./-]*)*"
+)
+# words that are not texts in YAML 1.1
+_RESERVED = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 
 LONGEST = 7 * 24 * 3600.0
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of `120s`, `2m`, `1h30m`, or of a plain number. ValueError
-    says what to write instead.
+    """Return the seconds of `120s`, `2m`, `1h30m`, or of a plain number. Raises
+    ValueError, which says what to write instead.
     """
     match = _DURATION.fullmatch(text)
     if match is None:
@@ -42,8 +46,8 @@ def parse_duration(text: str) -> float:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes of `8GiB`, `512MiB`, `2GB` (powers of 1000 without the i).
-    ValueError says what to write instead.
+    """Return the bytes of `8GiB`, `512MiB` or `2GB`; without the i, units are powers of
+    1000. Raises ValueError, which says what to write instead.
     """
     match = _SIZE.fullmatch(text)
     if match is None:
@@ -52,9 +56,9 @@ def parse_size(text: str) -> int:
             "512MiB."
         )
     unit = match[2]
-    size = float(match[1]) * (1024 if unit.endswith("i") else 1000) ** (
-        "KMGT".index(unit[0].upper()) + 1
-    )
+    base = 1024 if unit.endswith("i") else 1000
+    power = "KMGT".index(unit[0].upper()) + 1
+    size = float(match[1]) * base**power
     if not 1 << 20 <= size <= 1 << 50:
         raise ValueError(
             f'"{text}" is out of range: write at least 1MiB and at most 1024TiB.'
@@ -63,109 +67,92 @@ def parse_size(text: str) -> int:
 
 
 def yaml_text(value: Any) -> str:
-    """Return a value as YAML on one line; texts are quoted unless they are plain
-    words.
+    """Return a value as YAML on one line. Texts are quoted unless they are plain words.
+
+    >>> yaml_text({"backend": "cuda", "since": "3.5.0"})
+    '{backend: cuda, since: "3.5.0"}'
     """
     if isinstance(value, Mapping):
-        return (
-            "{"
-            + ", ".join(
-                f"{yaml_text(key)}: {yaml_text(item)}" for key, item in value.items()
-            )
-            + "}"
-        )
+        pairs = ((yaml_text(key), yaml_text(item)) for key, item in value.items())
+        return f"{{{', '.join(map(': '.join, pairs))}}}"
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(yaml_text, value)) + "]"
+        return f"[{', '.join(map(yaml_text, value))}]"
     if value is None:
         return "none"
-    if (
-        isinstance(value, str)
-        and _PLAIN.fullmatch(value)
-        and value.lower() not in _RESERVED
-    ):
-        return value
+    is_plain = isinstance(value, str) and _NEEDS_NO_QUOTES.fullmatch(value)
+    if is_plain and not _RESERVED.fullmatch(value):
+        return str(value)
     return json.dumps(value, ensure_ascii=False)
 
 
 def yaml_lines(
     values: Mapping[str, Any], guessed: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Return keys as lines of YAML, a mapping with a line for each entry; `guessed`
-    entries get a comment with the reason.
+    """Return keys and values as lines of YAML. Each entry of a mapping has its own
+    line.
+
+    `guessed` maps names of entries to the reason of their value, which becomes a
+    comment.
     """
-    reasons = (guessed or {}).items()
-    comments = {name: f"  # guessed: {why}" for name, why in reasons}
+    reasons = guessed or {}
     lines = []
     for key, value in values.items():
-        if isinstance(value, Mapping) and value:
-            lines.append(f"{key}:")
-            lines += [
-                f"  {name}: {yaml_text(item)}{comments.get(name, '')}"
-                for name, item in value.items()
-            ]
-        else:
+        if not isinstance(value, Mapping) or not value:
             lines.append(f"{key}: {yaml_text(value)}")
+            continue
+        lines.append(f"{key}:")
+        for name, item in value.items():
+            comment = f"  # guessed: {reasons[name]}" if name in reasons else ""
+            lines.append(f"  {name}: {yaml_text(item)}{comment}")
     return lines
 
 
 def name_from(text: str) -> str:
-    """Return a text as the name of a recipe, with letters and digits of ASCII where
-    others have a plain form.
+    """Make the name of a recipe from a text. Letters with accents lose them.
 
     >>> name_from("Mödel (1)")
     'model-1'
     """
-    plain = (
-        unicodedata.normalize("NFKD", text)
-        .casefold()
-        .encode("ascii", "ignore")
-        .decode()
-    )
-    return re.sub(r"[^a-z0-9]+", "-", plain)[:100].strip("-")
+    decomposed = unicodedata.normalize("NFKD", text).casefold()
+    ascii_text = decomposed.encode("ascii", "ignore").decode()
+    return re.sub(r"[^a-z0-9]+", "-", ascii_text)[:100].strip("-")
 
 
 def closest(
     word: str, known: Iterable[str], aliases: Mapping[str, str] | None = None
 ) -> str | None:
-    """Return the known word that is nearest to a word, ignoring case; `aliases` mean
-    exactly one word.
+    """Return the known word that a mistyped word probably means, if there is one: the
+    word of an alias, a similar word, or the shortest one that begins with it.
     """
     from difflib import get_close_matches
 
     lowered = word.strip().lower()
     if aliases and lowered in aliases:
         return aliases[lowered]
-    by_lower = {
-        candidate.lower(): candidate for candidate in sorted(known, reverse=True)
-    }
-    longer = sorted(
-        (name for name in by_lower if lowered and name.startswith(lowered)), key=len
-    )
-    return next(
-        (
-            by_lower[name]
-            for name in (*get_close_matches(lowered, sorted(by_lower), n=1), *longer)
-        ),
-        None,
-    )
+    by_lower = {each.lower(): each for each in sorted(known, reverse=True)}
+    for name in get_close_matches(lowered, sorted(by_lower), n=1):
+        return by_lower[name]
+    if lowered:
+        for name in sorted(by_lower, key=len):
+            if name.startswith(lowered):
+                return by_lower[name]
+    return None
 
 
 def did_you_mean(
     word: str, known: Iterable[str], aliases: Mapping[str, str] | None = None
 ) -> str:
-    """Return `; did you mean "x"?` to continue a clause, or `.` when no known word is
-    near.
+    """Return the end of a clause: `; did you mean "x"?`, or `.` if no known word is
+    similar.
     """
     nearest = closest(word, known, aliases)
-    if nearest is not None:
-        return f'; did you mean "{nearest}"?'
-    return "."
+    return "." if nearest is None else f'; did you mean "{nearest}"?'
 
 
 def unknown_word(
     word: str, noun: str, known: Iterable[str], aliases: Mapping[str, str] | None = None
 ) -> str:
-    """Return that a word is not one of those that are known, and which it may mean."""
+    """Return a sentence that a word is not known, with the known ones."""
     return (
         f'"{word}" is not a known {noun}{did_you_mean(word, known, aliases)} Known: '
         f"{', '.join(known)}."
@@ -174,7 +161,7 @@ def unknown_word(
 
 @lru_cache(maxsize=1024)
 def parse_version(text: str | None) -> Version | None:
-    """Read a version, unless the text is another name of a toolchain."""
+    """Read a version. Returns None if the text is not one."""
     try:
         return Version(text or "")
     except ValueError:  # also a number of thousands of digits

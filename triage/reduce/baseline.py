@@ -65,6 +65,7 @@ class Baseline:
     repeats: int
     """Compiles of a candidate before it counts as passing."""
     probes: tuple[Probe, ...]
+    """The original on the bad toolchain, then on the good one if there is one."""
     again: tuple[Probe, ...] = ()
     """Further compiles of the original."""
     notes: tuple[str, ...] = ()
@@ -87,19 +88,21 @@ class Baseline:
         return isinstance(outcome, Passed)
 
 
-def baseline(
+def measure_baseline(
     engine: Engine, request: ReductionRequest, bad: Toolchain, good: Toolchain | None
 ) -> Baseline | Reduction:
-    """Compile the case on both toolchains, or take the cached results. Returns a
+    """Compile the case on both toolchains, or take the cached results.
+
+    A case that fails to compile on the bad toolchain is no longer run. Returns a
     `Reduction` with the reason if there is nothing to reduce.
     """
 
     def probe(case: Case, toolchain: Toolchain) -> Probe:
-        return engine.known_on(case, toolchain) or engine.trial(
-            case, toolchain, Naming.NEVER
-        )
+        cached = engine.cached_probe_on(case, toolchain)
+        return cached or engine.trial(case, toolchain, Naming.NEVER)
 
     def probe_both(case: Case) -> tuple[Probe, ...]:
+        """Probe on the bad toolchain, then on the good one if there is one."""
         with engine.threads(2) as pool:
             asked = [
                 pool.submit(probe, case, toolchain)
@@ -112,25 +115,28 @@ def baseline(
     task = engine.progress.task(f"reduce  {case.name}: the original", total=None)
     try:
         probes = probe_both(case)
-        outcome = probes[0].outcome
+        on_bad = probes[0].outcome
         if (
             case.run
-            and isinstance(outcome, Failed)
-            and outcome.failure.stage is Stage.COMPILE
+            and isinstance(on_bad, Failed)
+            and on_bad.failure.stage is Stage.COMPILE
         ):
             # what the good toolchain computes does not matter
             case = replace(case, run=None)
             probes = probe_both(case)
-        return _unusable(request, probes) or _baseline_of(
-            engine, replace(request, case=case), bad, probes
-        )
+        problem = _reason_not_to_reduce(request, probes)
+        if problem:
+            return problem
+        return _baseline_of(engine, replace(request, case=case), bad, probes)
     finally:
         task.finish()
 
 
-def _unusable(request: ReductionRequest, probes: tuple[Probe, ...]) -> Reduction | None:
+def _reason_not_to_reduce(
+    request: ReductionRequest, probes: tuple[Probe, ...]
+) -> Reduction | None:
     """Return why the case cannot be reduced: it passes on the bad toolchain, fails on
-    the good one, or cannot be tested. None if it can.
+    the good one, or cannot be tested. None if it can. probes: see `Baseline`.
     """
     case, name = probes[0].case, probes[0].revision.name
     match probes[0].outcome:

@@ -58,7 +58,7 @@ class Frontend:
 
 def reduce(
     candidate: ReducedCase,
-    is_interesting: InterestingnessTest,
+    test: InterestingnessTest,
     passes: Sequence[Pass],
     final_passes: Sequence[Pass] = (),
 ) -> ReducedCase:
@@ -68,41 +68,39 @@ def reduce(
     for number in range(_ROUNDS):
         before = candidate
         for step in passes:
-            candidate = run_pass(
-                candidate, is_interesting, step, f", round {number + 1}"
-            )
-        if _measures(candidate) == _measures(before):
+            candidate = run_pass(candidate, test, step, f", round {number + 1}")
+        if _sizes(candidate) == _sizes(before):
             break
     for step in final_passes:
-        candidate = run_pass(candidate, is_interesting, step)
+        candidate = run_pass(candidate, test, step)
     return candidate
 
 
 def run_pass(
     candidate: ReducedCase,
-    is_interesting: InterestingnessTest,
+    test: InterestingnessTest,
     step: Pass,
     when: str = "",
 ) -> ReducedCase:
-    """Run one pass. If the good toolchain does not compile its result, run the pass
-    again and test each candidate on the good toolchain, too.
+    """Run one pass, and make its result the best candidate. If the good toolchain does
+    not compile that, run the pass again and test each candidate there, too.
     """
-    is_interesting.report(step.__name__.replace("_", " ") + when)
-    reduced = step(candidate, is_interesting)
+    test.report(step.__name__.replace("_", " ") + when)
+    reduced = step(candidate, test)
     if reduced is candidate:
         return candidate
-    if is_interesting.oracle.is_confirmed(reduced, threading.Event()):
-        is_interesting.settle(reduced, confirmed=True)
+    if test.oracle.is_confirmed(reduced, threading.Event()):
+        test.accept_as_best(reduced, confirmed=True)
         return reduced
-    is_interesting.settle(candidate, confirmed=True)
-    is_interesting.strict = True
+    test.accept_as_best(candidate, confirmed=True)
+    test.strict = True
     try:
-        return step(candidate, is_interesting)
+        return step(candidate, test)
     finally:
-        is_interesting.strict = False
+        test.strict = False
 
 
-def _measures(candidate: ReducedCase) -> tuple[object, ...]:
+def _sizes(candidate: ReducedCase) -> tuple[object, ...]:
     case = candidate.case
     return (
         candidate.program.size,
@@ -134,7 +132,7 @@ def minimise(
     dropped.
     """
 
-    def interesting(kept: Sequence[T]) -> ReducedCase | None:
+    def build_if_interesting(kept: Sequence[T]) -> ReducedCase | None:
         smaller = build(kept)
         if smaller is not None:
             return test.first([smaller])
@@ -142,15 +140,17 @@ def minimise(
 
     left = list(items)
     if whole and left:
-        smaller = interesting([])
+        smaller = build_if_interesting([])
         if smaller is not None:
             return smaller
     if kind_of:
         counts = Counter(map(kind_of, left))
         repeated = [kind for kind, count in counts.items() if count > 1]
-        for kind in repeated if len(repeated) <= MOST_KINDS else ():
+        if len(repeated) > MOST_KINDS:
+            repeated = []
+        for kind in repeated:
             kept = [item for item in left if kind_of(item) != kind]
-            smaller = interesting(kept) if kept else None
+            smaller = build_if_interesting(kept) if kept else None
             if smaller is not None:
                 left, candidate = kept, smaller
     chunk = (len(left) + 1) // 2

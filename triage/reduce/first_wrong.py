@@ -16,7 +16,7 @@ from pathlib import Path
 from triage.mlir import Operation, Value
 from triage.model.case import Reference
 from triage.recipes.run_values import array_type, read_value
-from triage.reduce.frontends.mlir_operations import around
+from triage.reduce.frontends.mlir_operations import cuts_around
 from triage.reduce.frontends.mlir_program import MlirProgram, cut, pieces
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase
@@ -41,29 +41,32 @@ class FirstWrong:
         self, candidate: ReducedCase, test: InterestingnessTest
     ) -> ReducedCase:
         """Keep as little as possible around the first wrong value."""
-        function, observable = self._observable(candidate)
-        wrong = self.look(candidate)
+        function, observable = self._observable_operations(candidate)
+        wrong = self.wrong_operation(candidate)
         if function is None or wrong is None or len(observable) < 2:
             return candidate
-        cuts = [*around(candidate, function, [wrong])]
+        cuts = [*cuts_around(candidate, function, [wrong])]
         before = cut(candidate, function, observable[: observable.index(wrong) + 1])
         cuts += [before] if before else []
         smaller = [each for each in cuts if each.program.size < candidate.program.size]
         return test.first(smaller) or candidate
 
-    def look(self, candidate: ReducedCase) -> Operation | None:
-        """Return the operation whose result is the first wrong value."""
-        function, observable = self._observable(candidate)
+    def wrong_operation(self, candidate: ReducedCase) -> Operation | None:
+        """Return the operation whose result is the first wrong value, and set `found`;
+        None if none is found.
+        """
+        function, observable = self._observable_operations(candidate)
         if function is None:
             return None
         with temporary_folder() as folder:
             return self._first_wrong_operation(candidate, function, observable, folder)
 
-    def _observable(
+    def _observable_operations(
         self, candidate: ReducedCase
     ) -> tuple[Operation | None, list[Operation]]:
         """Return the function that is run, and its operations whose results it could
-        return.
+        return; None and none if the program is not one in MLIR, or has no such
+        function.
         """
         program = candidate.program
         if not isinstance(program, MlirProgram):
@@ -81,21 +84,23 @@ class FirstWrong:
         observable: Sequence[Operation],
         folder: Path,
     ) -> Operation | None:
+        """Let both toolchains return all intermediate values, and compare them. Return
+        the operation of the first wrong one, or None.
+        """
         makers = {value: each for each in observable for value in each.results}
         for number, value in enumerate(makers):
             value.origin = ("value", number)
         values = list(makers)
-        right = wrong = None
         traced = cut(candidate, function, observable, values)
-        if traced is not None:
-            right = self.oracle.computed(
-                traced, self.oracle.references[0], folder / "right"
-            )
-        if traced is None or right is None or len(right) != len(values):
+        if traced is None:
+            return None
+        reference = self.oracle.references[0]
+        right = self.oracle.results_by(traced, reference, folder / "right")
+        if right is None or len(right) != len(values):
             return None
         for value, text in zip(values, right, strict=True):
             self.oracle.values.keep(value.origin, text)
-        wrong = self.oracle.computed(traced, _BAD, folder / "wrong")
+        wrong = self.oracle.results_by(traced, _BAD, folder / "wrong")
         difference = None
         if wrong is not None and len(wrong) == len(right):
             difference = self.oracle.first_difference(wrong, right)
@@ -110,24 +115,28 @@ class FirstWrong:
             "with its intermediate values returned the program is right, so that the "
             "first wrong value was looked for by ending the program earlier"
         )
-        return self._by_ending_earlier(candidate, function, observable, folder)
+        return self._bisect_end(candidate, function, observable, folder)
 
-    def _by_ending_earlier(
+    def _bisect_end(
         self,
         candidate: ReducedCase,
         function: Operation,
         observable: Sequence[Operation],
         folder: Path,
     ) -> Operation | None:
-        """Bisect the number of operations after which a result is wrong."""
+        """Bisect the number of operations after which a result is wrong, by ending the
+        program earlier. Return the last of them; None if no result is wrong.
+        """
         low, high = 0, len(observable)
         ended = cut(candidate, function, observable)
-        if not ended or not self._differs(ended, observable[-1], folder / "whole"):
+        if not ended or not self._note_difference(
+            ended, observable[-1], folder / "whole"
+        ):
             return None
         while high - low > 1:
             middle = (low + high) // 2
             ended = cut(candidate, function, observable[:middle])
-            if ended and self._differs(
+            if ended and self._note_difference(
                 ended, observable[middle - 1], folder / f"{middle}"
             ):
                 high = middle
@@ -135,10 +144,15 @@ class FirstWrong:
                 low = middle
         return observable[high - 1]
 
-    def _differs(self, ended: ReducedCase, last: Operation, folder: Path) -> bool:
+    def _note_difference(
+        self, ended: ReducedCase, last: Operation, folder: Path
+    ) -> bool:
+        """Return whether a result of a program is wrong; if so, set `found`, with the
+        program's last operation.
+        """
         reference = self.oracle.references[0]
-        right = self.oracle.computed(ended, reference, folder / "right")
-        wrong = self.oracle.computed(ended, _BAD, folder / "wrong") if right else None
+        right = self.oracle.results_by(ended, reference, folder / "right")
+        wrong = self.oracle.results_by(ended, _BAD, folder / "wrong") if right else None
         if right is None or wrong is None or len(right) != len(wrong):
             return False
         difference = self.oracle.first_difference(wrong, right)
@@ -176,5 +190,6 @@ class FirstWrong:
 
 
 def _is_value(value: Value) -> bool:
-    known = array_type(value.type)
-    return known is not None and None not in known[0]
+    """Return whether a value is an array whose sizes are known."""
+    found = array_type(value.type)
+    return found is not None and None not in found[0]

@@ -54,20 +54,22 @@ class Oracle:
         for probe in (*self.baseline.probes, *self.baseline.again):
             self._count(probe)
 
-    def start(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate in the form that a reduction starts from, if there is
-        one.
+    def prepare(self, candidate: ReducedCase) -> ReducedCase | None:
+        """Take over what the original brings, and return the candidate to start from;
+        None if it cannot be reduced.
         """
         return candidate
 
-    def bound(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with the values that it is run with, if there are values
-        for it.
+    def with_values(self, candidate: ReducedCase) -> ReducedCase | None:
+        """Return the candidate with the values that it is run with; None if there are
+        no values for it.
         """
         return candidate
 
     def complete(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with all that its case needs to be probed by itself."""
+        """Return the candidate with all that its case needs to be probed by itself;
+        None if that cannot be computed.
+        """
         return candidate
 
     def fails(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
@@ -76,12 +78,15 @@ class Oracle:
         """
         for attempt in range(self.baseline.repeats):
             outcome = self._compile(candidate, self.bad, attempt, cancelled).outcome
-            # Only the root cause counts: later runs identify it by that.
-            if not isinstance(outcome, Failed) or not self.baseline.match(
-                outcome.failure
-            ):
+            if not isinstance(outcome, Failed):
                 continue
-            if self._operation in ("", self._failing(candidate, outcome.failure)):
+            # Only the root cause counts: later runs identify it by that.
+            if not self.baseline.match(outcome.failure):
+                continue
+            if self._operation in (
+                "",
+                self._failing_operation(candidate, outcome.failure),
+            ):
                 return True
         return False
 
@@ -100,9 +105,9 @@ class Oracle:
         return self.good is None
 
     def fails_without_workers(self, candidate: ReducedCase) -> bool:  # noqa: ARG002 - it was asked
-        """Return whether the smallest program also fails without the fast but less
-        certain test, such as a persistent worker. If it does not, that test is not used
-        again.
+        """Check the smallest program without the fast but less certain test, such as a
+        persistent worker, and return whether it fails there, too. If it does not, that
+        test is not used again.
         """
         return True
 
@@ -112,9 +117,9 @@ class Oracle:
         """
         outcome = self._compile(candidate, self.bad, 0, threading.Event()).outcome
         if isinstance(outcome, Failed):
-            self._operation = self._failing(candidate, outcome.failure)
+            self._operation = self._failing_operation(candidate, outcome.failure)
 
-    def _failing(self, candidate: ReducedCase, failure: Failure) -> str:
+    def _failing_operation(self, candidate: ReducedCase, failure: Failure) -> str:
         """Return the kind of operation or dispatch that fails, or nothing if it is not
         known or part of the signature.
         """
@@ -134,7 +139,7 @@ class Oracle:
         attempt: int,
         cancelled: threading.Event,
     ) -> Probe:
-        with self._written(candidate) as case:
+        with self._case_on_disk(candidate) as case:
             here, naming = not self.baseline.is_portable, self.baseline.naming
             probe = self.engine.trial(
                 case, toolchain, naming, attempt=attempt, cancelled=cancelled, here=here
@@ -148,14 +153,13 @@ class Oracle:
         return probe
 
     @contextmanager
-    def _written(self, candidate: ReducedCase) -> Iterator[Case]:
+    def _case_on_disk(self, candidate: ReducedCase) -> Iterator[Case]:
         """Yield the case of a candidate, whose file exists meanwhile."""
         content, case = candidate.program.content, candidate.case
         # A folder for each candidate: some compilers derive names from the file name,
         # which must be an identifier.
-        folder = (
-            self.folder / f"{sha256(content).hexdigest()[:24]}-{threading.get_ident()}"
-        )
+        digest = sha256(content).hexdigest()[:24]
+        folder = self.folder / f"{digest}-{threading.get_ident()}"
         path = folder / f"input.{candidate.program.suffix}"
         folder.mkdir(exist_ok=True)
         path.write_bytes(content)
@@ -180,7 +184,7 @@ class Oracle:
 
 
 def line_of(failure: Failure) -> int | None:
-    """Return the line of a failure's location, `file:line:column`."""
+    """Return the line of a failure's location, `file:line:column`; None without one."""
     parts = (failure.location or "").rsplit(":", 2)
     if len(parts) == 3 and parts[1].isdigit():
         return int(parts[1])
@@ -197,11 +201,12 @@ class _Asked:
 
 
 class InterestingnessTest:
-    """Decides whether candidates show the failure. Compiles no program twice, and no
-    invalid one.
+    """Decides whether candidates show the failure.
 
-    The result of each pass is compiled on the good toolchain, too; while `strict` is
-    set, every candidate.
+    Equal programs with equal settings are asked about once, until `forget`; invalid
+    ones are not compiled. Candidates are compiled on the bad toolchain, and while
+    `strict` is set on the good one, too. Otherwise `run_pass` compiles the result of
+    each pass there.
     """
 
     def __init__(
@@ -211,7 +216,7 @@ class InterestingnessTest:
         jobs: int,
         task: ProgressTask,
     ) -> None:
-        """`save` stores each better candidate."""
+        """`save` stores a better candidate that nothing else must confirm."""
         self.oracle = oracle
         self.best: ReducedCase | None = None
         self.strict = False
@@ -226,8 +231,8 @@ class InterestingnessTest:
         )
 
     def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
-        """Make the first interesting candidate the best one and return it. First means
-        in the order of `candidates`, whichever thread answers first.
+        """Make the first interesting candidate the best one and return it; None if none
+        is. First means in the order of `candidates`, whichever thread answers first.
         """
         asked: deque[_Asked] = deque()
         source = iter(candidates)
@@ -246,7 +251,7 @@ class InterestingnessTest:
                 interesting = oldest.answer.result()
                 asked.popleft()
                 if interesting:
-                    self.settle(oldest.candidate)
+                    self.accept_as_best(oldest.candidate)
                     return oldest.candidate
         finally:
             for one in asked:
@@ -256,27 +261,29 @@ class InterestingnessTest:
                     with suppress(Interrupted):
                         one.answer.result()
 
-    def is_valid(self, candidate: ReducedCase) -> bool:
-        """Return whether the candidate is valid and differs from the best one. This
-        compiles nothing.
+    def is_valid_change(self, candidate: ReducedCase) -> bool:
+        """Return whether the candidate is valid and its program or settings differ from
+        the best one's. This compiles nothing.
         """
-        content = candidate.program.valid()
+        content = candidate.program.content_if_valid()
         if content is None:
             return False
         if self.best is None:
             return True
         if settings_of(candidate.case) != settings_of(self.best.case):
             return True
-        return content != self.best.program.valid()
+        return content != self.best.program.content_if_valid()
 
-    def settle(self, candidate: ReducedCase, *, confirmed: bool = False) -> None:
+    def accept_as_best(
+        self, candidate: ReducedCase, *, confirmed: bool = False
+    ) -> None:
         """Make a candidate the best one. Save it only if nothing else must be asked.
 
         confirmed: the oracle's `is_confirmed` has returned True.
         """
         self.best = candidate
         if confirmed or self.strict or self.oracle.is_sure:
-            self._save(self.oracle.bound(candidate) or candidate)
+            self._save(self.oracle.with_values(candidate) or candidate)
         self.report(self._activity)
 
     def report(self, activity: str) -> None:
@@ -300,24 +307,24 @@ class InterestingnessTest:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _ask(self, asked: _Asked) -> bool:
+        """Return whether a candidate is interesting; count it if it is invalid."""
         candidate, cancelled = asked.candidate, asked.cancelled
-        content, bound = candidate.program.valid(), None
+        content, with_values = candidate.program.content_if_valid(), None
         if content is not None:
-            bound = self.oracle.bound(candidate)
-        if content is None or bound is None:
+            with_values = self.oracle.with_values(candidate)
+        if content is None or with_values is None:
             with self._lock:
                 self.invalid += 1
             return False
-        key = sha256(
-            content + repr((settings_of(bound.case), self.strict)).encode()
-        ).hexdigest()
+        settings = repr((settings_of(with_values.case), self.strict))
+        key = sha256(content + settings.encode()).hexdigest()
         with self._lock:
             lock = self._asking.setdefault(key, threading.Lock())
         with lock:  # candidates of equal links of a chain are often the same program
             if key not in self._answers:
-                fails = self.oracle.fails(bound, cancelled)
-                self._answers[key] = fails and (
-                    not self.strict or self.oracle.is_confirmed(bound, cancelled)
-                )
+                answer = self.oracle.fails(with_values, cancelled)
+                if answer and self.strict:
+                    answer = self.oracle.is_confirmed(with_values, cancelled)
+                self._answers[key] = answer
                 self._task.advance()
             return self._answers[key]

@@ -44,21 +44,25 @@ class Reducible(ABC):
     def size(self) -> int:
         """How many pieces can be removed."""
 
-    def valid(self) -> bytes | None:
-        """Return the canonical content, equal for programs that differ only in names,
-        if the program is valid.
+    def content_if_valid(self) -> bytes | None:
+        """Return the canonical content, equal for programs that differ only in names;
+        None if the program is not valid.
         """
         return self.content or None
 
     def operation_at(self, line: int) -> str | None:  # noqa: ARG002 - most forms have no operations
-        """Return the kind of operation on a line of the content, if it is known."""
+        """Return the kind of operation on a line of the content; None if it is not
+        known.
+        """
         return None
 
     def entry(self, name: str | None) -> Entry | None:  # noqa: ARG002 - most forms are not run
-        """Return the function of this name, else the only public one."""
+        """Return the function of this name, else the only public one; None if there is
+        none, or if programs of this form are not run.
+        """
         return None
 
-    def written(self) -> Sequence[bytes]:
+    def ways_to_write(self) -> Sequence[bytes]:
         """Return the ways to write the program, the most readable first."""
         return [self.content]
 

@@ -53,7 +53,7 @@ class ReproducerRecord(BaseModel):
     @property
     def judge(self) -> MetricThreshold | None:
         """The threshold for a metric: between its numbers on the bad and the good
-        revision.
+        revision; None for another failure, or without both numbers.
         """
         kind, _, name = self.signature.partition(":")
         if kind != "metric":
@@ -65,7 +65,7 @@ class ReproducerRecord(BaseModel):
         except (LookupError, TypeError, ValueError):
             return None
         metric = Metric(name, lower_is_worse=value < good)
-        low, high = metric.compared(good), metric.compared(value)
+        low, high = metric.comparison_value(good), metric.comparison_value(value)
         if 0 < low < high < math.inf:
             limit = math.sqrt(low * high)
         elif low > 0:
@@ -251,7 +251,7 @@ def replay(
     }
     for path, judge in judges.items():
         if judge:
-            for probe in engine.judged_by(judge).probe_all(jobs[path], "replay"):
+            for probe in engine.with_judge(judge).probe_all(jobs[path], "replay"):
                 probes[path, probe.revision.name] = probe
     replays = []
     for one in reproducers:

@@ -127,7 +127,7 @@ def reproducer_of(
             probes=probes,
             failure=failing.outcome.failure,
             bad=failing.revision,
-            good=_good(reduction, probes, failing),
+            good=_good_among(reduction, probes, failing),
             program=compiled.read_text("utf-8", "replace"),
         ),
         bad=failing,
@@ -162,21 +162,21 @@ def _standalone(
         version=failing.version,
         requirement=_requirement(bad, family.packaging),
         failure_class=failing.outcome.failure.failure_class,
-        function=_function(task.case),
+        function=_kernel_function(task.case),
         run=command,
         runtime=runtime,
     )
 
 
-def _good(
+def _good_among(
     reduction: Reduction, probes: Sequence[Probe], failing: Probe
 ) -> Revision | None:
-    """Return the good version as it is among the probes; a local build may have the
-    name of the failing one.
+    """Return the good version as it is among the probes, None if none was named; a
+    local build may have the name of the failing one.
     """
     if reduction.good is None:
         return None
-    good = portable(reduction.good)
+    good = with_portable_name(reduction.good)
     others = (other.revision for other in probes if other is not failing)
     return next((revision for revision in others if revision.name == good.name), good)
 
@@ -186,7 +186,7 @@ def original_draft(engine: Engine, case: Case, bad: ToolchainRef) -> IssueDraft 
     its program is compiled.
     """
     toolchain = engine.registry.obtain(bad)
-    probe = engine.known_on(case, toolchain)
+    probe = engine.cached_probe_on(case, toolchain)
     if (
         probe is None
         or not isinstance(probe.outcome, Failed)
@@ -200,13 +200,13 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
     """Return what an issue shows of a reproducer."""
     case, reduction = reproducer.case, reproducer.reduction
     family, headline = family_of(case), reproducer.failure.headline
-    script, program = family.script, reproducer.compile.program
+    script, command_name = family.script, reproducer.compile.program
     call = script.call(reproducer.compile)
     files = {
         reproducer.compile.source: reduction.program or "",
         **script.files(reproducer.compile),
     }
-    is_reduced = reduction.operations.after is not None
+    is_reduced = reduction.sizes.after is not None
     release = reproducer.bad.revision.name
     printed = reproducer.output.rstrip().splitlines()
     lines = [
@@ -217,7 +217,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
     if more > 0:
         lines.append(f"... {more} more lines")
     error = next((line for line in printed if headline in line), headline)
-    command = call.line
+    command = call.text
     if call.install:
         command = f"pip install {call.install}\n{command}"
     wrong = reproducer.reduction.first_wrong
@@ -227,14 +227,14 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
         error=error[:_OUTPUT_WIDTH],
         output="\n".join(lines),
         headline=headline,
-        program=program,
-        version=call.install or f"{program}, version {release}",
-        noun=family.noun,
+        compiler_command=command_name,
+        how_to_install=call.install or f"{command_name}, version {release}",
+        input_noun=family.noun,
         ending=reproducer.ending,
         explanation=reproducer.failure.explanation,
         target=case.target,
         summary=case.summary,
-        operations=reduction.operations if is_reduced else None,
+        sizes=reduction.sizes if is_reduced else None,
         unit=reduction.unit,
         changes=list(reduction.changes),
         notes=list(reduction.notes),
@@ -243,7 +243,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
 
 
 def _if_shown(text: str) -> str | None:
-    """Return the text of a file if an issue can show it."""
+    """Return the text of a file; None if it is too long for an issue, or binary."""
     if len(text) > _LONGEST_PROGRAM or _BINARY in text:
         return None
     return text
@@ -254,7 +254,7 @@ def _with_portable_values(run: RunSpec, files: dict[str, bytes]) -> RunSpec:
     `files` by name.
     """
 
-    def renamed(texts: Sequence[str], role: str) -> tuple[str, ...]:
+    def copy_files(texts: Sequence[str], role: str) -> tuple[str, ...]:
         named = []
         for index, text in enumerate(texts):
             value = split_value(text)
@@ -267,12 +267,12 @@ def _with_portable_values(run: RunSpec, files: dict[str, bytes]) -> RunSpec:
 
     return replace(
         run,
-        inputs=renamed(run.inputs, "input"),
-        expected=renamed(run.expected, "expected"),
+        inputs=copy_files(run.inputs, "input"),
+        expected=copy_files(run.expected, "expected"),
     )
 
 
-def portable(revision: Revision) -> Revision:
+def with_portable_name(revision: Revision) -> Revision:
     """Return the revision with a name that means something on other machines."""
     if revision.name.startswith("path:"):
         return replace(revision, name=LOCAL)
@@ -312,11 +312,13 @@ def _clean_probe(probe: Probe, clean: Clean) -> Probe:
             outcome = replace(outcome, failure=cleaned)
         case NoAnswer(reason=reason):
             outcome = replace(outcome, reason=clean(reason))
-    return replace(probe, revision=portable(probe.revision), outcome=outcome)
+    return replace(probe, revision=with_portable_name(probe.revision), outcome=outcome)
 
 
-def _function(case: Case) -> PythonFunction | None:
-    """Return the kernel of a case in Python."""
+def _kernel_function(case: Case) -> PythonFunction | None:
+    """Return the kernel of a case in Python, with its parameters; None if it has
+    none.
+    """
     if kernel_of(case) is None or case.input.path.suffix != ".py":
         return None
     tree = parse_program(case.input.path.read_bytes())
@@ -329,6 +331,7 @@ def _function(case: Case) -> PythonFunction | None:
 
 
 def _requirement(ref: ToolchainRef, packaging: Packaging) -> str | None:
+    """Return what pip installs for a release; None for another toolchain."""
     release = ref.release
     if release is None or not ref.is_release:
         return None

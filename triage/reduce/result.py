@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from triage.compilers.base import KernelSpec, kernel_of
 from triage.execution.judge import result_of
 from triage.model.case import Case, Flag, RunSpec, Target
-from triage.model.json_form import UNPRINTED, in_json, in_json_as
+from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
 from triage.model.outcome import (
     UNANSWERED,
     Cause,
@@ -79,14 +79,14 @@ class Reduction(MayLackAnswer):
     good: Revision | None = None
     """The revision that compiles the smaller program, if one was named."""
     program: str | None = None
-    """What the compiler reads."""
-    readable: Probe | None = field(default=None, metadata=UNPRINTED)
-    """The same in the most readable form that fails in the same way on `bad`. Other
-    revisions may not read it.
+    """The text of the smaller program, in the form that the compiler reads."""
+    readable_probe: Probe | None = field(default=None, metadata=UNPRINTED)
+    """Of the same program on `bad`, in the most readable form that fails there in the
+    same way. Other revisions may not read it.
     """
-    operations: SizeChange = SizeChange()
+    sizes: SizeChange = field(default=SizeChange(), metadata=key("operations"))
     unit: str = "operation"
-    """What `operations` counts: operation, node, statement or line."""
+    """What `sizes` counts: operation, node, statement or line."""
     lines: SizeChange = SizeChange()
     bytes: SizeChange = SizeChange()
     oracle_calls: int = 0
@@ -118,12 +118,12 @@ class Reduction(MayLackAnswer):
     def recipe(self) -> str:
         return self.small.recipe
 
-    @in_json
-    def case(self) -> str:
+    @in_json_as("case")
+    def case_name(self) -> str:
         return self.small.name
 
-    @in_json
-    def compiler(self) -> str:
+    @in_json_as("compiler")
+    def compiler_name(self) -> str:
         return self.small.compiler
 
     @in_json
@@ -143,14 +143,14 @@ class Reduction(MayLackAnswer):
     @property
     def size(self) -> str:
         """The size of the smaller program: `3 operations`."""
-        plural = "" if self.operations.after == 1 else "s"
-        return f"{self.operations.after} {self.unit}{plural}"
+        plural = "" if self.sizes.after == 1 else "s"
+        return f"{self.sizes.after} {self.unit}{plural}"
 
 
 def not_reduced(
     case: Case, probes: tuple[Probe, ...], reason: str, cause: Cause = Cause.NOT_FOUND
 ) -> Reduction:
-    """Return why a case cannot be reduced."""
+    """Return the result for a case that cannot be reduced, with the reason."""
     return Reduction(case, NoAnswer(cause, reason), probes)
 
 
@@ -183,12 +183,40 @@ def setting_changes(original: Case, reduced: Case) -> Iterator[str]:
             yield f"{name} is {after} instead of {before}"
 
 
-Settings = tuple[
-    tuple[Flag, ...], Target, str | None, KernelSpec | None, str | None, tuple[str, ...]
-]
-"""What a reduction changes of the case: flags, target, phase, kernel, and the function
-and the inputs of its run.
-"""
+@dataclass(frozen=True)
+class Settings:
+    """What a reduction changes of the case besides its program."""
+
+    flags: tuple[Flag, ...]
+    target: Target
+    phase: str | None
+    kernel: KernelSpec | None
+    function: str | None
+    """The one that is run."""
+    inputs: tuple[str, ...]
+    """Of the run."""
+
+    @classmethod
+    def of(cls, case: Case) -> Settings:
+        run = case.run or RunSpec()
+        kernel = kernel_of(case)
+        return cls(
+            case.flags, case.target, case.phase, kernel, run.function, run.inputs
+        )
+
+    def applied_to(self, case: Case) -> Case:
+        """Return a case with these settings."""
+        run = case.run
+        if run:
+            run = replace(run, function=self.function, inputs=self.inputs)
+        return replace(
+            case,
+            flags=self.flags,
+            target=self.target,
+            phase=self.phase,
+            spec=self.kernel or case.spec,
+            run=run,
+        )
 
 
 class ReductionFolder:
@@ -209,57 +237,31 @@ class ReductionFolder:
         """Write the candidate's program, then its settings. If this is interrupted
         between the two, the new program is tested with the old settings.
         """
-        case = candidate.case
-        run = case.run or RunSpec()
-        settings = (
-            case.flags,
-            case.target,
-            case.phase,
-            kernel_of(case),
-            run.function,
-            run.inputs,
-        )
+        program = candidate.program
+        settings = TypeAdapter(Settings).dump_json(Settings.of(candidate.case))
         with disk_errors("keep the reduction"):
-            write_whole(
-                self.path / f"best.{candidate.program.suffix}",
-                candidate.program.content,
-            )
-            write_whole(
-                self.path / "settings.json", TypeAdapter(Settings).dump_json(settings)
-            )
+            write_whole(self.path / f"best.{program.suffix}", program.content)
+            write_whole(self.path / "settings.json", settings)
 
-    def best(self, case: Case) -> tuple[Path, Case] | None:
-        """Return the saved program and the case with its settings, if both are saved
-        and intact.
+    def saved_state(self, case: Case) -> tuple[Path, Case] | None:
+        """Return the file of the saved program, unread, and the case with the saved
+        settings; None unless both are there and the settings are intact.
         """
         program = next(iter(self.path.glob("best.*")), None)
+        if program is None:
+            return None
         try:
-            saved = TypeAdapter(Settings).validate_json(
-                (self.path / "settings.json").read_bytes(), strict=True
-            )
+            text = (self.path / "settings.json").read_bytes()
+            settings = TypeAdapter(Settings).validate_json(text, strict=True)
         except (OSError, ValueError):
             return None
-        flags, target, phase, kernel, function, inputs = saved
-        run = case.run
-        if run:
-            run = replace(run, function=function, inputs=inputs)
-        changed = replace(
-            case,
-            flags=flags,
-            target=target,
-            phase=phase,
-            spec=kernel or case.spec,
-            run=run,
-        )
-        if program:
-            return (program, changed)
-        return None
+        return program, settings.applied_to(case)
 
 
 @dataclass(frozen=True)
 class IssueDraft:
-    """What the draft of an issue shows of a program, the reduced one if there is one.
-    Reports render it, and read no file.
+    """What the draft of an issue shows of a program: the reduced one, else the
+    original. Reports render it, and read no file.
     """
 
     files: dict[str, str | None]
@@ -278,11 +280,13 @@ class IssueDraft:
     """A sentence on the first value that differs, of a wrong result."""
     unneeded: list[str] = field(default_factory=list)
     """Flags of the case that the failure does not need."""
-    program: str = ""
-    """The compiler's program, such as `iree-compile`."""
-    version: str = ""
-    """How to install the compiler, or else its name and version."""
-    noun: str = "program"
+    compiler_command: str = field(default="", metadata=key("program"))
+    """The executable of the compiler, such as `iree-compile`."""
+    how_to_install: str = field(default="", metadata=key("version"))
+    """The compiler's package and version for pip; without a package its name and
+    version.
+    """
+    input_noun: str = field(default="program", metadata=key("noun"))
     """What the compiler reads: program, kernel."""
     ending: str = ""
     """How the compile or the run ended."""
@@ -291,10 +295,10 @@ class IssueDraft:
     target: Target | None = None
     summary: str = ""
     """Of the case."""
-    operations: SizeChange | None = None
-    """Size of the original and of this program; None if nothing was reduced."""
+    sizes: SizeChange | None = field(default=None, metadata=key("operations"))
+    """Sizes of the original and of this program; None if nothing was reduced."""
     unit: str = "operation"
-    """What `operations` counts."""
+    """What `sizes` counts."""
     changes: list[str] = field(default_factory=list)
     """Settings of the case that this program does without, as sentences."""
     notes: list[str] = field(default_factory=list)

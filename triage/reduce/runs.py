@@ -41,8 +41,8 @@ class _NoWorkerAnswer(Exception):
     """A persistent worker does not say whether a candidate fails."""
 
 
-def _given(answer: T | None) -> T:
-    """Return an answer. _NoWorkerAnswer if there is none."""
+def _require_answer(answer: T | None) -> T:
+    """Return an answer. Raises _NoWorkerAnswer if there is none."""
     if answer is None:
         raise _NoWorkerAnswer
     return answer
@@ -64,11 +64,11 @@ class ArgumentValues:
     """Files of values are written here."""
     _arrays: dict[Hashable, Array] = field(default_factory=dict)
 
-    def start(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Remember the values of the case for the program's arguments, and return the
-        candidate without them.
+    def take_over_values(self, candidate: ReducedCase) -> ReducedCase | None:
+        """Remember the case's values by the origin of the arguments that they are for.
 
-        Returns None if the program takes other arguments.
+        Returns the candidate without them, or None if a value cannot be read or the
+        program takes another number of arguments.
         """
         run = run_of(candidate)
         entry = candidate.program.entry(run.function)
@@ -82,28 +82,29 @@ class ArgumentValues:
         return candidate.with_case(run=replace(run, inputs=()))
 
     def keep(self, origin: Hashable, text: str) -> None:
-        """Remember a value for arguments of this origin."""
+        """Remember a value for arguments of this origin, if it can be read."""
         array = read_value(text)
         if array is not None:
             self._arrays[origin] = array
 
-    def bound(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with values for its arguments, if each can have one."""
+    def with_values(self, candidate: ReducedCase) -> ReducedCase | None:
+        """Return the candidate with values for its arguments; None if one cannot have
+        any.
+        """
         run = run_of(candidate)
         entry = candidate.program.entry(run.function)
         if entry is None:
             return None
         texts = run.inputs or [
-            self._fitting(origin, type_) for origin, type_ in entry.arguments
+            self._fitting_value(origin, type_) for origin, type_ in entry.arguments
         ]
-        known = tuple(text for text in texts if text is not None)
-        if len(known) == len(texts):
-            return candidate.with_case(
-                run=replace(run, function=entry.name, inputs=known)
-            )
-        return None
+        inputs = tuple(text for text in texts if text is not None)
+        if len(inputs) < len(texts):
+            return None
+        run = replace(run, function=entry.name, inputs=inputs)
+        return candidate.with_case(run=run)
 
-    def text(self, array: Array, element: str | None) -> str:
+    def value_of(self, array: Array, element: str | None) -> str:
         """Return an array as a value, in a file where it has many elements. For
         `element` see `element_of`.
         """
@@ -117,28 +118,36 @@ class ArgumentValues:
                 write_whole(path, content)
         return file_value(path)
 
-    def _fitting(self, origin: Hashable, type_: str) -> str | None:
-        known = array_type(type_)
-        if known is None:
+    def _fitting_value(self, origin: Hashable, type_: str) -> str | None:
+        """Return the value of this origin in another type; None if the type is not that
+        of an array with known sizes.
+        """
+        shape_and_kind = array_type(type_)
+        if shape_and_kind is None:
             return None
-        shape, kind, element = known
-        array = fitted(self._arrays.get(origin), shape, kind)
+        shape, kind, element = shape_and_kind
+        array = fit_array(self._arrays.get(origin), shape, kind)
         if array is None:
             return None
-        return self.text(array, element)
+        return self.value_of(array, element)
 
     def simplify_values(
         self, candidate: ReducedCase, test: InterestingnessTest
     ) -> ReducedCase:
         """Replace values by plainer ones."""
-        candidate = self.bound(candidate) or candidate
+        candidate = self.with_values(candidate) or candidate
         for index in range(len(run_of(candidate).inputs)):
-            candidate = test.first(self._simpler(candidate, index)) or candidate
+            candidate = (
+                test.first(self._with_plainer_argument(candidate, index)) or candidate
+            )
         return candidate
 
-    def _simpler(self, candidate: ReducedCase, index: int) -> Iterator[ReducedCase]:
-        """Replace one value by ones of a single number, by small whole numbers, then by
-        rounded ones.
+    def _with_plainer_argument(
+        self, candidate: ReducedCase, index: int
+    ) -> Iterator[ReducedCase]:
+        """Yield the candidate with a plainer value for one argument: of a single
+        number, of small whole numbers, then rounded. Nothing if it is of a single
+        number already.
         """
         run = run_of(candidate)
         array = read_value(run.inputs[index])
@@ -152,12 +161,14 @@ class ArgumentValues:
             plain += [np.round(array), np.round(array, 1)]
         for other in plain:
             if not np.array_equal(other, array):
-                text = self.text(other, element_of(run.inputs[index]))
+                text = self.value_of(other, element_of(run.inputs[index]))
                 inputs = (*run.inputs[:index], text, *run.inputs[index + 1 :])
                 yield candidate.with_case(run=replace(run, inputs=inputs))
 
 
-def fitted(array: Array | None, shape: Sequence[int | None], kind: str) -> Array | None:
+def fit_array(
+    array: Array | None, shape: Sequence[int | None], kind: str
+) -> Array | None:
     """Return an array in another shape and type: its first elements of each dimension,
     else its elements in their order.
 
@@ -207,21 +218,26 @@ class RunOracle(Oracle):
     """Whether the expected results of the original are finite."""
     _tolerances: Mapping[str, float] = field(default_factory=dict)
 
-    def start(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Take over the values of the original program, and drop a second reference
-        that disagrees.
+    def prepare(self, candidate: ReducedCase) -> ReducedCase | None:
+        """Take over the values of the original, and drop a second reference that
+        disagrees. Returns the candidate without values, or None if no reference runs
+        it.
         """
-        ready = self.values.start(candidate)
-        bound = self.bound(ready) if ready else None
-        expected = self._expected(bound, self.references[0]) if bound else None
-        if ready is None or bound is None or expected is None:
+        ready = self.values.take_over_values(candidate)
+        if ready is None:
+            return None
+        complete = self.with_values(ready)
+        if complete is None:
+            return None
+        expected = self._reference_results(complete, self.references[0])
+        if expected is None:
             return None
         self._tolerances = dict(run_of(ready).tolerances)
         self._finite = _is_finite(expected)
-        if not all(
-            self._agree(expected, self._expected(bound, other))
-            for other in self.references[1:]
-        ):
+        others = [
+            self._reference_results(complete, other) for other in self.references[1:]
+        ]
+        if not all(self._agree(expected, other) for other in others):
             del self.references[1:]
             self.notes.append(
                 "unoptimised code does not compute the expected results, so that "
@@ -229,55 +245,63 @@ class RunOracle(Oracle):
             )
         return ready
 
-    def bound(self, candidate: ReducedCase) -> ReducedCase | None:
-        return self.values.bound(candidate)
+    def with_values(self, candidate: ReducedCase) -> ReducedCase | None:
+        return self.values.with_values(candidate)
 
     def complete(self, candidate: ReducedCase) -> ReducedCase | None:
-        """Return the candidate with its values and the results that it must compute."""
-        bound = self.bound(candidate)
-        expected = self._expected(bound, self.references[0]) if bound else None
-        if bound is None or expected is None:
+        """Return the candidate with its values and the results that it must compute;
+        None if no reference computes them.
+        """
+        runnable = self.with_values(candidate)
+        expected = (
+            self._reference_results(runnable, self.references[0]) if runnable else None
+        )
+        if runnable is None or expected is None:
             return None
         texts = []
         for text in expected:
             array = read_value(text)
             if array is not None:
-                text = self.values.text(array, element_of(text))
+                text = self.values.value_of(array, element_of(text))
             texts.append(text)
-        run = replace(run_of(bound), expected=tuple(texts), reference=None)
-        return bound.with_case(run=run)
+        run = replace(run_of(runnable), expected=tuple(texts), reference=None)
+        return runnable.with_case(run=run)
 
     @property
     def is_sure(self) -> bool:
         return not self._asks_workers
 
     def begin_with(self, candidate: ReducedCase) -> None:
-        """Use persistent workers if they agree that the first candidate fails."""
-        bound = self.bound(candidate)
-        if self.baseline.failure.family != "crash" and bound is not None:
+        """Ask persistent workers from now on if they agree that this candidate
+        fails.
+        """
+        runnable = self.with_values(candidate)
+        if self.baseline.failure.family != "crash" and runnable is not None:
             with suppress(_NoWorkerAnswer):
-                self._asks_workers = self._fails_in_workers(bound)
+                self._asks_workers = self._fails_in_workers(runnable)
 
     def is_confirmed(self, candidate: ReducedCase, cancelled: threading.Event) -> bool:
         """Check a candidate that fails in a persistent worker: return whether it fails
         in a new process of the bad toolchain, too.
         """
-        bound = self.bound(candidate) if self._asks_workers else None
-        if bound is None:
+        runnable = self.with_values(candidate) if self._asks_workers else None
+        if runnable is None:
             return True
-        with self._written(bound) as case, temporary_folder() as folder:
+        with self._case_on_disk(runnable) as case, temporary_folder() as folder:
             answer = self._reference_answer(case, self.references[0], folder / "first")
             expected = answer.values() if answer else None
             if expected is None:
-                return self._fails_in_new_processes(bound, cancelled)
-            return self._differs(bound, expected, cancelled)
+                return self._fails_in_new_processes(runnable, cancelled)
+            return self._differs(runnable, expected, cancelled)
 
     def fails_without_workers(self, candidate: ReducedCase) -> bool:
-        """Return whether the smallest program fails in new processes too. If it does
-        not, persistent workers are not asked again.
+        """Check the smallest program in new processes and return whether it fails
+        there, too. If it does not, persistent workers are not asked again.
         """
-        bound = self.bound(candidate) if self._asks_workers else None
-        if bound is None or self._fails_in_new_processes(bound, threading.Event()):
+        runnable = self.with_values(candidate) if self._asks_workers else None
+        if runnable is None or self._fails_in_new_processes(
+            runnable, threading.Event()
+        ):
             return True
         self._asks_workers = False
         return False
@@ -295,8 +319,8 @@ class RunOracle(Oracle):
         """Return whether a candidate fails in persistent workers. _NoWorkerAnswer if
         they do not say.
         """
-        with self._written(candidate) as case, temporary_folder() as folder:
-            first = _given(
+        with self._case_on_disk(candidate) as case, temporary_folder() as folder:
+            first = _require_answer(
                 self._reference_answer(case, self.references[0], folder / "first")
             )
             expected = first.values()
@@ -307,41 +331,41 @@ class RunOracle(Oracle):
                     return False
             run = replace(run_of(candidate), expected=expected, reference=None)
             planned = self.engine.planner.plan(replace(case, run=run), self.bad)
-            answer = _given(self._answer(planned, folder / "bad"))
-            outcome = _given(answer.probe()).outcome
+            answer = _require_answer(self._ask_workers(planned, folder / "bad"))
+            outcome = _require_answer(answer.probe()).outcome
             if not isinstance(outcome, Failed):
                 return False
             if not self.baseline.match(outcome.failure):
                 return False
             for number, other in enumerate(self.references[1:]):
-                again = _given(
+                again = _require_answer(
                     self._reference_answer(case, other, folder / f"other-{number}")
                 )
                 if not self._agree(expected, again.values()):
                     return False
         return True
 
-    def computed(
+    def results_by(
         self, candidate: ReducedCase, reference: Reference, folder: Path
     ) -> tuple[str, ...] | None:
-        """Return the results of a candidate by a reference, if there are any. A folder
-        that does not exist receives their files.
+        """Return the results of a candidate by a reference, or None. A folder that does
+        not exist receives their files.
         """
-        bound = self.bound(candidate)
-        if bound is None or candidate.program.valid() is None:
+        runnable = self.with_values(candidate)
+        if runnable is None or candidate.program.content_if_valid() is None:
             return None
         if self._asks_workers:
-            with self._written(bound) as case:
+            with self._case_on_disk(runnable) as case:
                 answer = self._reference_answer(case, reference, folder)
             if answer is not None:
                 return answer.values()
-        return self._expected(bound, reference)
+        return self._reference_results(runnable, reference)
 
     def first_difference(
         self, texts: Sequence[str], others: Sequence[str]
     ) -> tuple[int, dict[str, float]] | None:
         """Return the index of the first of these values that differs from the other
-        one, with the numbers of the difference.
+        one, with the numbers of the difference; None if all are equal.
         """
         for index, (text, other) in enumerate(zip(texts, others, strict=True)):
             numbers = differences(text, other, self._tolerances)
@@ -352,17 +376,21 @@ class RunOracle(Oracle):
     def _reference_answer(
         self, case: Case, reference: Reference, folder: Path
     ) -> WorkerAnswer | None:
+        """Return the results of a reference by a persistent worker, once for each
+        content of unwritten memory; None if no worker answers.
+        """
         if reference.onnxruntime:
             return None
         task = self.engine.planner.reference_task(case, self.bad, reference)
-        return self._answer(task, folder, (0, *UNWRITTEN))
+        return self._ask_workers(task, folder, (0, *UNWRITTEN))
 
-    def _answer(
+    def _ask_workers(
         self,
         task: Task | Probe | NoAnswer,
         folder: Path,
         patterns: Sequence[int] = (0,),
     ) -> WorkerAnswer | None:
+        """Ask a persistent worker, and count that; None if it does not answer."""
         if not isinstance(task, Task):
             return None
         started = time.monotonic()
@@ -375,11 +403,11 @@ class RunOracle(Oracle):
     def _fails_in_new_processes(
         self, candidate: ReducedCase, cancelled: threading.Event
     ) -> bool:
-        expected = self._expected(candidate, self.references[0], cancelled)
+        expected = self._reference_results(candidate, self.references[0], cancelled)
         if expected is None or (self._finite and not _is_finite(expected)):
             return False
         return self._differs(candidate, expected, cancelled) and all(
-            self._agree(expected, self._expected(candidate, other, cancelled))
+            self._agree(expected, self._reference_results(candidate, other, cancelled))
             for other in self.references[1:]
         )
 
@@ -401,14 +429,17 @@ class RunOracle(Oracle):
             and self.baseline.match(outcome.failure)
         )
 
-    def _expected(
+    def _reference_results(
         self,
         candidate: ReducedCase,
         reference: Reference,
         cancelled: threading.Event | None = None,
     ) -> tuple[str, ...] | None:
+        """Return the results that a reference computes in a new process for a candidate
+        with values; None if it does not run it, or its results are not defined.
+        """
         planner = self.engine.planner
-        with self._written(candidate) as case:
+        with self._case_on_disk(candidate) as case:
             results = planner.reference_results(
                 case, self.bad, reference, self.results, self._count, cancelled
             )

@@ -24,7 +24,7 @@ from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Toolchain
-from triage.reduce.baseline import Baseline, ReductionRequest, baseline
+from triage.reduce.baseline import Baseline, ReductionRequest, measure_baseline
 from triage.reduce.engine import Frontend, Pass, reduce, run_pass
 from triage.reduce.first_wrong import FirstWrong
 from triage.reduce.frontends.mlir import mlir_frontend
@@ -83,7 +83,8 @@ def frontends_for(
         return [(ONNX, None)]
     found: list[tuple[Frontend, str | None]] = []
     why, suffix = "no tool of this toolchain reads the input", source.suffix.lstrip(".")
-    if reader := _reader_of(engine, case, toolchain, source, stack):
+    reader = _reader_of(engine, case, toolchain, source, stack)
+    if reader:
         # Newer verifiers reject programs that older ones accept, and the reduced
         # program should be valid there too.
         newest = [
@@ -117,7 +118,7 @@ def frontends_for(
 def _reader_of(
     engine: Engine, case: Case, toolchain: Toolchain, path: Path, stack: ExitStack
 ) -> Reader | None:
-    """Return the tools of a toolchain, if they read the file."""
+    """Return the tools of a toolchain; None if they do not read the file."""
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     if tools is None:
         return None
@@ -138,7 +139,7 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
         work = _begin(engine, request, stack)
         if isinstance(work, Reduction):
             return work
-        found = work.reduced(stack)
+        found = work.run(stack)
     if isinstance(found, Reduction):
         return replace(found, seconds=round(time.monotonic() - started, 2))
     if work.oracle.problem:
@@ -147,8 +148,8 @@ def reduce_case(engine: Engine, request: ReductionRequest) -> Reduction:
 
 
 def find_first_wrong(engine: Engine, request: ReductionRequest) -> WrongValue | None:
-    """Return the first value of a program that the bad toolchain computes wrong, if it
-    is found. Nothing is reduced.
+    """Return the first value of a program that the bad toolchain computes wrong; None
+    if it is not found. Nothing is reduced.
     """
     with ExitStack() as stack:
         work = _begin(engine, request, stack)
@@ -164,14 +165,16 @@ def _begin(
     bad, good = engine.registry.obtain(request.bad), None
     if request.good:
         good = engine.registry.obtain(request.good)
-    start = baseline(engine, request, bad, good)
+    start = measure_baseline(engine, request, bad, good)
     if isinstance(start, Reduction):
         return start
     references: list[Reference] = []
     if start.failure.stage is Stage.COMPILE or start.failure.is_number:
         request = replace(request, case=replace(request.case, run=None))
-    elif not (references := references_for(engine, request, good)):
-        return not_reduced(request.case, start.probes, _NO_REFERENCE)
+    else:
+        references = references_for(engine, request, good)
+        if not references:
+            return not_reduced(request.case, start.probes, _NO_REFERENCE)
     case = request.case
     task = engine.progress.task(f"reduce  {case.name}", total=None)
     stack.callback(task.finish)
@@ -234,8 +237,8 @@ class _Work:
         return self.test.oracle.baseline
 
     def first_wrong_value(self, stack: ExitStack) -> WrongValue | None:
-        """Return the first wrong value of the original, if it is found."""
-        search = self._first_wrong()
+        """Return the first wrong value of the original; None if it is not found."""
+        search = self._search_of_wrong_value()
         if search is None:
             return None
         case = _in_less_time(self.request.case, self.baseline)
@@ -245,16 +248,18 @@ class _Work:
         for frontend, _ in frontends:
             opened = _open(frontend, self.source, case, self.test, None)
             if not isinstance(opened, NoAnswer):
-                search.look(opened.start)
+                search.wrong_operation(opened.start)
         return search.found
 
-    def reduced(self, stack: ExitStack) -> Reduction | NoAnswer:
-        """Reduce with the first frontend that can read the program."""
+    def run(self, stack: ExitStack) -> Reduction | NoAnswer:
+        """Reduce with the first frontend that can read the program, or return why none
+        can.
+        """
         case, source = _in_less_time(self.request.case, self.baseline), self.source
         # an ONNX model is reduced itself, not what it is imported to
         if case.input.kind is InputKind.ONNX:
             source = case.input.path
-        saved = self.folder.best(case) if self.request.resume else None
+        saved = self.folder.saved_state(case) if self.request.resume else None
         refusals: list[NoAnswer] = []
         frontends = frontends_for(
             self.engine, case, self.oracle.bad, self.source, stack
@@ -264,20 +269,16 @@ class _Work:
             if isinstance(opened, NoAnswer):
                 refusals.append(opened)
                 continue
-            wrong = self._first_wrong()
+            wrong = self._search_of_wrong_value()
             candidate = self._run_passes(frontend, opened, wrong)
-            found = self._finished(opened.original, candidate)
-            notes = (
-                *self.baseline.notes,
-                *([note] if note else []),
-                *self.oracle.notes,
-            )
+            found = self._probe_on_versions(opened.original, candidate)
+            if found.unanswered is not None:
+                return found
             value = wrong.found if wrong else None
-            if value:
-                notes = (value.sentence, *notes)
-            if found.unanswered is None:
-                found = replace(found, notes=notes, first_wrong=value)
-            return found
+            sentence = value.sentence if value else None
+            own = filter(None, (sentence, *self.baseline.notes, note))
+            notes = (*own, *self.oracle.notes)
+            return replace(found, notes=notes, first_wrong=value)
         return next(iter(refusals), NoAnswer(Cause.INPUT, _UNREADABLE))
 
     def _run_passes(
@@ -296,15 +297,20 @@ class _Work:
         self.test.forget()
         return reduce(near, self.test, frontend.passes, final)
 
-    def _first_wrong(self) -> FirstWrong | None:
-        """Return the search for the first wrong value, if a result is wrong."""
+    def _search_of_wrong_value(self) -> FirstWrong | None:
+        """Return the search for the first wrong value; None if the failure is not a
+        wrong result.
+        """
         is_wrong = self.baseline.failure.stage is Stage.COMPARE
         if is_wrong and isinstance(self.oracle, RunOracle):
             return FirstWrong(self.oracle, self.source)
         return None
 
-    def _finished(self, original: ReducedCase, candidate: ReducedCase) -> Reduction:
-        """Probe the program on every version, in each form that can be written.
+    def _probe_on_versions(
+        self, original: ReducedCase, candidate: ReducedCase
+    ) -> Reduction:
+        """Probe the program on every version, in each form that can be written, and
+        return the reduction.
 
         The form is kept that the fewest versions cannot test, so that the recipe holds
         on every version that is reported.
@@ -318,8 +324,8 @@ class _Work:
             candidate.case, limits=asked.limits, phase=asked.phase, run=run, expect=()
         )
         forms: list[_Form] = []
-        for content in candidate.program.written():
-            form = self._probed(case, candidate.program, content)
+        for content in candidate.program.ways_to_write():
+            form = self._probe_form(case, candidate.program, content)
             if isinstance(form, _Form):
                 forms.append(form)
                 if not form.untested:
@@ -341,8 +347,8 @@ class _Work:
             bad=oracle.bad.revision,
             good=good,
             program=best.content.decode("utf-8", "replace"),
-            readable=forms[0].on(self.request.bad),
-            operations=SizeChange(was.size, now.size),
+            readable_probe=forms[0].on(self.request.bad),
+            sizes=SizeChange(was.size, now.size),
             unit=now.unit,
             lines=SizeChange(*lines),
             bytes=SizeChange(*map(len, pair)),
@@ -353,7 +359,7 @@ class _Work:
             changes=tuple(setting_changes(asked, case)),
         )
 
-    def _probed(
+    def _probe_form(
         self, case: Case, program: Reducible, content: bytes
     ) -> _Form | NoAnswer | None:
         """Probe a form of the program on every version.
@@ -486,12 +492,12 @@ def _open(
         original = next(
             (ReducedCase(program, case) for program in frontend.open(source)), None
         )
-        if original is not None and oracle.start(original) is not None:
+        if original is not None and oracle.prepare(original) is not None:
             oracle.begin_with(original)
             programs = (
                 ReducedCase(program, saved[1]) for program in frontend.open(saved[0])
             )
-            found = test.first(filter(None, map(oracle.start, programs)))
+            found = test.first(filter(None, map(oracle.prepare, programs)))
             if found:
                 return _Opened(original, found)
     failure = oracle.baseline.failure
@@ -503,7 +509,7 @@ def _open(
     # one at a time: with its constants a program may take gigabytes
     for program in frontend.open(source):
         originals = (ReducedCase(program, variant) for variant in variants)
-        candidates = list(filter(None, map(oracle.start, originals)))
+        candidates = list(filter(None, map(oracle.prepare, originals)))
         if not candidates:
             why = (
                 "the reference does not run it, its results are not defined, or its "

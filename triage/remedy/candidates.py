@@ -1,5 +1,5 @@
-"""The changes of a case to try: known remedies of the failure class, its flags and
-matrix, the compiler's own options.
+"""List the changes of a case to try: known remedies of its failure, its flags and its
+matrix, and the compiler's own options.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from triage.execution.judge import rules_of
 from triage.model.case import Case, Flag, Input, InputKind
 from triage.model.outcome import Failure
 from triage.model.revision import Toolchain
-from triage.recipes.expectations import flag_applies
+from triage.recipes.expectations import applied_flags
 from triage.remedy.variants import changed_values
 
 
 def is_for_tests(name: str) -> bool:
-    """Return whether an option, by its name, is one for the compiler's own tests."""
+    """Return whether an option's name says that it is for the compiler's own tests."""
     return "test" in name.split("-")
 
 
 @dataclass(frozen=True, slots=True)
 class CaseChange:
-    """What is changed of a case at once."""
+    """One candidate for a remedy: all that it changes in a case."""
 
     flags: tuple[str, ...] = ()
-    """Flags to pass instead of all others with their names."""
+    """Flags to pass. They replace the case's flags with the same names."""
     dropped: tuple[str, ...] = ()
     """The names of the recipe's flags to drop, with their dashes."""
     options: Mapping[str, Constant] = field(default_factory=dict)
@@ -40,13 +40,13 @@ class CaseChange:
     program: Path | None = None
     """A rewritten input."""
     rewrite: str = ""
-    """The change of the program, as text."""
+    """A text that describes how the program is changed."""
     caveat: str = ""
-    """How the meaning of the rewritten program differs."""
+    """A sentence about how the meaning of the program changes, if it does."""
     why: str = ""
     """The effect, if it is known."""
     limit: RemedyCandidate | None = None
-    """How to narrow the value of the flag."""
+    """The rule with all values of the flag, to search for the smallest."""
     checks_less: bool = False
     """Whether a flag only disables a check."""
     recomputes: bool = False
@@ -56,7 +56,9 @@ class CaseChange:
     def input_change(self) -> str | None:
         """The change of the program or its launch, if there is one."""
         parts = [f"{name}={value}" for name, value in self.options.items()]
-        return ", ".join([*parts, *([self.rewrite] if self.rewrite else [])]) or None
+        if self.rewrite:
+            parts.append(self.rewrite)
+        return ", ".join(parts) or None
 
     @property
     def same_program(self) -> bool:
@@ -65,15 +67,15 @@ class CaseChange:
 
     @property
     def for_tests(self) -> bool:
-        """Whether a flag is meant for the compiler's own tests: it may vanish in any
-        release.
+        """Whether a flag is meant for the compiler's own tests. Any release may lack
+        it.
         """
         return any(is_for_tests(flag_name(text)) for text in self.flags)
 
     @property
     def is_clean(self) -> bool:
-        """Whether the program stays the same, with all checks, in its own types and
-        with flags that are meant for users.
+        """Whether the change keeps the meaning, the types and all checks of the
+        program, and uses only flags that are meant for users.
         """
         return (
             self.same_program
@@ -84,26 +86,23 @@ class CaseChange:
 
     @property
     def text(self) -> str:
-        """The change in readable form; it identifies the change."""
+        """The change in readable form. Equal changes have equal texts."""
         return change_text(self.flags, self.dropped, self.input_change)
 
     def applied(self, case: Case) -> Case:
-        """Return the changed case. It has another name, so that its results are not
-        mistaken for the case's.
+        """Return the changed case. Its name differs, so that its results are not taken
+        for the case's.
         """
         name = f"{case.name} (remedy)"
         case = self.neighbour or case
         if self.program:
             case = replace(case, input=Input(self.program, InputKind.MLIR))
-        if self.options:
-            kernel = kernel_of(case)
-            if kernel:
-                case = replace(
-                    case,
-                    spec=replace(kernel, options={**kernel.options, **self.options}),
-                )
-        gone = {flag_name(text) for text in (*self.flags, *self.dropped)}
-        kept = [flag for flag in case.flags if flag_name(flag.text) not in gone]
+        kernel = kernel_of(case)
+        if self.options and kernel:
+            options = {**kernel.options, **self.options}
+            case = replace(case, spec=replace(kernel, options=options))
+        replaced = {flag_name(text) for text in (*self.flags, *self.dropped)}
+        kept = [flag for flag in case.flags if flag_name(flag.text) not in replaced]
         return replace(
             case, name=name, flags=(*kept, *map(Flag, self.flags)), expect=()
         )
@@ -118,18 +117,15 @@ def change_text(
     flags: Sequence[str], dropped: Sequence[str], input_change: str | None
 ) -> str:
     """Return a change in readable form."""
-    return " ".join(
-        [
-            *flags,
-            *(f"without {name}" for name in dropped),
-            *([input_change] if input_change else []),
-        ]
-    )
+    parts = [*flags, *(f"without {name}" for name in dropped)]
+    if input_change:
+        parts.append(input_change)
+    return " ".join(parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What candidates depend on."""
+    """The failing case, and all that decides which candidates there are for it."""
 
     case: Case
     failures: Sequence[Failure]
@@ -146,28 +142,23 @@ class Situation:
 
     def flags(self) -> tuple[str, ...]:
         """Return the recipe's own flags for this version."""
-        return tuple(
-            flag.text
-            for flag in self.case.flags
-            if flag_applies(flag, self.toolchain.version)
-        )
+        return tuple(applied_flags(self.case, self.toolchain.version))
 
     def accepts(self, name: str) -> bool:
-        """Return whether the compiler knows an option and it fits the backend.
-
-        The recipe's own rules are trusted for a compiler that lists no options.
+        """Return whether the compiler knows an option that fits the backend. A compiler
+        that lists no options accepts those of the recipe's own rules.
         """
         known = self.toolchain.capabilities.flags
-        trusted = not known and self.case.rules is not None
-        foreign = self.hints is not None and self.hints.options.is_foreign(
-            name, self.case.target.backend
-        )
-        return (name in known or trusted) and not foreign
+        has_own_rules = self.case.rules is not None
+        if name not in known and (known or not has_own_rules):
+            return False
+        backend = self.case.target.backend
+        return not (self.hints and self.hints.options.is_foreign(name, backend))
 
 
 def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
-    """Return the known remedies of the failures' classes, each own flag dropped, then
-    the neighbours in the matrix.
+    """Return the candidates that are always tried: those of the failures' classes, then
+    each flag of the recipe left out, then the neighbours in the matrix.
 
     Flags that are meant for the compiler's own tests come last.
     """
@@ -178,19 +169,16 @@ def first_tier(situation: Situation) -> tuple[CaseChange, ...]:
     own = dict.fromkeys(text.partition("=")[0] for text in situation.flags())
     found += [CaseChange(dropped=(name,)) for name in own if "target" not in name]
     for sibling in situation.siblings:
-        differs = changed_values(situation.case, sibling)
-        if len(differs) == 1:
-            found.append(
-                CaseChange(
-                    neighbour=sibling, rewrite=f"{differs[0][0]}={differs[0][1]}"
-                )
-            )
-    return _distinct(sorted(found, key=lambda change: change.for_tests))
+        changed = changed_values(situation.case, sibling)
+        if len(changed) == 1:
+            key, value = changed[0]
+            found.append(CaseChange(neighbour=sibling, rewrite=f"{key}={value}"))
+    return _each_once(sorted(found, key=lambda change: change.for_tests))
 
 
 def second_tier(situation: Situation) -> tuple[CaseChange, ...]:
-    """Return the compiler's own options, those nearest to the failure first, with all
-    values: defaults are unknown.
+    """Return the compiler's own options, those nearest to the failure first. Each has
+    all its values, because its default is not known.
     """
     if situation.hints is None:
         return ()
@@ -200,84 +188,67 @@ def second_tier(situation: Situation) -> tuple[CaseChange, ...]:
     first = [
         _option(text, catalog) for text in catalog.first if flag_name(text) in known
     ]
-    return _distinct(
-        change
-        for change in (*first, *_switches(situation, catalog))
-        if not own & set(change.flags)
-    )
+    changes = (*first, *_switches(situation, catalog))
+    return _each_once(change for change in changes if own.isdisjoint(change.flags))
 
 
 def candidates_of_class(case: Case, failure: Failure) -> tuple[RemedyCandidate, ...]:
     """Return the candidates of the rule for a failure's class."""
     rule = rules_of(case).by_name.get(failure.failure_class)
-    if rule:
-        return rule.candidates_for(case.compiler)
-    return ()
+    return rule.candidates_for(case.compiler) if rule else ()
 
 
 def _changes(
     candidate: RemedyCandidate, situation: Situation, failure: Failure
 ) -> Iterator[CaseChange]:
+    """Yield the changes that a rule's candidate stands for, if they fit the case."""
     why = candidate.why
-    text = candidate.give
-    if text and situation.accepts(flag_name(text)) and text not in situation.flags():
+    own_flags = situation.flags()
+    given = candidate.give
+    if given and situation.accepts(flag_name(given)) and given not in own_flags:
         yield CaseChange(
-            (text,),
+            (given,),
             why=why,
             checks_less=candidate.checks_less,
             recomputes=candidate.recomputes,
         )
-    if candidate.drop and flag_name(candidate.drop) in map(
-        flag_name, situation.flags()
-    ):
-        yield CaseChange(dropped=(candidate.drop,), why=why)
+    dropped = candidate.drop
+    if dropped and flag_name(dropped) in map(flag_name, own_flags):
+        yield CaseChange(dropped=(dropped,), why=why)
     if candidate.least and situation.accepts(flag_name(candidate.least)):
-        yield CaseChange(
-            (f"{candidate.least}={candidate.upto}",), why=why, limit=candidate
-        )
+        largest = f"{candidate.least}={candidate.upto}"
+        yield CaseChange((largest,), why=why, limit=candidate)
     if candidate.declare and situation.hints:
-        named = [
-            device
-            for device in (failure.details.get("device"),)
-            if isinstance(device, str)
-        ]
-        options = situation.hints.declaring_options(
-            situation.case, {*situation.devices, *named}
-        )
+        devices = set(situation.devices)
+        named = failure.details.get("device")
+        if isinstance(named, str):
+            devices.add(named)
+        options = situation.hints.declaring_options(situation.case, devices)
         if options is not None:
             yield CaseChange(options, why=why)
-    if candidate.option:
-        kernel = kernel_of(situation.case)
-        if kernel:
-            other = [
-                value
-                for value in candidate.values
-                if kernel.options.get(candidate.option) != value
-            ]
-            yield from (
-                CaseChange(options={candidate.option: value}, why=why)
-                for value in other
-            )
+    kernel = kernel_of(situation.case)
+    if candidate.option and kernel:
+        for value in candidate.values:
+            if kernel.options.get(candidate.option) != value:
+                yield CaseChange(options={candidate.option: value}, why=why)
     if candidate.rewrite and candidate.rewrite in situation.rewritten:
         yield replace(situation.rewritten[candidate.rewrite], why=why)
 
 
 def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[CaseChange]:
+    """Yield the compiler's options for the failing phase: those that the good compiler
+    lacks come first, then those nearest to the phase.
+    """
     known = situation.toolchain.capabilities
     good = situation.good
     backend = situation.case.target.backend
-    if good:
-        new = known.flags - good.capabilities.flags
-    else:
-        new = frozenset()
+    new = known.flags - good.capabilities.flags if good else frozenset()
     phase = situation.failures[0].phase or situation.case.phase or catalog.code_phase
     prefixes = catalog.prefixes(phase, backend)
 
     def rank(name: str) -> tuple[bool, bool, int, str]:
-        nearest = next(
-            index for index, prefix in enumerate(prefixes) if name.startswith(prefix)
-        )
-        return is_for_tests(name), name not in new, nearest, name
+        fits = [name.startswith(prefix) for prefix in prefixes]
+        return is_for_tests(name), name not in new, fits.index(True), name
 
     eligible = [
         name
@@ -287,30 +258,28 @@ def _switches(situation: Situation, catalog: OptionCatalog) -> Iterator[CaseChan
         and not _contains(name, catalog.never)
     ]
     for name in sorted(eligible, key=rank):
+        why = ""
         if good and name in new:
             why = f"an option that {good.revision.name} does not have"
-        else:
-            why = ""
-        values = known.choices.get(name) or (
-            ("true",) if _contains(name, catalog.only_true) else ("false", "true")
-        )
-        yield from (_option(f"--{name}={value}", catalog, why) for value in values)
+        values = known.choices.get(name) or ("false", "true")
+        if name not in known.choices and _contains(name, catalog.only_true):
+            values = ("true",)
+        for value in values:
+            yield _option(f"--{name}={value}", catalog, why)
 
 
 def _option(text: str, catalog: OptionCatalog, why: str = "") -> CaseChange:
     recomputes = _contains(text, catalog.recomputes)
-    return CaseChange(
-        (text,),
-        why=why or ("changes the types of computations" if recomputes else ""),
-        recomputes=recomputes,
-    )
+    if recomputes and not why:
+        why = "changes the types of computations"
+    return CaseChange((text,), why=why, recomputes=recomputes)
 
 
 def _contains(text: str, words: Iterable[str]) -> bool:
     return any(word in text for word in words)
 
 
-def _distinct(changes: Iterable[CaseChange]) -> tuple[CaseChange, ...]:
+def _each_once(changes: Iterable[CaseChange]) -> tuple[CaseChange, ...]:
     found: dict[str, CaseChange] = {}
     for change in changes:
         found.setdefault(change.text, change)

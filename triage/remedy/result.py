@@ -29,15 +29,15 @@ _SHOWN = (
 
 @dataclass(frozen=True, slots=True)
 class RemedyCheck:
-    """The case on another revision, without a remedy and with it."""
+    """How the case ends on another revision, without a remedy and with it."""
 
     without: ProbeResult
     with_: ProbeResult = field(metadata=key("with"))
 
     @in_json
     def breaks(self) -> bool:
-        """Whether the case passes there only without the remedy. A rewritten input that
-        this version cannot parse shows nothing.
+        """Whether the case passes without the remedy and fails with it. A rewritten
+        input that this version cannot parse does not count.
         """
         is_unreadable = self.with_.cause is Cause.INPUT
         return self.without.passed and not self.with_.passed and not is_unreadable
@@ -54,7 +54,7 @@ class Remedy:
     """The path of a rewritten input."""
     verified_on: tuple[Revision, ...]
     breaks: tuple[Revision, ...]
-    """The revisions on which the case compiles only without it."""
+    """The revisions on which the case compiles without the remedy and fails with it."""
     explanation: str
     smallest: bool
     """Whether the next smaller value fails."""
@@ -100,8 +100,8 @@ class Remedies(MayLackAnswer):
     notes: tuple[str, ...] = ()
     is_out_of_time: bool = field(default=False, metadata=UNPRINTED)
     upgrade: Revision | None = None
-    """The newest release, where it compiles the case without a change and is newer than
-    the toolchain.
+    """The newest release, if it is newer than the toolchain and compiles the case
+    without a change.
     """
 
 

@@ -1,10 +1,11 @@
-"""Rewritten inputs: the same program, or one like it, for failures that no flag
-fixes.
+"""Rewrite the input of a case, for failures that no flag fixes. The new program is the
+same one or a similar one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 
 from triage.compilers.parts import RewriteNames
@@ -24,8 +25,8 @@ from triage.mlir.rewrite import (
     CANONICALIZE,
     CONVERTIBLE,
     WIDE,
-    fix_results,
     float_types,
+    return_static_values,
     static_candidates,
     widen_floats,
 )
@@ -44,8 +45,8 @@ _CAVEATS = {
 
 
 def add_barriers(module: Module, barrier: str, transfers: Collection[str]) -> bool:
-    """Put a barrier before the first operand of each transfer that has none; return
-    whether any was added.
+    """Add a barrier operation for the first operand of each transfer, unless a barrier
+    computes it already. Return whether one was added.
     """
     guarded = {
         value
@@ -71,11 +72,11 @@ def add_barriers(module: Module, barrier: str, transfers: Collection[str]) -> bo
     return changed
 
 
-def variants(
+def _candidates(
     rewrite: str, text: str, names: RewriteNames | None
 ) -> Iterator[tuple[Module, str]]:
-    """Yield changed modules with a description of the change, from the generic form.
-    The first valid one is used.
+    """Yield changed modules, the best first, and describe how each is changed. `text`
+    is the program in generic form.
     """
     if rewrite == "static":
         yield from static_candidates(text)
@@ -85,32 +86,26 @@ def variants(
         types = [name for name in float_types(module) if name in CONVERTIBLE]
         if widen_floats(module, types):
             yield module, f"{WIDE} in the place of {' and '.join(types)}"
-    elif (
+    if (
         rewrite == "barriers"
         and names
         and add_barriers(module, names.barrier, names.transfers)
     ):
-        yield (
-            module,
-            f"{names.barrier} before each {' and '.join(sorted(names.transfers))}",
-        )
+        transfers = " and ".join(sorted(names.transfers))
+        yield module, f"{names.barrier} before each {transfers}"
 
 
 def rewritten_inputs(
     engine: Engine, case: Case, toolchain: Toolchain, rewrites: Collection[str]
 ) -> Mapping[str, CaseChange]:
-    """Rewrite an input with each of the named rewrites that change something and give a
-    valid program.
+    """Rewrite an input in each of the named ways, and save the valid programs. Return
+    the changes by the name of the rewrite.
 
-    Files are stored by content. The result is empty if the toolchain's tools cannot
-    read the input.
+    Returns an empty result if the toolchain's tools cannot read the input.
     """
     prepared = engine.planner.input_of(case, toolchain)
-    if (
-        not rewrites
-        or not isinstance(prepared, Prepared)
-        or case.input.kind is InputKind.OTHER
-    ):
+    is_other = case.input.kind is InputKind.OTHER
+    if not isinstance(prepared, Prepared) or is_other:
         return {}
     tools = engine.compilers[case.compiler].mlir_tools(toolchain)
     if tools is None:
@@ -121,17 +116,18 @@ def rewritten_inputs(
         for rewrite in sorted(rewrites)
         if size <= _LARGEST.get(rewrite, _LARGEST_OTHERS)
     ]
+    if not chosen:
+        return {}
     found = {}
+    names = hints.rewrite_names if hints else None
     reader = Reader(tools, engine.stop)
     try:
         if chosen:
-            generic = reader.generic(prepared.path)
+            generic = reader.generic_form(prepared.path)
         else:
             generic = None
         for rewrite in chosen if generic else ():
-            result = rewritten(
-                reader, generic or "", rewrite, hints.names if hints else None
-            )
+            result = rewritten(reader, generic or "", rewrite, names)
             if result:
                 text, change = result
                 folder = engine.registry.home.kept(KeptKind.REMEDIES)
@@ -148,27 +144,24 @@ def rewritten_inputs(
 def rewritten(
     reader: Reader, generic: str, rewrite: str, names: RewriteNames | None = None
 ) -> tuple[str, str] | None:
-    """Return the first valid variant in readable syntax and a description of the
-    change, if there is one.
+    """Return the first changed program that is valid, in readable syntax, and describe
+    the change. Returns None if there is none.
     """
     passes: tuple[str, ...] = ()
     if rewrite == "static":
         passes = CANONICALIZE
-    try:
-        for module, change in variants(rewrite, generic, names):
+    with suppress(UnparsableError):
+        for module, change in _candidates(rewrite, generic, names):
             text: str | None = print_module(module)
             if passes and text:
                 printing = (*passes, "--mlir-print-op-generic")
-                text = reader.transformed(text, printing)
+                text = reader.text_after_passes(text, printing)
                 if text:
-                    # the results of functions follow the static shapes
                     folded = parse_module(text)
-                    fix_results(folded)
+                    return_static_values(folded)
                     text = print_module(folded)
             if text:
-                pretty = reader.transformed(text, passes)
+                pretty = reader.text_after_passes(text, passes)
                 if pretty is not None:
                     return pretty, change
-    except UnparsableError:
-        pass
     return None

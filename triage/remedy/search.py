@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, log2
+from typing import NamedTuple
 
 from packaging.version import Version
 
@@ -43,67 +44,77 @@ from triage.remedy.rewrites import rewritten_inputs
 from triage.toolchains.registry import ToolchainRef
 
 
+class Trial(NamedTuple):
+    """A change that was tried, and its probe."""
+
+    change: CaseChange
+    probe: Probe
+
+
+class WorkingChange(NamedTuple):
+    """A change that makes the case compile, and its probe."""
+
+    change: CaseChange
+    probe: Probe
+    is_smallest: bool
+    """Whether the next smaller value of the flag fails."""
+
+
 @dataclass
 class Trials:
-    """The changes that were tried for a case on one toolchain."""
+    """Tries changes of a case on one toolchain."""
 
     prober: Prober
     case: Case
     ref: ToolchainRef
     failure: Failure
     budget: int
-    """The maximum number of changes. Cached answers count too, so that a resumed search
-    tries the same ones.
+    """The maximum number of changes. Cached answers count, too, so that a resumed
+    search tries the same changes.
     """
     deadline: float = inf
     """A moment of the monotonic clock."""
     longest: float = 0.0
-    """The duration of the longest batch, in seconds; a batch that may end after the
-    deadline is not begun.
-    """
+    """Seconds that the longest batch took, to estimate how long the next one takes."""
     exhaustive: bool = False
     """Whether to go on after a remedy is found."""
-    probes: dict[str, tuple[CaseChange, Probe]] = field(default_factory=dict)
-    """Text of a change -> the change and its result."""
+    trials: dict[str, Trial] = field(default_factory=dict)
+    """Text of a change -> its trial."""
 
     def search(self, first: Sequence[CaseChange], second: Sequence[CaseChange]) -> None:
-        """Try all changes of the first tier, then those of the second one until the
-        program compiles.
+        """Try all changes of the first tier. Then try those of the second tier until
+        one keeps the program and works. Stop when the budget or the time is used up.
         """
-        size = 2 * self.prober.jobs
-        for changes, what in ((first, "known remedies"), (second, "compiler options")):
-            for start in range(0, len(changes), size):
-                new = [
-                    change
-                    for change in changes[start : start + size]
-                    if change.text not in self.probes
-                ]
-                new = new[: max(0, self.budget - len(self.probes))]
-                if (
-                    not new
-                    or self.is_out_of_time
-                    or (changes is second and self.is_over)
-                ):
-                    continue
-                began = time.monotonic()
-                self.probes.update(
-                    (tried[0].text, tried) for tried in self.compiled(new, what)
-                )
-                self.longest = max(self.longest, time.monotonic() - began)
+        for batch in self._batches(first):
+            self._try(batch, "known remedies")
+        for batch in self._batches(second):
+            if not self.has_clean_remedy:
+                self._try(batch, "compiler options")
 
-    def compiled(
-        self, changes: Sequence[CaseChange], what: str
-    ) -> Iterator[tuple[CaseChange, Probe]]:
-        """Yield each change and its probe, in the given order."""
+    def _batches(self, changes: Sequence[CaseChange]) -> Iterator[Sequence[CaseChange]]:
+        size = 2 * self.prober.jobs
+        for start in range(0, len(changes), size):
+            yield changes[start : start + size]
+
+    def _try(self, changes: Sequence[CaseChange], what: str) -> None:
+        new = [change for change in changes if change.text not in self.trials]
+        new = new[: max(0, self.budget - len(self.trials))]
+        if not new or self.is_out_of_time:
+            return
+        began = time.monotonic()
+        for trial in self.probed(new, what):
+            self.trials[trial.change.text] = trial
+        self.longest = max(self.longest, time.monotonic() - began)
+
+    def probed(self, changes: Sequence[CaseChange], what: str) -> Iterator[Trial]:
+        """Compile with each change, and yield the trials in the same order. `what` is
+        shown as progress.
+        """
         cases = [change.applied(self.case) for change in changes]
-        answers = {
-            id(probe.case): probe
-            for probe in self.prober.probe_all(
-                [ProbeJob(case, self.ref) for case in cases], what
-            )
-        }
+        jobs = [ProbeJob(case, self.ref) for case in cases]
+        probes = {id(probe.case): probe for probe in self.prober.probe_all(jobs, what)}
         for change, case in zip(changes, cases, strict=True):
-            yield change, answers[id(case)]
+            yield Trial(change, probes[id(case)])
 
     @property
     def is_out_of_time(self) -> bool:
@@ -113,69 +124,57 @@ class Trials:
         return time.monotonic() + self.longest > self.deadline
 
     @property
-    def is_over(self) -> bool:
-        """Whether a change that keeps the program and its checks works, and no others
-        are wanted.
+    def has_clean_remedy(self) -> bool:
+        """Whether to end the search, because a change that keeps the program and its
+        checks works.
         """
         return not self.exhaustive and any(
-            change.is_clean for change, _ in self.working
+            trial.change.is_clean for trial in self.working
         )
 
     @property
-    def working(self) -> list[tuple[CaseChange, Probe]]:
-        return [
-            (change, probe)
-            for change, probe in self.probes.values()
-            if isinstance(probe.outcome, Passed)
-        ]
+    def working(self) -> list[Trial]:
+        """The changes with which the case compiles."""
+        trials = self.trials.values()
+        return [trial for trial in trials if isinstance(trial.probe.outcome, Passed)]
 
     @property
     def promising(self) -> list[tuple[CaseChange, Failure]]:
+        """The changes with which the case fails in another way, and the failure."""
         found = []
-        for change, probe in self.probes.values():
+        for change, probe in self.trials.values():
             if isinstance(probe.outcome, Failed):
                 failures = (probe.outcome.failure, *probe.outcome.others)
-                if all(
-                    failure.signature != self.failure.signature for failure in failures
-                ):
+                signatures = {failure.signature for failure in failures}
+                if self.failure.signature not in signatures:
                     found.append((change, failures[0]))
         return found
 
-    def with_smallest_value(
-        self, change: CaseChange, probe: Probe
-    ) -> tuple[CaseChange, Probe, bool]:
-        """Find the smallest value with which a change works, given that its largest
-        does. The budget does not apply.
-
-        Returns:
-            The change, its probe, and whether the next smaller value fails.
+    def with_smallest_value(self, change: CaseChange, probe: Probe) -> WorkingChange:
+        """Find the smallest value with which a change works, if its flag has several.
+        Its largest value works. The budget does not apply.
         """
         if change.limit is None:
-            return change, probe, False
+            return WorkingChange(change, probe, is_smallest=False)
         values = change.limit.least_values
-        tried = {len(values): (change, probe)}
+        trials = {len(values) - 1: Trial(change, probe)}  # by the index of the value
 
-        def works(number: int) -> bool:
-            [tried[number]] = self.compiled(
-                [change.with_value(values[number - 1])], f"the smallest {change.text}"
-            )
-            return isinstance(tried[number][1].outcome, Passed)
+        def works(index: int) -> bool:
+            smaller = change.with_value(values[index])
+            [trials[index]] = self.probed([smaller], f"the smallest {change.text}")
+            return isinstance(trials[index].probe.outcome, Passed)
 
-        number = bisect_left(range(1, len(values)), 1, key=works) + 1
-        return *tried[number], number > 1
+        index = bisect_left(range(len(values) - 1), 1, key=works)
+        return WorkingChange(*trials[index], is_smallest=index > 0)
 
 
 _MAX_CHECKED = 5  # remedies that are tried on other compilers too
 _SIZES = (*COST_METRICS, "artifact_bytes")
-_Found = tuple[CaseChange, Probe, bool]
-"""A change that makes the case compile, its probe, and whether the next smaller value
-fails.
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class RemedyRequest:
-    """The case to remedy, which fails on `bad` and not on `good`."""
+    """The case to find remedies for. It fails on `bad`, and passes on `good`."""
 
     case: Case
     bad: ToolchainRef
@@ -185,15 +184,15 @@ class RemedyRequest:
     siblings: Sequence[Case] = ()
     """The recipe's cases."""
     seconds: float = inf
-    """The time that trying candidates may take."""
+    """The time for trying candidates."""
     exhaustive: bool = False
     """Try all candidates within the budget, also after one works."""
     untimed: Prober | None = None
-    """Judges results, where the engine judges times."""
+    """Judges the results of runs, if the engine judges how long they take."""
 
 
 def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
-    """Try what may make the case compile.
+    """Try changes that may make the case compile.
 
     Raises:
         EnvironmentFailure: A compiler cannot be obtained.
@@ -204,7 +203,7 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
     if isinstance(failures, NoAnswer):
         return Remedies(request.case.name, failing.revision, failures)
     first, second = _tiers(engine, request, failures)
-    longest, case = failing.measured.seconds, request.case
+    case = request.case
     trials = Trials(
         engine,
         case,
@@ -212,29 +211,28 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
         failures[0],
         request.budget,
         deadline,
-        longest,
+        failing.measured.seconds,
         request.exhaustive,
     )
     trials.search(first, second)
     is_out_of_time = trials.is_out_of_time
-    found = sorted(
-        (trials.with_smallest_value(*working) for working in trials.working),
-        key=lambda one: _rank(*one[:2]),
-    )
+    found = [trials.with_smallest_value(*trial) for trial in trials.working]
+    found.sort(key=lambda working: _rank(working.change, working.probe))
     others, notes = _other_toolchains(engine, request)
     remedies, compiling = _checked(engine, request, found, others)
     newer = [
         revision for revision in compiling if _is_newer(revision, failing.revision)
     ]
-    tried, left = len(trials.probes), 0
-    if not trials.is_over:
-        left = len({change.text for change in (*first, *second)} - trials.probes.keys())
+    tried, left = len(trials.trials), 0
+    if not trials.has_clean_remedy:
+        candidates = {change.text for change in (*first, *second)}
+        left = len(candidates - trials.trials.keys())
     return Remedies(
         case=case.name,
         toolchain=failing.revision,
         unanswered=None if remedies else _nothing_found(case, failures[0], tried, left),
         failure=failures[0],
-        remedies=_distinct(sorted(remedies, key=lambda remedy: remedy.rank)),
+        remedies=_without_duplicates(sorted(remedies, key=lambda remedy: remedy.rank)),
         tried=tried,
         left=left,
         promising=tuple(
@@ -247,12 +245,10 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
 
 
 def _failures(probe: Probe) -> tuple[Failure, ...] | NoAnswer:
+    """Return the failures to remedy, the root cause first, or why there are none."""
     match probe.outcome:
         case Passed():
-            if probe.case.run:
-                does = "computes what it must"
-            else:
-                does = "compiles"
+            does = "computes what it must" if probe.case.run else "compiles"
             return NoAnswer(Cause.NEEDLESS, f"it {does} on {probe.revision.name}")
         case Failed(failure, others):
             return (failure, *others)
@@ -264,7 +260,9 @@ def _failures(probe: Probe) -> tuple[Failure, ...] | NoAnswer:
 
 
 def _nothing_found(case: Case, failure: Failure, tried: int, left: int) -> NoAnswer:
-    """Say why there is no remedy. left: candidates that the budget left untried."""
+    """Say why there is no remedy. `left` is the number of candidates that the budget
+    left untried.
+    """
     if failure.is_number:
         goal = "fast enough"
     elif case.run:
@@ -282,31 +280,29 @@ def _nothing_found(case: Case, failure: Failure, tried: int, left: int) -> NoAns
 def _tiers(
     engine: Engine, request: RemedyRequest, failures: Sequence[Failure]
 ) -> tuple[Sequence[CaseChange], Sequence[CaseChange]]:
-    """Return the candidates of both tiers. This rewrites the input as the rules of the
-    failures' classes ask.
+    """Return the candidates of both tiers. The input is rewritten in the ways that the
+    rules of the failures' classes name.
     """
     case, toolchain = request.case, engine.registry.obtain(request.bad)
-    prepared, hints = engine.planner.input_of(case, toolchain), family_of(case).remedies
-    candidates = (
-        candidate
+    hints = family_of(case).remedies
+    devices: frozenset[str] = frozenset()
+    prepared = engine.planner.input_of(case, toolchain)
+    if hints and isinstance(prepared, Prepared):
+        devices = hints.devices_named(prepared.path)
+    rewrites = {
+        candidate.rewrite
         for failure in failures
         for candidate in candidates_of_class(case, failure)
-    )
+        if candidate.rewrite
+    }
     situation = Situation(
         case,
         failures,
         toolchain,
         hints,
-        hints.devices_named(prepared.path)
-        if hints and isinstance(prepared, Prepared)
-        else frozenset(),
+        devices,
         request.siblings,
-        rewritten_inputs(
-            engine,
-            case,
-            toolchain,
-            {candidate.rewrite for candidate in candidates if candidate.rewrite},
-        ),
+        rewritten_inputs(engine, case, toolchain, rewrites),
         engine.registry.obtain(request.good) if request.good else None,
     )
     return first_tier(situation), second_tier(situation)
@@ -334,23 +330,24 @@ def _other_toolchains(
 def _checked(
     engine: Engine,
     request: RemedyRequest,
-    found: Sequence[_Found],
+    found: Sequence[WorkingChange],
     others: Sequence[ToolchainRef],
 ) -> tuple[list[Remedy], list[Revision]]:
-    """Try the best remedies on other compilers, and measure the resources on the bad
-    and the first other one.
+    """Try the best remedies on other compilers, and measure the resources that they
+    need on the bad one and the first other one. Without a remedy, only try newer
+    compilers.
 
-    Remedies that save time are measured again, and those that do not hold are left out.
+    A remedy against a slow run is measured again, and left out if it does not hold.
 
     Returns:
-        The remedies, and the other revisions that compile the case without one; the
-            newer ones if there is no remedy.
+        The remedies, and the other revisions that compile the case without one.
     """
-    cases = [change.applied(request.case) for change, *_ in found[:_MAX_CHECKED]]
-    jobs = [ProbeJob(case, request.bad, resources=True) for case in cases]
-    others = [
-        ref for ref in others if found or _is_newer(ref.revision, request.bad.revision)
-    ]
+    bad = request.bad
+    if not found:
+        others = [ref for ref in others if _is_newer(ref.revision, bad.revision)]
+    best = found[:_MAX_CHECKED]
+    cases = [working.change.applied(request.case) for working in best]
+    jobs = [ProbeJob(case, bad, resources=True) for case in cases]
     for ref in others:
         jobs += [
             ProbeJob(case, ref, resources=ref is others[0])
@@ -360,31 +357,30 @@ def _checked(
         (id(probe.case), probe.revision.name): probe
         for probe in engine.probe_all(jobs, "cost and other compilers")
     }
-    plain = [probes[id(request.case), ref.revision.name] for ref in others]
-    on_bad = [probes[id(case), request.bad.revision.name] for case in cases]
-    wrong = _wrong_cases(request, on_bad)
+    without_remedy = [probes[id(request.case), ref.revision.name] for ref in others]
+    on_bad = [probes[id(case), bad.revision.name] for case in cases]
+    refuted = _refuted_cases(request, on_bad)
     remedies = []
-    for (change, probe, smallest), again in zip(found, on_bad, strict=False):
-        if id(again.case) not in wrong:
-            checks = tuple(
-                RemedyCheck(
-                    result_of(without),
-                    result_of(probes[id(again.case), without.revision.name]),
-                )
-                for without in plain
-            )
-            measured = replace(probe, measured=again.measured)
-            remedies.append(_remedy(change, measured, smallest, checks))
+    for working, again in zip(best, on_bad, strict=True):
+        if id(again.case) in refuted:
+            continue
+        checks = []
+        for without in without_remedy:
+            with_ = probes[id(again.case), without.revision.name]
+            checks.append(RemedyCheck(result_of(without), result_of(with_)))
+        measured = replace(working.probe, measured=again.measured)
+        remedies.append(_remedy(working._replace(probe=measured), checks))
     if request.untimed is None:
-        remedies += [_remedy(*one) for one in found[_MAX_CHECKED:]]
-    return remedies, [
-        probe.revision for probe in plain if isinstance(probe.outcome, Passed)
+        remedies += [_remedy(working) for working in found[_MAX_CHECKED:]]
+    passing = [
+        probe.revision for probe in without_remedy if isinstance(probe.outcome, Passed)
     ]
+    return remedies, passing
 
 
-def _wrong_cases(request: RemedyRequest, timed: Sequence[Probe]) -> set[int]:
-    """Return the cases, by identity, whose times do not count: the second measurement
-    fails, or the program does not compute what it must.
+def _refuted_cases(request: RemedyRequest, timed: Sequence[Probe]) -> set[int]:
+    """Return the ids of the cases whose remedy against a slow run does not hold: the
+    second measurement fails, or a result is wrong.
     """
     if request.untimed is None:
         return set()
@@ -399,7 +395,7 @@ def _is_newer(revision: Revision, than: Revision) -> bool:
 
 
 def _rank(change: CaseChange, probe: Probe) -> tuple[float, ...]:
-    """Return a key by which the mildest changes come first, then the cheapest."""
+    """Return a key for sorting: the mildest changes come first, then the cheapest."""
     measured = probe.measured
     return (
         change.checks_less,
@@ -413,30 +409,24 @@ def _rank(change: CaseChange, probe: Probe) -> tuple[float, ...]:
     )
 
 
-def _distinct(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
-    """Leave out a change of the same flag with the same result, such as `--x=false`
-    next to leaving `--x` out.
+def _without_duplicates(remedies: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """Keep the first of the remedies that change the same flags and lead to programs of
+    the same size, such as `--x=false` and leaving `--x` out.
     """
     kept: dict[object, Remedy] = {}
     for remedy in remedies:
         names = frozenset(map(flag_name, (*remedy.flags, *remedy.dropped_flags)))
-        result = tuple(
-            remedy.cost[name] for name in _SIZES if remedy.cost and name in remedy.cost
-        )
-        kept.setdefault((names, result) if names and result else remedy.text, remedy)
+        cost = remedy.cost or {}
+        sizes = tuple(cost[name] for name in _SIZES if name in cost)
+        kept.setdefault((names, sizes) if names and sizes else remedy.text, remedy)
     return tuple(kept.values())
 
 
-def _remedy(
-    change: CaseChange,
-    probe: Probe,
-    smallest: bool,
-    checks: tuple[RemedyCheck, ...] = (),
-) -> Remedy:
+def _remedy(working: WorkingChange, checks: Sequence[RemedyCheck] = ()) -> Remedy:
+    change, probe, smallest = working
+    warnings: Sequence[Failure] = ()
     if isinstance(probe.outcome, Passed):
         warnings = probe.outcome.warnings
-    else:
-        warnings = ()
     parts = [
         f"{change.why[:1].upper()}{change.why[1:]}." if change.why else "",
         "The next smaller value fails." if smallest else "",
@@ -447,14 +437,13 @@ def _remedy(
         "It computes in other types, so results change." if change.recomputes else "",
         f"The compiler still warns: {warnings[0].headline}." if warnings else "",
     ]
-    broken = [check for check in checks if check.breaks]
+    broken = [check.with_ for check in checks if check.breaks]
     parts += [
-        (
-            f"It breaks {check.with_.toolchain.name}, where the case passes without "
-            f"it: {_why_broken(check.with_)}."
-        )
-        for check in broken
+        f"It breaks {result.toolchain.name}, where the case passes without it: "
+        f"{_why_broken(result)}."
+        for result in broken
     ]
+    holding = [check.with_.toolchain for check in checks if check.with_.passed]
     if not checks:
         parts.append("It was not tried on another compiler.")
     return Remedy(
@@ -462,17 +451,14 @@ def _remedy(
         dropped_flags=change.dropped,
         input_change=change.input_change,
         input=str(change.program) if change.program else None,
-        verified_on=(
-            probe.revision,
-            *(check.with_.toolchain for check in checks if check.with_.passed),
-        ),
-        breaks=tuple(check.with_.toolchain for check in broken),
+        verified_on=(probe.revision, *holding),
+        breaks=tuple(result.toolchain for result in broken),
         explanation=" ".join(filter(None, parts)),
         smallest=smallest,
         only_silences_a_check=change.checks_less,
         computes_in_other_types=change.recomputes,
         cost=cost_of(result_of(probe)),
-        checks=checks,
+        checks=tuple(checks),
         rank=(len(broken), *_rank(change, probe)),
     )
 

@@ -1,12 +1,12 @@
-"""Compare a case with variants: neighbours in the recipe's matrix, and new values of
-keys that no recipe varies.
+"""Compare variants of a case, to find the values that a failure depends on: the cases
+of the recipe's matrix, or the case with other values of its keys.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from itertools import chain, combinations, product
 from math import prod
 from typing import Any
 
@@ -23,7 +23,7 @@ from triage.model.probe_result import ProbeResult
 from triage.toolchains.registry import ToolchainRef
 
 MAX_CASES = 64
-"""Cases in one grid; of a larger matrix only the direct neighbours are compared."""
+"""Of a matrix with more cases, only those that differ in one key are compared."""
 
 Values = Mapping[str, str]
 
@@ -34,12 +34,12 @@ class Variant(ProbeResult):
 
     values: Values
     same_failure: bool
-    """It fails in the way that is compared."""
+    """Whether it fails with the failure that is compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variants:
-    """The compared variants of a failure."""
+    """The results of all variants, and what the failure depends on."""
 
     depends_on: tuple[str, ...]
     """The keys that decide whether a variant fails."""
@@ -51,8 +51,8 @@ class Variants:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The metrics that differ between variants that compile, apart from those that
-        the machine decides.
+        """The metrics that differ between variants, without those that depend on the
+        machine.
         """
         seen: dict[str, set[float]] = {}
         for one in self.results:
@@ -63,16 +63,14 @@ class Variants:
 
 
 def changed_values(case: Case, other: Case) -> tuple[tuple[str, str], ...]:
-    """Return the keys in which two cases of a recipe differ, with the other's
-    values.
-    """
+    """Return the keys in which two cases differ, with the values of `other`."""
     own = dict(case.matrix)
     return tuple((key, value) for key, value in other.matrix if own.get(key) != value)
 
 
 def neighbourhood(case: Case, siblings: Sequence[Case]) -> tuple[Case, ...]:
-    """Return the recipe's cases to compare: all, or those that differ in one key if
-    there are too many.
+    """Return the cases of the recipe to compare: all, or if there are too many, those
+    that differ from the case in one key.
     """
     if len(siblings) <= MAX_CASES:
         return tuple(siblings)
@@ -82,7 +80,8 @@ def neighbourhood(case: Case, siblings: Sequence[Case]) -> tuple[Case, ...]:
 
 
 def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
-    """Return the case with every combination of values, its own values first.
+    """Return the case with every combination of the values of `axes`. The case's own
+    value of a key is the first.
 
     A key is `args.NAME` of the generator, `target.backend`, `.chip` or `.devices`, and
     for a kernel `options.NAME` or `constexprs.NAME`. The part before the dot may be
@@ -92,51 +91,59 @@ def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
         BadInput: A key is unknown or ambiguous, or there are more than `MAX_CASES`
             combinations.
     """
-    kernel, own = kernel_of(case), _own_values(case)
-    places = {key: _place(case, key, own) for key in axes}
-    values = [
-        [*([] if own[places[key]] is None else [str(own[places[key]])]), *texts]
-        for key, texts in axes.items()
-    ]
-    different = [dict.fromkeys(texts) for texts in values]
-    count = prod(map(len, different))
+    own = _own_values(case)
+    full_keys = {key: _full_key(case, key, own) for key in axes}
+    choices: list[Collection[str]] = []
+    for key, texts in axes.items():
+        value = own[full_keys[key]]
+        first = [] if value is None else [str(value)]
+        choices.append(dict.fromkeys([*first, *texts]))
+    count = prod(map(len, choices))
     if count > MAX_CASES:
         raise BadInput(
             f"{count} combinations exceed the limit of {MAX_CASES}; vary fewer values"
         )
-    choices = [dict(zip(axes, chosen, strict=True)) for chosen in product(*different)]
     cases = []
-    for choice in choices:
-        new: dict[str, dict[str, Any]] = {
-            "args": {},
-            "target": {},
-            "options": {},
-            "constexprs": {},
-        }
-        for place, value in (
-            own
-            | {places[key]: _value(places[key], text) for key, text in choice.items()}
-        ).items():
-            section, _, name = place.partition(".")
-            new[section][name] = value
-        matrix = {**dict(case.matrix), **choice}
-        label = ",".join(f"{key}={value}" for key, value in matrix.items())
-        variant = replace(
-            case,
-            name=f"{case.recipe}[{label}]",
-            matrix=tuple(matrix.items()),
-            input=replace(case.input, args=tuple(new["args"].items())),
-            target=Target(**new["target"]),
-            spec=replace(kernel, options=new["options"], constexprs=new["constexprs"])
-            if kernel
-            else case.spec,
-        )
-        cases.append(variant)
+    for combination in product(*choices):
+        chosen = dict(zip(axes, combination, strict=True))
+        values = dict(own)
+        for key, text in chosen.items():
+            values[full_keys[key]] = _value(full_keys[key], text)
+        cases.append(_with_values(case, values, chosen))
     return tuple(cases)
 
 
+def _with_values(case: Case, values: Mapping[str, Any], chosen: Values) -> Case:
+    """Return the case with other values, see `_own_values`. The chosen ones are part of
+    its name.
+    """
+    sections: dict[str, dict[str, Any]] = {
+        "args": {},
+        "target": {},
+        "options": {},
+        "constexprs": {},
+    }
+    for full_key, value in values.items():
+        section, _, name = full_key.partition(".")
+        sections[section][name] = value
+    matrix = {**dict(case.matrix), **chosen}
+    label = ",".join(f"{key}={value}" for key, value in matrix.items())
+    spec, kernel = case.spec, kernel_of(case)
+    if kernel:
+        options, constexprs = sections["options"], sections["constexprs"]
+        spec = replace(kernel, options=options, constexprs=constexprs)
+    return replace(
+        case,
+        name=f"{case.recipe}[{label}]",
+        matrix=tuple(matrix.items()),
+        input=replace(case.input, args=tuple(sections["args"].items())),
+        target=Target(**sections["target"]),
+        spec=spec,
+    )
+
+
 def _own_values(case: Case) -> dict[str, Any]:
-    """Return what of a case can be varied, by section and name."""
+    """Return all values of a case that can be varied, by `SECTION.NAME`."""
     own: dict[str, Any] = {f"args.{name}": value for name, value in case.input.args}
     for name in ("backend", "chip", "devices"):
         own[f"target.{name}"] = getattr(case.target, name)
@@ -147,8 +154,9 @@ def _own_values(case: Case) -> dict[str, Any]:
     return own
 
 
-def _place(case: Case, key: str, known: Collection[str]) -> str:
-    matching = [place for place in known if key in (place, place.partition(".")[2])]
+def _full_key(case: Case, key: str, known: Collection[str]) -> str:
+    """Return the `SECTION.NAME` of a key whose section may be omitted."""
+    matching = [full for full in known if key in (full, full.partition(".")[2])]
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -160,53 +168,48 @@ def _place(case: Case, key: str, known: Collection[str]) -> str:
     )
 
 
-def _value(place: str, text: str) -> Any:
-    if place.startswith(("args.", "target.")) and place != "target.devices":
+def _value(full_key: str, text: str) -> Any:
+    """Return the value that a text stands for. Values of kernels may be numbers."""
+    if full_key == "target.devices":
+        if not text.isdecimal() or int(text) < 1:
+            raise BadInput(f"devices={text}: the number of devices must be at least 1")
+        return int(text)
+    if full_key.startswith(("args.", "target.")):
         return text
-    value = {"true": True, "false": False}.get(
-        text, int(text) if text.lstrip("-").isdecimal() else text
-    )
-    if place == "target.devices" and (type(value) is not int or value < 1):
-        raise BadInput(f"devices={text}: the number of devices must be at least 1")
-    return value
+    if text in ("true", "false"):
+        return text == "true"
+    return int(text) if text.lstrip("-").isdecimal() else text
 
 
 def compare_variants(
     prober: Prober, cases: Sequence[Case], ref: ToolchainRef, about: Case | None = None
 ) -> Variants:
-    """Find what the failure of `about`, or of the first failing case, depends on.
-    Failures are compared by class.
+    """Find the keys that the failure of the case `about` depends on. Without it, this
+    is the failure of the first case that fails. Failures are compared by class.
     """
     order = {case.name: index for index, case in enumerate(cases)}
     unordered = prober.probe_all([ProbeJob(case, ref) for case in cases], "variants")
     probes = sorted(unordered, key=lambda probe: order[probe.case.name])
-    candidates = [
-        probe for probe in probes if about is None or probe.case.name == about.name
-    ]
-    failure = next(
-        (
-            probe.outcome.failure
-            for probe in candidates
-            if isinstance(probe.outcome, Failed)
-        ),
-        None,
-    )
-    results = tuple(
-        _variant(probe, same_class(failure) if failure else any_failure)
-        for probe in probes
-    )
-    deciding, sentence = depends_on(results)
+    failure = None
+    for probe in probes:
+        is_candidate = about is None or probe.case.name == about.name
+        if is_candidate and isinstance(probe.outcome, Failed):
+            failure = probe.outcome.failure
+            break
+    match = same_class(failure) if failure else any_failure
+    results = tuple(_variant(probe, match) for probe in probes)
     keys = tuple(dict.fromkeys(key for case in cases for key, _ in case.matrix))
     if failure is None:
-        deciding = ()
-        sentence = (
-            f"{about.name if about else 'No case'} "
-            f"{'does not fail' if about else 'fails'}."
-        )
+        sentence = f"{about.name} does not fail." if about else "No case fails."
+        return Variants((), keys, sentence, failure, results)
+    deciding, sentence = depends_on(results)
     return Variants(deciding, keys, sentence, failure, results)
 
 
 def _variant(probe: Probe, match: Match) -> Variant:
+    """Return the result of a variant. `match` decides whether its failure is the one
+    that is compared.
+    """
     outcome, is_same = probe.outcome, False
     if isinstance(outcome, Failed):
         is_same = any(map(match, (outcome.failure, *outcome.others)))
@@ -215,7 +218,9 @@ def _variant(probe: Probe, match: Match) -> Variant:
 
 
 def _dependence(deciding: Mapping[str, Sequence[str]], rest: Sequence[str]) -> str:
-    """Say for which values a case fails. rest: the keys that do not matter."""
+    """Say for which values of the deciding keys a case fails. The keys of `rest` do not
+    matter.
+    """
     others = " and ".join(filter(None, (", ".join(rest[:-1]), *rest[-1:])))
     if deciding:
         values = (f"{key}={' or '.join(texts)}" for key, texts in deciding.items())
@@ -229,11 +234,12 @@ def _dependence(deciding: Mapping[str, Sequence[str]], rest: Sequence[str]) -> s
 
 
 def depends_on(variants: Sequence[Variant]) -> tuple[tuple[str, ...], str]:
-    """Find the smallest set of keys whose values separate variants with the failure
-    from the others; untestable ones are ignored.
+    """Find the smallest set of keys whose values separate the variants with the failure
+    from the others. Untestable variants are ignored.
 
     Returns:
-        The deciding keys, and a sentence that is exact for these variants.
+        These keys, or all keys that vary if no set separates the variants; and a
+            sentence.
     """
     testable = [one for one in variants if not one.untestable]
     failing = [one.values for one in testable if one.same_failure]
@@ -246,15 +252,15 @@ def depends_on(variants: Sequence[Variant]) -> tuple[tuple[str, ...], str]:
     bad = {key: list(dict.fromkeys(values[key] for values in failing)) for key in keys}
 
     def separate(chosen: Sequence[str]) -> bool:
+        """Return whether each variant with bad values of these keys fails."""
         return all(
             one.same_failure
             for one in testable
             if all(one.values[key] in bad[key] for key in chosen)
         )
 
-    subsets = (
-        chosen for size in range(len(keys) + 1) for chosen in combinations(keys, size)
-    )
+    sizes = range(len(keys) + 1)
+    subsets = chain.from_iterable(combinations(keys, size) for size in sizes)
     deciding = next(filter(separate, subsets), None)
     if deciding is None:
         text = (

@@ -15,19 +15,28 @@ from triage.bisect.result import Answer, Bisection
 from triage.classify import ClassifiedLogs
 from triage.model.execution import Stage
 from triage.remedy.result import Remedies
-from triage.report.bisection import verdict_text
+from triage.report.bisection import certainty_text, verdict_text
 from triage.report.document import (
     Block,
     Code,
     Document,
+    Fact,
     Facts,
     Heading,
     Inline,
     Paragraph,
     Span,
     Style,
+    styled,
 )
-from triage.report.elements import compiler_title, failure_facts, plural, revision_text
+from triage.report.elements import (
+    compiler_title,
+    failure_facts,
+    listed_facts,
+    names_text,
+    plural,
+    revision_text,
+)
 from triage.report.formats import rendered
 from triage.report.tables import classify_document
 from triage.toolchains.home import save_file
@@ -41,86 +50,67 @@ _MAX_NAMES = 6
 
 def attribution_document(found: Attribution) -> Document:
     """Show the pass after which two compilers diverge, with the IR of both."""
-    answer = sentence(found)
+    answer = attribution_sentence(found)
     blocks: list[Block] = [
         Paragraph([Span(found.case, "strong"), ": ", answer]),
         Facts(list(_facts(found))),
     ]
-    if found.persistent:
-        excerpt = found.persistent.excerpt
-    else:
-        excerpt = None
+    excerpt = found.persistent.excerpt if found.persistent else None
     if excerpt:
         lines = list(islice(diff(excerpt.good, excerpt.bad), _MAX_LINES + 1))
         good, bad = found.good.name, found.bad.name
         title = f"IR after {found.passes[0]}: - {good}, + {bad}"
         blocks += [Heading(title), Code("\n".join(lines[:_MAX_LINES]), "diff")]
         if len(lines) > _MAX_LINES or excerpt.cut:
-            blocks.append(Paragraph(Span("the rest is left out", "dim")))
+            blocks.append(styled("the rest is left out", "dim"))
     return Document(f"{found.case}: {answer}", blocks)
 
 
 def write_attribution(found: Attribution, folder: Path) -> Path:
     """Write `attribution.html` into a folder and return its path."""
     path = folder / "attribution.html"
-    save_file(
-        path,
-        rendered("html", found, attribution_document),
-        f"write the page to {folder}",
-    )
+    page = rendered("html", found, attribution_document)
+    save_file(path, page, f"write the page to {folder}")
     return path
 
 
-def sentence(found: Attribution) -> str:
+def attribution_sentence(found: Attribution) -> str:
     """Return the answer in one sentence, without the case's name."""
-    good, bad = found.good.name, found.bad.name
+    both = f"{found.good.name} and {found.bad.name}"
+    same = f"{both} produce the same IR"
     match found.status:
+        case ComparisonResult.DIVERGES if found.other and len(found.passes) > 1:
+            first, second = found.passes[:2]
+            return f"not sure: {both} diverge after {first} or after {second}"
+        case ComparisonResult.DIVERGES if found.is_sure:
+            return f"{both} diverge after {found.passes[0]}"
         case ComparisonResult.DIVERGES:
-            if found.other and len(found.passes) > 1:
-                return (
-                    f"not sure: {good} and {bad} diverge after {found.passes[0]} or "
-                    f"after {found.passes[1]}"
-                )
-            if not found.is_sure:
-                between = ""
-                if found.commits_between:
-                    lie = plural(found.commits_between, "commit")
-                    between = f"; {lie} between them may each differ"
-                return (
-                    f"not sure: nothing fails, and {good} and {bad} first diverge "
-                    f"after {found.passes[0]}{between}"
-                )
-            return f"{good} and {bad} diverge after {found.passes[0]}"
+            text = f"{both} first diverge after {found.passes[0]}"
+            if found.commits_between:
+                count = plural(found.commits_between, "commit")
+                text += f"; {count} between them may each differ"
+            return f"not sure: nothing fails, and {text}"
         case ComparisonResult.FAILING:
             if found.failure and found.failure.stage is not Stage.COMPILE:
                 where = "after the last pass, in a large constant, or in the runtime"
-                return (
-                    f"{good} and {bad} produce the same IR after every pass; the "
-                    f"change is {where}"
-                )
+                return f"{same} after every pass; the change is {where}"
+            failing = "the failing step, which is not a pass"
             if found.passes:
-                name = found.passes[0]
-            else:
-                name = "the failing step, which is not a pass"
-            return (
-                f"{good} and {bad} produce the same IR up to {name}; the change is in "
-                "there"
-            )
+                failing = found.passes[0]
+            return f"{same} up to {failing}; the change is in there"
         case ComparisonResult.SAME:
-            return f"{good} and {bad} produce the same IR after every pass"
+            return f"{same} after every pass"
         case ComparisonResult.INCONCLUSIVE:
             return f"cannot compare: {found.reason}"
 
 
-def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
+def _facts(found: Attribution) -> Iterator[Fact]:
     yield "good", revision_text(found.good)
     yield "bad", revision_text(found.bad)
     yield from failure_facts(found.failure)
     if found.failure:
-        failing = found.failure.failing_pass
-        if found.failing:
-            failing = found.failing.name
-        where = ", ".join(part for part in (found.failure.phase, failing) if part)
+        failing = found.failing.name if found.failing else found.failure.failing_pass
+        where = ", ".join(filter(None, (found.failure.phase, failing)))
         if where:
             yield "fails in", where
     function = found.function.get("bad")
@@ -131,62 +121,40 @@ def _facts(found: Attribution) -> Iterator[tuple[str, Inline]]:
     for name, diverging in (("pass", found.persistent), ("or", found.other)):
         if diverging:
             yield name, _pass_text(diverging, found)
-            if not found.function:  # only names of passes are known
-                continue
-            yield from (
-                ("" if number else "right after it", text)
-                for number, text in enumerate(differing_lines(diverging))
-            )
-    for number, path in enumerate(found.files):
-        yield "" if number else "source", path
+            if found.function:  # else only names of passes are known
+                yield from listed_facts("right after it", differing_lines(diverging))
+    yield from listed_facts("source", found.files)
     if any(found.shared_memory_bytes.values()):
-        counts = (found.shared_memory_bytes[side] for side in ("good", "bad"))
         good, bad = (
-            "an unknown number of" if count is None else str(count) for count in counts
+            "an unknown number of" if count is None else str(count)
+            for count in map(found.shared_memory_bytes.get, ("good", "bad"))
         )
-        yield (
-            "shared memory",
-            f"{good} bytes on {found.good.name}, {bad} bytes on {found.bad.name}",
-        )
-    yield from (("note", note) for note in found.notes)
-    yield (
-        "cost",
-        (
-            f"{plural(found.compiles, 'compile')}, "
-            f"{found.printed_bytes / (1 << 20):.1f} MiB of IR read, "
-            f"{found.seconds:.1f} s"
-        ),
-    )
+        memory = f"{good} bytes on {found.good.name}, {bad} bytes on {found.bad.name}"
+        yield "shared memory", memory
+    for note in found.notes:
+        yield "note", note
+    read = f"{found.printed_bytes / (1 << 20):.1f} MiB of IR read"
+    yield "cost", f"{plural(found.compiles, 'compile')}, {read}, {found.seconds:.1f} s"
 
 
 def differing_lines(diverging: DivergingPass) -> Iterator[str]:
     """Yield one line for each kind of difference after a pass."""
-    yield from (
-        f"{choice.name}: {choice.good} -> {choice.bad}"
-        for choice in diverging.choices[:_MAX_NAMES]
+    for choice in diverging.choices[:_MAX_NAMES]:
+        yield f"{choice.name}: {choice.good} -> {choice.bad}"
+    counts = sorted(
+        diverging.operations, key=lambda count: -abs(int(count.good) - int(count.bad))
     )
-    if diverging.operations:
-        by_size = sorted(
-            diverging.operations,
-            key=lambda count: -abs(int(count.good) - int(count.bad)),
-        )
-        if len(by_size) > _MAX_NAMES:
-            more = f" and {len(by_size) - _MAX_NAMES} more"
-        else:
-            more = ""
-        yield (
-            ", ".join(
-                f"{count.name} {count.good} -> {count.bad}"
-                for count in by_size[:_MAX_NAMES]
-            )
-            + more
-        )
-    if not diverging.choices and not diverging.operations:
+    if counts:
+        texts = [f"{count.name} {count.good} -> {count.bad}" for count in counts]
+        yield names_text(texts, _MAX_NAMES)
+    elif not diverging.choices:
         yield "the same operations with other types or other nesting"
 
 
 def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
-    text = f"{diverging.name}{f' ({diverging.argument})' if diverging.argument else ''}"
+    text = diverging.name
+    if diverging.argument:
+        text += f" ({diverging.argument})"
     if diverging.function and diverging.function != found.function.get("bad"):
         text += f" on {diverging.function}"
     for side, revision in ((diverging.good, found.good), (diverging.bad, found.bad)):
@@ -205,22 +173,17 @@ def why_document(found: Explanation) -> Document:
     """
     if found.log is not None:
         reason = Span(f"not run: {found.reason}", "warning")
-        blocks: list[Block] = [Paragraph(reason)]
-        blocks += classify_document(ClassifiedLogs([found.log])).blocks
+        log = classify_document(ClassifiedLogs([found.log]))
+        blocks: list[Block] = [Paragraph(reason), *log.blocks]
     else:
+        name, target = Span(found.case, "strong"), _target(found)
+        status = Span(headline(found), _STYLES.get(found.status, "warning"))
         blocks = [
-            Paragraph(
-                [
-                    Span(found.case, "strong"),
-                    _target(found),
-                    ": ",
-                    Span(headline(found), _STYLES.get(found.status, "warning")),
-                ]
-            )
+            Paragraph([name, target, ": ", status]),
+            Facts(list(why_facts(found))),
         ]
-        blocks += [Facts(list(why_facts(found)))]
     if found.next:
-        blocks += [Paragraph(Span("Next", "strong")), Code("\n".join(found.next))]
+        blocks += [styled("Next", "strong"), Code("\n".join(found.next))]
     return Document(f"Why {found.case} fails", blocks)
 
 
@@ -235,20 +198,14 @@ def _target(found: Explanation) -> str:
 
 def headline(found: Explanation) -> str:
     """Return in one line whether the case fails."""
-    if found.toolchain:
-        name = found.toolchain.name
-    else:
-        name = "?"
+    name = found.toolchain.name if found.toolchain else "?"
     if found.is_unreadable:
         return "the program is wrong: no release can read it"
     if found.flaky:
         return f"fails only sometimes on {name}"
     if found.passes:
-        if found.fails_on:
-            before = f"; fails on {found.fails_on.name}"
-        else:
-            before = ""
-        return f"passes on {name}{before}"
+        older = f"; fails on {found.fails_on.name}" if found.fails_on else ""
+        return f"passes on {name}{older}"
     if found.reads:
         verb = "passes" if found.failure is None else "fails"
         known = f"{found.reads.name} is the newest release known to read it"
@@ -258,7 +215,7 @@ def headline(found: Explanation) -> str:
     return f"cannot be tested on {name}"
 
 
-def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
+def why_facts(found: Explanation) -> Iterator[Fact]:
     """Yield what each step found."""
     if found.reason:
         yield "releases" if found.passes else "reason", found.reason
@@ -274,26 +231,18 @@ def why_facts(found: Explanation) -> Iterator[tuple[str, Inline]]:
         yield from _since(found, found.bisection)
     attribution = found.attribution
     if attribution:
-        yield (
-            "pass",
-            (
-                f"{sentence(attribution)}"
-                f"{f' (phase {attribution.phase})' if attribution.phase else ''}"
-            ),
-        )
+        phase = f" (phase {attribution.phase})" if attribution.phase else ""
+        yield "pass", attribution_sentence(attribution) + phase
         if attribution.persistent:
             yield "", next(differing_lines(attribution.persistent))
     if found.remedies:
         yield from _remedies(found.remedies)
-    yield from (
-        ("" if number else "advice", text) for number, text in enumerate(found.advice)
-    )
+    yield from listed_facts("advice", found.advice)
     for step in found.left:
-        yield (
-            ("not done", f"{step.step}: {step.reason}")
-            if step.status == "left"
-            else (step.step, step.reason or "")
-        )
+        if step.status == "left":
+            yield "not done", f"{step.step}: {step.reason}"
+        else:
+            yield step.step, step.reason or ""
 
 
 def _known_text(known: KnownReleases) -> str:
@@ -311,46 +260,34 @@ def _known_text(known: KnownReleases) -> str:
     return f"not tried on {name}"
 
 
-def _since(found: Explanation, bisection: Bisection) -> Iterator[tuple[str, Inline]]:
+def _since(found: Explanation, bisection: Bisection) -> Iterator[Fact]:
+    """Yield which releases brought and fixed the failure."""
     if bisection.status is Answer.INCONCLUSIVE:
         # options of `triage bisect`
         reason = (bisection.reason or "not known").partition("; pass --")[0]
-        yield (
-            "releases",
-            reason.partition(": ")[0] if "at both ends" in reason else reason,
-        )
+        if "at both ends" in reason:
+            reason = reason.partition(": ")[0]
+        yield "releases", reason
     else:
-        if bisection.confirmed:
-            certainty = "confirmed by probing both again"
-        else:
-            certainty = "not confirmed"
-        if bisection.brought_failure:
-            name = "since"
-        else:
-            name = "fixed"
-        yield (
-            name,
-            f"{verdict_text(bisection, compiler_title(found.compiler))}; {certainty}",
-        )
-    if bisection.brought_failure:
-        pair = found.broke
-        if pair:
-            yield "last good", revision_text(pair[0])
+        verdict = verdict_text(bisection, compiler_title(found.compiler))
+        name = "since" if bisection.brought_failure else "fixed"
+        yield name, f"{verdict}; {certainty_text(bisection)}"
+    if bisection.brought_failure and found.broke:
+        yield "last good", revision_text(found.broke[0])
     if found.fixed:
         yield "upgrade", f"it passes on {found.fixed.name}"
 
 
-def _remedies(found: Remedies) -> Iterator[tuple[str, Inline]]:
+def _remedies(found: Remedies) -> Iterator[Fact]:
     """Yield remedies, those that hold on the same revisions for the same reason in one
     row.
     """
     shown = found.remedies[:_REMEDIES_SHOWN]
-    for number, (key, group) in enumerate(
-        groupby(shown, key=lambda remedy: (remedy.verified_on, remedy.explanation))
+    rows: list[Inline] = []
+    for (revisions, explanation), group in groupby(
+        shown, key=lambda remedy: (remedy.verified_on, remedy.explanation)
     ):
         changes = ", or ".join(remedy.text for remedy in group)
-        holds = ", ".join(revision.name for revision in key[0])
-        yield (
-            "" if number else "remedy",
-            [Span(changes, "strong"), f": works on {holds}. {key[1]}"],
-        )
+        holds = ", ".join(revision.name for revision in revisions)
+        rows.append([Span(changes, "strong"), f": works on {holds}. {explanation}"])
+    yield from listed_facts("remedy", rows)

@@ -12,7 +12,6 @@ from triage.bisect.result import (
     Answer,
     Bisection,
     BisectKind,
-    Combination,
     LoggedProbe,
     RankedChange,
     RankedChanges,
@@ -26,12 +25,16 @@ from triage.report.document import (
     Bullets,
     Details,
     Document,
+    Fact,
     Facts,
     Heading,
     Inline,
     Paragraph,
+    Phrase,
     Span,
+    Style,
     Table,
+    styled,
 )
 from triage.report.elements import (
     cases_text,
@@ -56,43 +59,45 @@ if TYPE_CHECKING:  # they import numerics, which the reports do not need
 _SUSPECTS_SHOWN = 3
 _COMMITS_SHOWN = 2  # of a branch
 _NAMES_SHOWN = 12
+_CHANGES_SHOWN = 20
 
 
-def bisect_document(result: Bisection, compiler: str | None = None) -> Document:
+def bisect_document(result: Bisection, compiler: str | None) -> Document:
     """Show a bisect's answer with what it rests on. compiler: the family, for links to
     its commits.
     """
-    verdict = Span(
-        verdict_text(result, compiler_title(compiler)),
-        "warning" if result.status is Answer.INCONCLUSIVE else "strong",
-    )
+    style: Style = "warning" if result.status is Answer.INCONCLUSIVE else "strong"
+    verdict = Span(verdict_text(result, compiler_title(compiler)), style)
     blocks: list[Block] = [
         Paragraph([Span(result.case, "strong"), ": ", verdict]),
         Facts(list(_facts(result, compiler))),
     ]
-    blocks += [
-        Paragraph(step)
-        for step in (result.hint, result.command and f"Run: {result.command}")
-        if step
-    ]
+    if result.hint:
+        blocks.append(Paragraph(result.hint))
+    if result.command:
+        blocks.append(Paragraph(f"Run: {result.command}"))
+    advice = _advice_on_hidden_change(result)
+    if advice:
+        blocks.append(Paragraph(f"Another failure hides the change: {advice}"))
+    blocks += [*_branch_details(result.branches), *_log_details(result.log)]
+    return Document(f"Bisect of {result.case}", blocks)
+
+
+def _advice_on_hidden_change(result: Bisection) -> str | None:
+    """Return what to do where a suspect has another failure than the one bisected."""
     suspects = {suspect.name for suspect in result.suspects}
     hiding = [
         other for other in result.other_failures if other.toolchain.name in suspects
     ]
-    if result.status is Answer.SUSPECTS and result.failure and hiding:
-        families = {other.failure.family for other in hiding if other.failure}
-        if result.failure.family in families:
-            same = "family"
-        else:
-            same = "any"
-        advice = (
-            "leave out --good or --bad to follow it, pass --bad "
-            f"{hiding[0].toolchain.name} to bisect it, or --match {same}."
-        )
-        blocks.append(Paragraph(f"Another failure hides the change: {advice}"))
-    blocks += _branch_details(result.branches)
-    blocks += _log_details(result.log)
-    return Document(f"Bisect of {result.case}", blocks)
+    if result.status is not Answer.SUSPECTS or not result.failure or not hiding:
+        return None
+    families = {other.failure.family for other in hiding if other.failure}
+    match = "family" if result.failure.family in families else "any"
+    bad = f"--bad {hiding[0].toolchain.name}"
+    return (
+        f"leave out --good or --bad to follow it, pass {bad} to bisect it, or --match "
+        f"{match}."
+    )
 
 
 def branch_facts(branches: Iterable[Branch]) -> list[tuple[str, str]]:
@@ -126,13 +131,8 @@ def _branch_details(branches: Iterable[Branch]) -> list[Block]:
         if len(branch.commits) > _COMMITS_SHOWN
         for own in branch.commits
     ]
-    if rows:
-        return [
-            Details(
-                "Commits of the branches", [Table(("branch", "commit", "change"), rows)]
-            )
-        ]
-    return []
+    table = Table(("branch", "commit", "change"), rows)
+    return [Details("Commits of the branches", [table])] if rows else []
 
 
 def _log_details(log: Sequence[LoggedProbe]) -> list[Block]:
@@ -159,49 +159,48 @@ def verdict_text(bisection: Bisection, title: str) -> str:
     """
     if bisection.status is Answer.INCONCLUSIVE:
         return "inconclusive"
-    verb = f"{'introduced' if bisection.kind is BisectKind.REGRESSION else 'fixed'} by"
-    if bisection.undone:
-        verb = f"the new revision lacks the {bisection.kind}:"
+    is_regression = bisection.kind is BisectKind.REGRESSION
     broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
-    if broke and changed and not bisection.undone:
-        if fixed:
-            since = "failed in its last form since"
-        else:
-            since = "fails as today since"
-        steps = (("broke with", broke), (since, changed))
-        verdict = "; ".join(
-            f"{verb} {_shown(step, full=False)} ({headline_text(step.failure, 70)})"
-            for verb, step in steps
-        )
+    if bisection.undone:
+        found = _found_text(bisection, title)
+        verdict = f"the new revision lacks the {bisection.kind}: {found}"
+    elif broke and changed:
+        since = "failed in its last form since" if fixed else "fails as today since"
+        steps = []
+        for verb, step in (("broke with", broke), (since, changed)):
+            headline = headline_text(step.failure, 70)
+            steps.append(f"{verb} {_found_text(step, full=False)} ({headline})")
+        verdict = "; ".join(steps)
     else:
-        verdict = f"{verb} {_shown(bisection, title)}"
-    if fixed and bisection.kind is BisectKind.REGRESSION:
-        verdict += f"; fixed by {_shown(fixed)}"
+        verb = "introduced" if is_regression else "fixed"
+        verdict = f"{verb} by {_found_text(bisection, title)}"
+    if fixed and is_regression:
+        verdict += f"; fixed by {_found_text(fixed)}"
     return verdict
 
 
-def _shown(found: Bisection | Transition, title: str = "", *, full: bool = True) -> str:
+def _found_text(
+    found: Bisection | Transition, title: str = "", *, full: bool = True
+) -> str:
     """Return the culprit or the suspects, or the range if there are too many to name.
-    title: the name of the compiler.
+
+    title: the name of the compiler; full: name also commit and date of a culprit.
     """
     names = [suspect.name for suspect in found.suspects]
-    many = f"{title} revision".lstrip()
     if found.status is Answer.CULPRIT:
         return f"{title} {revision_text(found.after) if full else names[0]}".lstrip()
     if len(names) == 1:
         return f"{title} {names[0]} (not confirmed)".lstrip()
+    text = f"one of {plural(len(names), f'{title} revision'.lstrip())}"
     if len(names) <= _NAMES_SHOWN or not found.before or not found.after:
-        return f"one of {plural(len(names), many)}: {', '.join(names)}"
-    return (
-        f"one of {plural(len(names), many)} between {found.before.name} and "
-        f"{found.after.name}"
-    )
+        return f"{text}: {', '.join(names)}"
+    return f"{text} between {found.before.name} and {found.after.name}"
 
 
-def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, Inline]]:
+def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
     if bisection.reason:
         yield "why", bisection.reason
-    yield from _ends(bisection)
+    yield from _changes(bisection)
     if bisection.before and bisection.after:
         url = compare_url(compiler, bisection.before, bisection.after)
         if url:
@@ -213,57 +212,46 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[tuple[str, In
     for suspect in commits[:_SUSPECTS_SHOWN]:
         yield "commit", _commit_text(suspect)
     if len(commits) > _SUSPECTS_SHOWN:
-        yield (
-            "",
-            (
-                f"and {len(commits) - _SUSPECTS_SHOWN} more, less likely ones; "
-                "--format json lists them"
-            ),
-        )
+        more = f"and {len(commits) - _SUSPECTS_SHOWN} more, less likely ones"
+        yield "", f"{more}; --format json lists them"
     yield from branch_facts(bisection.branches)
     if bisection.evidence:
         yield "evidence", bisection.evidence
     for text, group in groupby(bisection.other_failures, key=why_text):
         names = [other.toolchain.name for other in group]
-        yield (
-            "another",
-            (
-                f"{', '.join(names)} {'has' if len(names) == 1 else 'have'} another "
-                f"failure: {text}"
-            ),
-        )
+        verb = "has" if len(names) == 1 else "have"
+        yield "another", f"{', '.join(names)} {verb} another failure: {text}"
     for reason, untestable in groupby(bisection.untestable, key=lambda one: one.reason):
         names = [one.toolchain.name for one in untestable]
         yield "untestable", f"{names_text(names, _NAMES_SHOWN)}: {reason}"
     yield "certainty", _certainty(bisection)
     if bisection.obtained:
-        counts = ", ".join(
-            f"{count} from {source}"
-            for source, count in sorted(bisection.obtained.items())
-        )
+        sources = sorted(bisection.obtained.items())
+        counts = ", ".join(f"{count} from {source}" for source, count in sources)
         halving = plural(bisection.halving_probes, "commit")
-        yield (
-            "compilers",
-            (
-                f"{counts}, in {duration_text(bisection.seconds)}; plain halving "
-                f"tests up to {halving}"
-            ),
-        )
+        cost = f"in {duration_text(bisection.seconds)}; plain halving tests up to"
+        yield "compilers", f"{counts}, {cost} {halving}"
 
 
 def _certainty(bisection: Bisection) -> str:
-    if bisection.confirmed:
-        text = "confirmed by probing both again"
-    else:
-        text = "not confirmed"
-    text += f"; {plural(bisection.probes, 'probe')}"
-    text += f" in {plural(bisection.rounds, 'round')}"
+    certainty = certainty_text(bisection)
+    probes, rounds = (
+        plural(bisection.probes, "probe"),
+        plural(bisection.rounds, "round"),
+    )
+    text = f"{certainty}; {probes} in {rounds}"
     if bisection.cached:
         text += f", {plural(bisection.cached, 'cache hit')}"
     return text
 
 
-def _ends(bisection: Bisection) -> Iterator[tuple[str, str]]:
+def certainty_text(bisection: Bisection) -> str:
+    """Return whether the answer is confirmed."""
+    return "confirmed by probing both again" if bisection.confirmed else "not confirmed"
+
+
+def _changes(bisection: Bisection) -> Iterator[tuple[str, str]]:
+    """Yield the revisions around each change."""
     broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
     if broke and changed:
         yield "last good", revision_text(broke.before)
@@ -275,22 +263,14 @@ def _ends(bisection: Bisection) -> Iterator[tuple[str, str]]:
         yield "last bad" if is_fix else "last good", revision_text(bisection.before)
         yield "first good" if is_fix else "first bad", revision_text(bisection.after)
     if fixed and bisection.kind is BisectKind.REGRESSION:
-        yield (
-            "fixed",
-            f"{fixed.before.name} fails, {revision_text(fixed.after)} compiles",
-        )
+        after = revision_text(fixed.after)
+        yield "fixed", f"{fixed.before.name} fails, {after} compiles"
 
 
 def _commit_text(suspect: Suspect) -> Inline:
-    if suspect.probability < 1:
-        share = f"{suspect.probability:.0%} "
-    else:
-        share = ""
-    text: list[str | Span] = [
-        share,
-        Span(suspect.name, "strong"),
-        f" {suspect.subject}",
-    ]
+    share = f"{suspect.probability:.0%} " if suspect.probability < 1 else ""
+    name = Span(suspect.name, "strong")
+    text: Phrase = [share, name, f" {suspect.subject}"]
     if suspect.reasons:
         text.append(f"\nsuspicious: {'; '.join(suspect.reasons)}")
     pin = suspect.pin_moved
@@ -317,60 +297,51 @@ _SENTENCES = {
 
 
 def two_repositories_document(
-    result: TwoRepositories, compiler: str | None = None
+    result: TwoRepositories, compiler: str | None
 ) -> Document:
     """Show the answer of a bisect over the compiler's and the model's repository.
     compiler: the family.
     """
-    blocks: list[Block]
+    blocks: list[Block] = []
     if result.changed:
-        blocks = [Paragraph(Span(_SENTENCES[result.changed.value], "strong"))]
-    else:
-        blocks = []
-    blocks.append(Bullets([_combination_text(one) for one in result.combinations]))
+        blocks.append(styled(_SENTENCES[result.changed.value], "strong"))
+    combinations = [
+        f"{revision_text(one.toolchain)}, model {one.model.name}: {outcome_text(one)}"
+        for one in result.combinations
+    ]
+    blocks.append(Bullets(combinations))
     for part in result.bisections:
-        blocks += bisect_document(
-            part, None if part is result.model else compiler
-        ).blocks
+        family = None if part is result.model else compiler
+        blocks += bisect_document(part, family).blocks
     return Document("Bisect of a compiler and a model", blocks)
-
-
-def _combination_text(one: Combination) -> str:
-    where = f"{revision_text(one.toolchain)}, model {one.model.name}"
-    return f"{where}: {outcome_text(one)}"
-
-
-_SHOWN_CHANGES = 20
 
 
 def suspects_document(result: RankedChanges) -> Document:
     """Show changes ranked by how suspicious the failure makes them."""
     blocks: list[Block] = []
     if result.failure:
-        blocks.append(Paragraph(Span(failure_text(result.failure, 400), "strong")))
+        blocks.append(styled(failure_text(result.failure, 400), "strong"))
     if result.evidence:
         blocks.append(Paragraph(result.evidence))
     rows = [_suspect_row(change) for change in result.suspects]
     columns = ("", "commit", "date", "change")
-    blocks.append(Table(columns, rows[:_SHOWN_CHANGES]))
-    if rows[_SHOWN_CHANGES:]:
-        rest = Table(columns, rows[_SHOWN_CHANGES:])
-        blocks.append(Details("The less suspicious changes", [rest]))
+    blocks.append(Table(columns, rows[:_CHANGES_SHOWN]))
+    rest = rows[_CHANGES_SHOWN:]
+    if rest:
+        blocks.append(Details("The less suspicious changes", [Table(columns, rest)]))
     if result.branches:
-        blocks += [
-            Facts(branch_facts(result.branches)),
-            *_branch_details(result.branches),
-        ]
-    shown = min(len(rows), _SHOWN_CHANGES)
-    text = f"{shown} of {plural(len(rows), 'change')}, ranked by what they change; "
-    if len(rows) > shown:
+        blocks.append(Facts(branch_facts(result.branches)))
+        blocks += _branch_details(result.branches)
+    shown, total = len(rows) - len(rest), plural(len(rows), "change")
+    text = f"{shown} of {total}, ranked by what they change; "
+    if rest:
         text += "--verbose shows all; "
-    blocks.append(Paragraph(text + "nothing was built"))
+    blocks.append(Paragraph(f"{text}nothing was built"))
     return Document("Suspects", blocks)
 
 
 def _suspect_row(change: RankedChange) -> list[Inline]:
-    words: list[str | Span] = [change.subject or ""]
+    words: Phrase = [change.subject or ""]
     if change.branch:
         words.append(f"\n{change.branch}")
     if change.reasons:
@@ -391,46 +362,30 @@ def history_document(result: Histories) -> Document:
     many compiles were needed.
     """
     blocks: list[Block] = []
-    for compiler in dict.fromkeys(history.about.compiler for history in result.cases):
-        family = [
-            history for history in result.cases if history.about.compiler == compiler
-        ]
+    families: dict[str, list[History]] = {}
+    for history in result.cases:
+        families.setdefault(history.about.compiler, []).append(history)
+    for compiler, family in families.items():
         alike: dict[str, list[History]] = {}
         for history in family:
             key = [(_releases(group), group[-1].state) for group in history.states]
             alike.setdefault(repr(key), []).append(history)
-        for group in sorted(alike.values(), key=lambda group: not group[0].changes):
-            blocks += [
-                Heading(cases_text([history.case for history in group])),
-                Facts(_states(group[0])),
+        for histories in sorted(alike.values(), key=lambda group: not group[0].changes):
+            names = cases_text([history.case for history in histories])
+            states = [
+                (_releases(group), outcome_spans(group[-1], plain=True))
+                for group in histories[0].states
             ]
-        compiles = plural(sum(history.compiles for history in family), "compile")
-        pairs = plural(len(family) * len(family[0].places), "pair")
+            blocks += [Heading(names), Facts(states)]
         probes = sum(len(history.results) for history in family)
-        title = compiler_title(compiler)
-        blocks.append(
-            Paragraph(
-                Span(
-                    (
-                        f"probed {probes} of {pairs} of case and {title} release with "
-                        f"{compiles}"
-                    ),
-                    "dim",
-                )
-            )
-        )
+        pairs = plural(len(family) * len(family[0].places), "pair")
+        compiles = plural(sum(history.compiles for history in family), "compile")
+        what = f"case and {compiler_title(compiler)} release"
+        cost = f"probed {probes} of {pairs} of {what} with {compiles}"
+        blocks.append(styled(cost, "dim"))
     return Document("History", blocks)
-
-
-def _states(history: History) -> list[tuple[str, Inline]]:
-    return [
-        (_releases(group), outcome_spans(group[-1], plain=True))
-        for group in history.states
-    ]
 
 
 def _releases(group: Sequence[ProbeResult]) -> str:
     first, last = group[0].toolchain.name, group[-1].toolchain.name
-    if first == last:
-        return first
-    return f"{first} .. {last}"
+    return first if first == last else f"{first} .. {last}"

@@ -22,10 +22,15 @@ class Span:
     text: str
     style: Style = "plain"
     url: str | None = None
-    """Where the text leads: a web address, or a file next to the report."""
+    """The address behind the text: a web page, or a file next to the report."""
 
 
+Phrase = list[str | Span]
+"""The pieces of a text."""
 Inline = str | Span | Sequence[str | Span]
+Fact = tuple[str, Inline]
+"""A name, and what is known of it."""
+TableRows = list[list[Inline]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class Bullets:
 class Facts:
     """Names and what is known of each. An empty name continues the row above it."""
 
-    rows: Sequence[tuple[str, Inline]]
+    rows: Sequence[Fact]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +103,16 @@ class Document:
 
 def spans(text: Inline) -> tuple[Span, ...]:
     """Return an inline text as spans."""
-    parts: Sequence[str | Span]
-    if not isinstance(text, str | Span):
-        parts = text
-    else:
-        parts = [text]
+    parts: Sequence[str | Span] = [text] if isinstance(text, str | Span) else text
     return tuple(part if isinstance(part, Span) else Span(part) for part in parts)
 
 
-def with_code(text: str) -> list[str | Span]:
+def styled(text: str, style: Style) -> Paragraph:
+    """Return a paragraph in one style."""
+    return Paragraph(Span(text, style))
+
+
+def with_code(text: str) -> Phrase:
     """Return a text of this program with the words between backticks as code."""
     return [
         Span(piece, "code") if number % 2 else piece

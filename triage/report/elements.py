@@ -6,20 +6,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.family_ref import FamilyRef
 from triage.model.outcome import Failure
 from triage.model.probe_result import ProbeResult
-from triage.model.revision import Revision
+from triage.model.revision import FamilyRef, Revision
 from triage.report.document import (
     Block,
     Code,
     Details,
+    Fact,
     Facts,
     Inline,
     Paragraph,
+    Phrase,
     Span,
     Style,
 )
@@ -66,16 +68,23 @@ def names_text(names: Sequence[str], most: int) -> str:
     >>> names_text(["a", "b", "c", "d"], 2)
     'a, b and 2 more'
     """
-    if len(names) > most:
-        more = f" and {len(names) - most} more"
-    else:
-        more = ""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
-def joined(spans: Iterable[str | Span], separator: str = ", ") -> list[str | Span]:
+def joined(spans: Iterable[str | Span], separator: str = ", ") -> Phrase:
     """Return spans with separators between them."""
-    return [part for span in spans for part in (separator, span)][1:]
+    parts: Phrase = []
+    for span in spans:
+        parts += [separator, span] if parts else [span]
+    return parts
+
+
+def listed_facts(name: str, texts: Iterable[Inline]) -> Iterator[Fact]:
+    """Yield a row for each text; only the first row shows the name."""
+    for text in texts:
+        yield name, text
+        name = ""
 
 
 def duration_text(seconds: float) -> str:
@@ -84,10 +93,10 @@ def duration_text(seconds: float) -> str:
     >>> [duration_text(seconds) for seconds in (0.2, 20, 300, 5400, 7200)]
     ['1 s', '20 s', '5 min', '1.5 h', '2 h']
     """
-    if seconds < 100:
-        if seconds >= 1:
-            return f"{seconds:.0f} s"
+    if seconds < 1:
         return "1 s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     if minutes < 60:
         return f"{minutes} min"
@@ -98,14 +107,11 @@ def revision_text(revision: Revision | None) -> str:
     """Return `3.4.0 (aacf93a3f9, 2025-04-30)` with the parts that are known."""
     if revision is None:
         return "?"
-    if revision.commit and revision.commit[:10] != revision.name:
-        short = revision.commit[:10]
-    else:
-        short = None
-    known = [part for part in (short, revision.date) if part]
-    if known:
-        return f"{revision.name} ({', '.join(known)})"
-    return revision.name
+    short = (revision.commit or "")[:10]
+    if short == revision.name:
+        short = ""
+    known = ", ".join(filter(None, (short, revision.date)))
+    return f"{revision.name} ({known})" if known else revision.name
 
 
 def headline_text(failure: Failure, longest: int = 180) -> str:
@@ -134,18 +140,12 @@ def numbers_text(failure: Failure) -> str:
     wrappers: tuple[str, ...] = ()
     if "name" in failure.details:  # the headline names an operator inside
         wrappers = ("op", "source_op")
-    details = (
-        (name, value) for name, value in failure.details.items() if name not in wrappers
-    )
-    missing = (
-        (name, value) for name, value in details if str(value) not in failure.headline
-    )
-    short = (
-        (name, value) for name, value in missing if len(str(value)) <= _LONGEST_DETAIL
-    )
-    return ", ".join(
-        f"{name.replace('_', ' ')} {_quantity(name, value)}" for name, value in short
-    )
+    parts = []
+    for name, value in failure.details.items():
+        is_said = name in wrappers or str(value) in failure.headline
+        if not is_said and len(str(value)) <= _LONGEST_DETAIL:
+            parts.append(f"{name.replace('_', ' ')} {_quantity(name, value)}")
+    return ", ".join(parts)
 
 
 def _quantity(name: str, value: str | int) -> str:
@@ -156,7 +156,7 @@ def _quantity(name: str, value: str | int) -> str:
     return str(value)
 
 
-def failure_facts(failure: Failure | None) -> Iterator[tuple[str, Inline]]:
+def failure_facts(failure: Failure | None) -> Iterator[Fact]:
     """Yield a failure in one line, and the numbers that the line lacks."""
     if failure:
         yield "failure", failure_text(failure, 400)
@@ -171,49 +171,35 @@ def failure_blocks(
     compiler: str | None = None,
     place: str = "",
 ) -> list[Block]:
-    """Return one failure in one line, what the line lacks, what helps, the source line
-    it points at, and folded all details.
+    """Return a failure in one line, what the line lacks, what helps, and the line of
+    source at which it points; folded all details.
 
     compiler: the family (default: show the remedies of all); place: where the failure
     stands in a log.
     """
-    where = ", ".join(
-        part
-        for part in (
-            place,
-            failure.phase and f"phase {failure.phase}",
-            failure.failing_pass,
-        )
-        if part
-    )
-    facts = [
-        (name, text)
-        for name, text in (("numbers", numbers_text(failure)), ("where", where))
-        if text
-    ]
-    facts += [
-        ("" if number else "helps", text)
-        for number, text in enumerate(failure.advice(compiler))
-    ]
-    excerpt = _source_excerpt(failure, source)
+    phase = f"phase {failure.phase}" if failure.phase else None
+    where = ", ".join(filter(None, (place, phase, failure.failing_pass)))
+    texts = {"numbers": numbers_text(failure), "where": where}
+    facts: list[Fact] = [(name, text) for name, text in texts.items() if text]
+    facts += listed_facts("helps", failure.advice(compiler))
     known = {
         "signature": failure.signature,
         "location": failure.location,
         **failure.details,
     }
-    rows = [
+    details = [
         (name.replace("_", " "), Span(str(value), "code"))
         for name, value in known.items()
         if value is not None
     ]
-    return [
-        Paragraph(
-            [Span(failure.failure_class, "bad"), f"  {headline_text(failure, 400)}"]
-        ),
-        *([Facts(facts)] if facts else []),
-        *([Code(excerpt)] if excerpt else []),
-        Details("Details", [Facts(rows)]),
-    ]
+    headline = f"  {headline_text(failure, 400)}"
+    blocks: list[Block] = [Paragraph([Span(failure.failure_class, "bad"), headline])]
+    if facts:
+        blocks.append(Facts(facts))
+    excerpt = _source_excerpt(failure, source)
+    if excerpt:
+        blocks.append(Code(excerpt))
+    return [*blocks, Details("Details", [Facts(details)])]
 
 
 def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
@@ -225,28 +211,20 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
         return None
     # A generated input exists only where it was generated. A cached result of another
     # machine may name any file.
-    named = Path(location[1]).resolve()
-    path = source
+    generated = Path(location[1]).resolve()
     inputs = default_home().kept(KeptKind.INPUTS).resolve()
-    if named.is_relative_to(inputs) and named.is_file():
-        path = named
-    if path is None or (path == source and source.suffix == ".py"):
-        return None
-    if source in (None, path):
-        name = path.name
-    elif source.suffix == ".py":
-        name = f"output of {source.name}"
+    is_kept = generated.is_relative_to(inputs) and generated.is_file()
+    if is_kept and generated != source:
+        path, name = generated, generated.name
+        if source:
+            prefix = "output of " if source.suffix == ".py" else ""
+            name = prefix + source.name
+    elif source and source.suffix != ".py":
+        path, name = source, source.name
     else:
-        name = source.name
-    number, column = int(location[2]), int(location[3])
-    try:
-        with path.open("rb") as lines:
-            line = next(
-                (text for count, text in enumerate(lines, 1) if count == number), b""
-            )
-    except OSError:
         return None
-    text = line.decode("utf-8", "replace").rstrip("\n")
+    number, column = int(location[2]), int(location[3])
+    text = _line_of(path, number)
     if not text.strip():
         return None
     start = max(0, column - _LONGEST_LINE // 2)
@@ -255,6 +233,16 @@ def _source_excerpt(failure: Failure, source: Path | None) -> str | None:
         f"{head}{text[start : start + _LONGEST_LINE]}\n"
         f"{' ' * (len(head) + column - 1 - start)}^"
     )
+
+
+def _line_of(path: Path, number: int) -> str:
+    """Return a line of a file; empty if there is none."""
+    try:
+        with path.open("rb") as lines:
+            line = next(islice(lines, number - 1, None), b"") if number else b""
+    except OSError:
+        return ""
+    return line.decode("utf-8", "replace").rstrip("\n")
 
 
 def cases_text(names: Sequence[str]) -> str:
@@ -270,23 +258,19 @@ def cases_text(names: Sequence[str]) -> str:
 
 
 def _together(recipe: str, names: Sequence[str]) -> str:
-    columns = list(
-        zip(
-            *(name.partition("[")[2].removesuffix("]").split(",") for name in names),
-            strict=False,
-        )
-    )
-    differing = [column for column in columns if len(set(column)) > 1]
-    lengths = {name.count(",") for name in names}
-    if (
-        len(differing) != 1
-        or len(lengths) > 1
-        or not all("=" in part for part in differing[0])
-    ):
+    """Return cases of a recipe as one, if they differ in a single value."""
+    rows = [name.partition("[")[2].removesuffix("]").split(",") for name in names]
+    columns = list(zip(*rows, strict=False))
+    differing = [at for at, column in enumerate(columns) if len(set(column)) > 1]
+    lengths = set(map(len, rows))
+    if len(differing) != 1 or len(lengths) > 1:
         return ", ".join(names)
-    key = differing[0][0].partition("=")[0]
-    values = f"{key}={', '.join(part.removeprefix(f'{key}=') for part in differing[0])}"
-    shown = (values if column is differing[0] else column[0] for column in columns)
+    [at] = differing
+    if not all("=" in pair for pair in columns[at]):
+        return ", ".join(names)
+    key = columns[at][0].partition("=")[0]
+    values = ", ".join(pair.removeprefix(f"{key}=") for pair in columns[at])
+    shown = [*rows[0][:at], f"{key}={values}", *rows[0][at + 1 :]]
     return f"{recipe}[{','.join(shown)}]"
 
 
@@ -309,7 +293,7 @@ def issue_form(compiler: str | None) -> IssueForm:
 def compiler_title(compiler: str | None) -> str:
     """Return how people write the name of a compiler family."""
     family = _family(compiler)
-    return (family.title if family else "") or FamilyRef.of(compiler or "").title
+    return (family.title if family else "") or FamilyRef.parse(compiler or "").title
 
 
 def compare_url(compiler: str | None, before: Revision, after: Revision) -> str | None:
@@ -317,31 +301,27 @@ def compare_url(compiler: str | None, before: Revision, after: Revision) -> str 
     public.
     """
     form = issue_form(compiler)
-    if not form.repository:
-        return None
-    tags = (
-        form.tag.format(one.name) if re.fullmatch(r"\d+(\.\d+)+", one.name) else ""
-        for one in (before, after)
-    )
-    places = [
-        (one.commit or "")[:12] or tag
-        for one, tag in zip((before, after), tags, strict=True)
-    ]
-    if all(places):
-        return f"{form.repository}/compare/{'...'.join(places)}"
+    old, new = _public_name(form, before), _public_name(form, after)
+    if form.repository and old and new:
+        return f"{form.repository}/compare/{old}...{new}"
     return None
 
 
-def compare_spans(
-    compiler: str | None, before: Revision, after: Revision
-) -> list[str | Span]:
+def _public_name(form: IssueForm, revision: Revision) -> str:
+    """Return the commit or the tag of a revision; empty if neither is known."""
+    if revision.commit:
+        return revision.commit[:12]
+    if form.tag and re.fullmatch(r"\d+(\.\d+)+", revision.name):
+        return form.tag.format(revision.name)
+    return ""
+
+
+def compare_spans(compiler: str | None, before: Revision, after: Revision) -> Phrase:
     """Return a link to the commits between two revisions, in brackets; nothing where
     they are not public.
     """
     url = compare_url(compiler, before, after)
-    if url:
-        return [" (", Span("compare", url=url), ")"]
-    return []
+    return [" (", Span("compare", url=url), ")"] if url else []
 
 
 def why_text(result: ProbeResult, *, short: bool = False) -> str:
@@ -353,36 +333,27 @@ def why_text(result: ProbeResult, *, short: bool = False) -> str:
         return result.reason
     if result.failure is None:
         return ""
-    if short:
-        text = result.failure.failure_class
-    else:
-        text = failure_text(result.failure)
-    if result.flaky:
-        text += " (flaky)"
-    return text
+    failure = result.failure
+    text = failure.failure_class if short else failure_text(failure)
+    return f"{text} (flaky)" if result.flaky else text
 
 
 def outcome_text(result: ProbeResult) -> str:
     """Return `passed`, `failed: class: headline` or `untestable: reason`."""
-    why = why_text(result)
-    if why:
-        return f"{result.plain_status.value}: {why}"
-    return result.plain_status.value
+    why, status = why_text(result), result.plain_status.value
+    return f"{status}: {why}" if why else status
 
 
 def outcome_spans(
     result: ProbeResult, *, short: bool = False, plain: bool = False
-) -> list[str | Span]:
+) -> Phrase:
     """Return the status in its colour, and why.
 
-    plain: whatever the recipe expects.
+    plain: say `failed` also where the recipe expects the failure.
     """
-    if plain:
-        status = result.plain_status
-    else:
-        status = result.status
+    status = result.plain_status if plain else result.status
+    spans: Phrase = [Span(status.value, STYLES[status])]
     why = why_text(result, short=short)
-    spans: list[str | Span] = [Span(status.value, STYLES[status])]
     if result.reason is not None:
         spans.append(Span(f"  {why}", "dim"))
     elif why:

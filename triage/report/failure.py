@@ -12,10 +12,24 @@ from triage.investigate.result import FailureCluster
 from triage.model.revision import Revision
 from triage.nightly.failure_report import FailureReport, SeenAt
 from triage.recipes.values import parse_version
-from triage.report.document import Block, Facts, Inline, Paragraph, Span, with_code
-from triage.report.elements import compare_url, joined
-from triage.report.next_step import to_do_spans
-from triage.report.night_issue import input_blocks, origin_facts, pass_text
+from triage.report.document import (
+    Block,
+    Fact,
+    Facts,
+    Inline,
+    Paragraph,
+    Phrase,
+    Span,
+    with_code,
+)
+from triage.report.elements import compare_url, listed_facts
+from triage.report.issue import input_blocks
+from triage.report.night_text import (
+    origin_facts,
+    pass_text,
+    to_do_spans,
+    workaround_spans,
+)
 
 _SUSPECTS = 5  # that are named
 _NO_OWNER = with_code("unknown: no rule in `owners` of `triage.yaml` fits")
@@ -23,7 +37,7 @@ _ISSUE = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 
 
 def report_blocks(report: FailureReport) -> list[Block]:
-    """Return what is known of a failure. What is not known says why."""
+    """Return what is known of a failure, and why the rest is not."""
     cluster = report.cluster
     facts = [*_dates(report), *_found(report)]
     facts.append(("owner", cluster.owner or _NO_OWNER))
@@ -59,7 +73,7 @@ def why_unknown(cluster: FailureCluster, step: str) -> str:
     return "no night investigated the failure"
 
 
-def _dates(report: FailureReport) -> Iterator[tuple[str, Inline]]:
+def _dates(report: FailureReport) -> Iterator[Fact]:
     """Yield when a failure came, and when it went or was seen last."""
     compiler, came, first = report.compiler, report.came, report.first
     yield "since", _dated(range_spans(compiler, report.before, came.toolchain), came)
@@ -72,7 +86,7 @@ def _dates(report: FailureReport) -> Iterator[tuple[str, Inline]]:
         yield "gone", _dated(gone, report.gone)
 
 
-def _found(report: FailureReport) -> Iterator[tuple[str, Inline]]:
+def _found(report: FailureReport) -> Iterator[Fact]:
     cluster, compiler = report.cluster, report.compiler
     culprit, found = cluster.culprit, cluster.attribution
     if culprit is None:
@@ -81,9 +95,8 @@ def _found(report: FailureReport) -> Iterator[tuple[str, Inline]]:
         yield "culprit", f"unknown: {culprit.reason or 'the bisect names no suspect'}"
     else:
         name = "culprit" if culprit.status is Answer.CULPRIT else "suspects"
-        for suspect in culprit.suspects[:_SUSPECTS]:
-            yield name, _suspect(culprit, suspect)
-            name = ""
+        shown = culprit.suspects[:_SUSPECTS]
+        yield from listed_facts(name, (_suspect(culprit, each) for each in shown))
         if len(culprit.suspects) > _SUSPECTS:
             yield "", f"and {len(culprit.suspects) - _SUSPECTS} more"
     # the pair of a culprit is often that of the nights
@@ -98,14 +111,13 @@ def _found(report: FailureReport) -> Iterator[tuple[str, Inline]]:
         yield "pass", f"{cluster.failure.failing_pass}, which fails"
     else:
         yield "pass", f"unknown: {why_unknown(cluster, 'attribute')}"
-    flags = (Span(remedy.text, "code") for remedy in cluster.remedies[:3])
     if cluster.remedies:
-        yield "workaround", joined(flags, ", or ")
+        yield "workaround", workaround_spans(cluster)
     else:
         yield "workaround", f"unknown: {why_unknown(cluster, 'remedy')}"
 
 
-def culprit_spans(cluster: FailureCluster) -> list[str | Span]:
+def culprit_spans(cluster: FailureCluster) -> Phrase:
     """Return the culprit or the likeliest suspect in short, if one is known."""
     culprit = cluster.culprit
     if culprit is None or culprit.status is Answer.INCONCLUSIVE or not culprit.suspects:
@@ -115,16 +127,14 @@ def culprit_spans(cluster: FailureCluster) -> list[str | Span]:
     return [*spans, f" or {more} more"] if more else spans
 
 
-def _suspect(culprit: Bisection, suspect: Suspect) -> list[str | Span]:
-    if culprit.status is Answer.CULPRIT:
-        sure = "confirmed"
-    else:
-        sure = f"{suspect.probability:.0%}"
+def _suspect(culprit: Bisection, suspect: Suspect) -> Phrase:
+    is_culprit = culprit.status is Answer.CULPRIT
+    sure = "confirmed" if is_culprit else f"{suspect.probability:.0%}"
     text = suspect.subject or revision_name(suspect)
     return [Span(text, url=suspect.url), f", {sure}"]
 
 
-def _dated(spans: list[str | Span], at: SeenAt) -> Inline:
+def _dated(spans: Phrase, at: SeenAt) -> Inline:
     """Return a range with the day of its night before the link to its commits."""
     return [spans[0], f", {at.day}", *spans[1:]]
 
@@ -149,14 +159,13 @@ def revision_name(revision: Revision | None) -> str:
     """Return the name of a revision, with its commit where the name lacks it."""
     if revision is None:
         return "unknown"
-    commit = revision.commit or ""
-    is_named = not commit or revision.name.endswith(commit[:10])
-    if is_named:
+    commit = (revision.commit or "")[:10]
+    if not commit or revision.name.endswith(commit):
         return revision.name
-    return f"{revision.name} ({commit[:10]})"
+    return f"{revision.name} ({commit})"
 
 
-def range_spans(compiler: str, old: Revision | None, new: Revision) -> list[str | Span]:
+def range_spans(compiler: str, old: Revision | None, new: Revision) -> Phrase:
     """Return the range between two toolchains with a link to its commits. It never runs
     backwards.
     """
@@ -164,11 +173,9 @@ def range_spans(compiler: str, old: Revision | None, new: Revision) -> list[str 
         return [f"{new.name} or before"]
     if old == new or (old.commit and old.commit == new.commit):
         return [f"{new.name}, the same compiler"]
-    versions = parse_version(old.name), parse_version(new.name)
-    if versions[0] and versions[1] and versions[0] > versions[1]:
+    old_version, new_version = parse_version(old.name), parse_version(new.name)
+    if old_version and new_version and old_version > new_version:
         return [f"{new.name}, compared with the newer {old.name}"]
-    spans: list[str | Span] = [f"{old.name} .. {new.name}"]
     url = compare_url(compiler, old, new)
-    if url:
-        return [*spans, " ", Span("compare", url=url)]
-    return spans
+    text = f"{old.name} .. {new.name}"
+    return [text, " ", Span("compare", url=url)] if url else [text]

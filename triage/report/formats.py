@@ -1,12 +1,13 @@
-"""The formats of a result: each has text, JSON, Markdown and HTML. A new format is one
-module and one line in FORMATS.
+"""The formats of a result: each has text, JSON, Markdown and HTML, some also JUnit XML.
+A new format is one module and one line in FORMATS.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pkgutil import resolve_name
 from typing import TypeVar
 
@@ -30,9 +31,7 @@ VERBOSE = "verbose"
 
 
 def json_text(result: object, document: Document) -> str:  # noqa: ARG001 - a format gets both
-    """Return a result as indented JSON. A CI job that prints it finds no command of its
-    own in a text.
-    """
+    """Return a result as indented JSON, with CI workflow commands in texts escaped."""
     return json.dumps(as_json(result), indent=2).replace("##[", "##\\u005b")
 
 
@@ -70,3 +69,49 @@ def write_answer(
     doctor`.
     """
     write_report(name, value, lambda _: Document(title, blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteCase:
+    """One case of a JUnit report."""
+
+    name: str
+    group: str
+    seconds: float
+    failed: tuple[str, str, str] | None = None
+    """Message, class and text of a failure."""
+    skipped: str | None = None
+    """Why it is skipped."""
+    output: str | None = None
+    """Text of a case that did not fail."""
+
+
+def junit_text(
+    title: str, cases: Iterable[SuiteCase], properties: Mapping[str, str] | None = None
+) -> str:
+    """Return one JUnit suite, without the characters that XML cannot hold."""
+    # slow to import
+    from junitparser import Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+    suite = TestSuite(visible(title))
+    for name, value in (properties or {}).items():
+        suite.add_property(visible(name), visible(value))
+    tests = []
+    for case in cases:
+        test = TestCase(
+            visible(case.name), classname=visible(case.group), time=case.seconds
+        )
+        if case.failed:
+            message, failure_class, text = map(visible, case.failed)
+            failure = Failure(message, failure_class)
+            failure.text = text
+            test.result = [failure]
+        elif case.skipped is not None:
+            test.result = [Skipped(visible(case.skipped))]
+        if case.output is not None:
+            test.system_out = visible(case.output)
+        tests.append(test)
+    suite.add_testcases(tests)  # counts all of them once
+    document = JUnitXml("triage")
+    document.add_testsuite(suite)
+    return bytes(document.tostring()).decode("utf-8")  # type: ignore[no-untyped-call]

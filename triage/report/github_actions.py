@@ -1,4 +1,4 @@
-"""What GitHub Actions shows of a night: annotations, the summary of the job, and
+"""Show a night in GitHub Actions: annotations, the summary of the job, and
 outputs for later steps.
 """
 
@@ -15,7 +15,7 @@ from triage.report.document import Heading, plain_text
 from triage.report.elements import names_text, plural
 from triage.report.markdown import document_markdown
 from triage.report.night import night_document
-from triage.report.night_issue import night_facts, partial_text
+from triage.report.night_text import night_facts, partial_text
 from triage.report.printable import PrintedStream, visible
 from triage.toolchains.home import disk_errors
 
@@ -30,27 +30,21 @@ def show_on_github(night: Night, environment: Mapping[str, str]) -> None:
     Actions names.
     """
     # commands are escaped here
-    if isinstance(sys.stderr, PrintedStream):
-        stream = sys.stderr.raw
-    else:
-        stream = sys.stderr
+    stream = sys.stderr.raw if isinstance(sys.stderr, PrintedStream) else sys.stderr
     workspace = Path(environment.get("GITHUB_WORKSPACE") or Path.cwd())
-    for line in annotation_lines(night, workspace):
-        stream.write(f"{line}\n")
+    stream.writelines(f"{line}\n" for line in annotation_lines(night, workspace))
     stream.flush()
+    summary_path = environment.get("GITHUB_STEP_SUMMARY")
+    output_path = environment.get("GITHUB_OUTPUT")
     with disk_errors("write for GitHub Actions"):
-        path = environment.get("GITHUB_STEP_SUMMARY")
-        if path:
-            summary = Path(path)
-            room = SUMMARY_BYTES - (summary.stat().st_size if summary.exists() else 0)
-            with summary.open("a", encoding="utf-8") as file:
-                file.write(visible(night_summary(night, room)) if room > _LEAST else "")
-        path = environment.get("GITHUB_OUTPUT")
-        if path:
-            with Path(path).open("a", encoding="utf-8") as file:
-                file.writelines(
-                    _assignment(name, value) for name, value in outputs(night).items()
-                )
+        if summary_path:
+            with Path(summary_path).open("a", encoding="utf-8") as file:
+                room = SUMMARY_BYTES - file.tell()
+                if room > _LEAST:
+                    file.write(visible(night_summary(night, room)))
+        if output_path:
+            with Path(output_path).open("a", encoding="utf-8") as file:
+                file.writelines(map(_assignment, outputs(night).items()))
 
 
 def night_summary(night: Night, longest: int) -> str:
@@ -63,13 +57,15 @@ def outputs(night: Night) -> dict[str, str]:
     """Return the outputs of the step: numbers of cases, and the paths of the reports
     that were written.
     """
-    regressed = len(night.of(CaseChangeKind.REGRESSED))
-    changed = len(night.of(CaseChangeKind.CHANGED))
+    regressed = len(night.cases_with(CaseChangeKind.REGRESSED))
+    changed = len(night.cases_with(CaseChangeKind.CHANGED))
     return {
         "regressed": str(regressed),
         "changed": str(changed),
-        "fixed": str(len(night.of(CaseChangeKind.FIXED))),
-        "failing": str(regressed + changed + len(night.of(CaseChangeKind.FAILING))),
+        "fixed": str(len(night.cases_with(CaseChangeKind.FIXED))),
+        "failing": str(
+            regressed + changed + len(night.cases_with(CaseChangeKind.FAILING))
+        ),
         "report": night.reports.get("markdown", ""),
         "json": night.reports.get("json", ""),
     }
@@ -79,63 +75,44 @@ def annotation_lines(night: Night, workspace: Path) -> list[str]:
     """Return an error for each new failure, and a warning for a partial night and for
     slower code; at most 10 of each kind.
     """
-    counting = {case.case for case in night.cases if case.counts}
-    clusters = [
-        cluster for cluster in night.clusters if counting.intersection(cluster.cases)
-    ]
-    if len(clusters) <= ANNOTATIONS:
-        shown = clusters
-    else:
+    new = {case.case for case in night.cases if case.is_new_failure}
+    clusters = [each for each in night.clusters if not new.isdisjoint(each.cases)]
+    shown = clusters
+    if len(clusters) > ANNOTATIONS:
         shown = clusters[: ANNOTATIONS - 1]
     lines = [_error(night, cluster, workspace) for cluster in shown]
     rest = clusters[len(shown) :]
     if rest:
-        text = (
-            f"{plural(len(rest), 'more new failure')} in "
-            f"{plural(sum(len(cluster.cases) for cluster in rest), 'case')}"
-        )
-        lines.append(
-            workflow_command(
-                "error", f"{text}; see the summary of the job", title="More failures"
-            )
-        )
+        cases = plural(sum(len(cluster.cases) for cluster in rest), "case")
+        text = f"{plural(len(rest), 'more new failure')} in {cases}"
+        text += "; see the summary of the job"
+        lines.append(workflow_command("error", text, title="More failures"))
     if night.stopped:
-        lines.append(
-            workflow_command("warning", partial_text(night), title="Partial night")
-        )
+        text = partial_text(night)
+        lines.append(workflow_command("warning", text, title="Partial night"))
     if night.slower:
         text = plural(len(night.slower), "compile or run", "compiles or runs")
-        names = names_text([row.case for row in night.slower], _NAMES)
-        lines.append(
-            workflow_command("warning", f"{text} slower: {names}", title="Slower")
-        )
+        text += f" slower: {names_text([row.case for row in night.slower], _NAMES)}"
+        lines.append(workflow_command("warning", text, title="Slower"))
     return lines
 
 
 def _error(night: Night, cluster: FailureCluster, workspace: Path) -> str:
-    lines = [
-        cluster.failure.headline if cluster.failure else cluster.signature,
-        names_text(cluster.cases, _NAMES),
-    ]
-    lines += [
-        f"{name} {plain_text(text)}"
-        for name, text in night_facts(cluster, night, [cluster.culprit])
-    ]
-    name = cluster.representative or cluster.cases[0]
-    source = Path(next((case.source for case in night.cases if case.case == name), ""))
-    # GitHub shows files by their paths in the checkout
-    if source.absolute().is_relative_to(workspace):
-        source = source.absolute().relative_to(workspace)
+    headline, title = cluster.signature, "new failure"
     if cluster.failure:
-        title = cluster.failure.failure_class
+        headline, title = cluster.failure.headline, cluster.failure.failure_class
+    lines = [headline, names_text(cluster.cases, _NAMES)]
+    for name, text in night_facts(cluster, night, [cluster.culprit]):
+        lines.append(f"{name} {plain_text(text)}")
+    name = cluster.representative or cluster.cases[0]
+    sources = [case.source for case in night.cases if case.case == name]
+    source = Path(sources[0]).absolute() if sources and sources[0] else None
+    # GitHub shows files by their paths in the checkout
+    if source and source.is_relative_to(workspace):
+        file = str(source.relative_to(workspace))
     else:
-        title = "new failure"
-    return workflow_command(
-        "error",
-        "\n".join(lines),
-        file="" if source == Path() else str(source),
-        title=title,
-    )
+        file = sources[0] if sources else ""
+    return workflow_command("error", "\n".join(lines), file=file, title=title)
 
 
 def workflow_command(name: str, message: str, **properties: str) -> str:
@@ -158,9 +135,10 @@ def _escaped(text: str, more: str = "") -> str:
     return escaped
 
 
-def _assignment(name: str, value: str) -> str:
+def _assignment(output: tuple[str, str]) -> str:
     """Return a line of GITHUB_OUTPUT. No value can end the block or assign anything
     else.
     """
+    name, value = output
     mark = f"end-{secrets.token_hex(16)}"
     return f"{name}<<{mark}\n{visible(value)}\n{mark}\n"

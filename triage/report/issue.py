@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 
 from triage.bisect.result import Answer
 from triage.compilers.parts import IssueForm
@@ -15,7 +17,7 @@ from triage.model.json_form import as_json
 from triage.model.revision import Revision
 from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import Night
-from triage.nightly.verdict import command_of
+from triage.nightly.verdict import command_line
 from triage.reduce.replay import ReplayState, replay_states
 from triage.reduce.reproducer import Reproducer, draft_of
 from triage.reduce.result import IssueDraft
@@ -25,15 +27,19 @@ from triage.report.document import (
     Code,
     Details,
     Document,
+    Fact,
     Facts,
     Heading,
     Inline,
     Paragraph,
+    Phrase,
     Span,
     Table,
+    TableRows,
     with_code,
 )
 from triage.report.elements import (
+    LANGUAGES,
     compare_spans,
     compiler_title,
     failure_text,
@@ -43,17 +49,14 @@ from triage.report.elements import (
     revision_text,
 )
 from triage.report.markdown import document_markdown
-from triage.report.night_issue import (
-    draft_blocks,
-    draft_has_same_headline,
-    found_facts,
-    version_rows,
-)
+from triage.report.night_text import found_facts
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
 TITLE = 200  # characters; GitHub takes 256
 _CASES = 100  # that a draft names
 _NAMES = 20  # that a comment names
+_UNFOLDED = 100  # lines of a program
+_REPLAYS = {"reproduces": "fails", "fixed": "passes", "changed": "fails in another way"}
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,7 @@ def issue_markdown(
     members = [case for case in night.cases if case.case in cluster.cases]
     pair = ComparedPair(night.toolchain, night.baseline, members)
     document = issue_document(cluster, pair)
-    if with_title:
-        title = [Heading(document.title, 1)]
-    else:
-        title = []
+    title = [Heading(document.title, 1)] if with_title else []
     return document_markdown([*title, *document.blocks], LONGEST)
 
 
@@ -109,11 +109,9 @@ def issue_body(change: IssueChange, night: Night) -> str | None:
     toolchain = revision_text(night.toolchain)
     match change.cause:
         case ActionCause.NEW:
-            clusters = [
-                *(each for each in night.clusters if each.key == change.key),
-                change.key.cluster([*change.cases]),
-            ]
-            draft = issue_markdown(clusters[0], night)
+            known = [each for each in night.clusters if each.key == change.key]
+            unknown = change.key.cluster([*change.cases])
+            draft = issue_markdown(known[0] if known else unknown, night)
             return (
                 f"{draft}\n<sub>triage updates this issue after each nightly run. "
                 "Closed as not planned, it stays closed.</sub>"
@@ -121,24 +119,19 @@ def issue_body(change: IssueChange, night: Night) -> str | None:
         case ActionCause.DUPLICATE:
             return f"Duplicate of #{change.original}, which has the same signature."
         case ActionCause.FIXED:
-            return document_markdown(
-                [Paragraph(f"Fixed: {change.reason} with {toolchain}.")]
-            )
+            fixed = Paragraph(f"Fixed: {change.reason} with {toolchain}.")
+            return document_markdown([fixed])
+        case ActionCause.AGAIN:
+            text = f"It fails again with {toolchain}:"
+        case ActionCause.MORE:
+            text = f"More cases fail in the same way with {toolchain}:"
     if not change.event:
         return None
-    again = change.cause is ActionCause.AGAIN
-    if again:
-        text = f"It fails again with {toolchain}:"
-    else:
-        text = f"More cases fail in the same way with {toolchain}:"
     names: list[Inline] = [Span(case, "code") for case in change.cases[:_NAMES]]
     more = len(change.cases) - _NAMES
-    return document_markdown(
-        [
-            Paragraph(text),
-            Bullets([*names, *([f"and {more} more"] if more > 0 else [])]),
-        ]
-    )
+    if more > 0:
+        names.append(f"and {more} more")
+    return document_markdown([Paragraph(text), Bullets(names)])
 
 
 def issue_document(cluster: FailureCluster, pair: ComparedPair) -> Document:
@@ -149,36 +142,36 @@ def issue_document(cluster: FailureCluster, pair: ComparedPair) -> Document:
     """
     failure, draft = cluster.failure, cluster.draft
     form = issue_form(cluster.compiler)
+    title = headline = cluster.signature
     if failure:
         title, headline = failure_text(failure, TITLE), headline_text(failure, 400)
-    else:
-        title = headline = cluster.signature
-    is_same = draft_has_same_headline(cluster)
+    if draft and draft.error and draft_has_same_headline(cluster):
+        headline = draft.error
     blocks: list[Block] = [Heading(form.happened, 3), *_happened(cluster, pair)]
     facts = list(found_facts(cluster))
     if facts:
         blocks.append(Facts(facts))
-    blocks.append(Code(draft.error if draft and draft.error and is_same else headline))
+    blocks.append(Code(headline))
     if form.steps:
         blocks.append(Heading(form.steps, 3))
-    blocks += _steps(cluster, pair, is_same=is_same)
+    if draft:
+        blocks += draft_blocks(cluster, draft)
+    else:
+        blocks += [Code(line, "sh") for line in _commands(pair)]
     if form.component:
-        blocks += [Heading(form.component[0], 3), Paragraph(form.component[1])]
+        title_of_component, component = form.component
+        blocks += [Heading(title_of_component, 3), Paragraph(component)]
     blocks += [Heading(form.version, 3), Facts(_version_facts(cluster, pair))]
     return Document(title, [*blocks, *_context(cluster, form)])
 
 
 def _happened(cluster: FailureCluster, pair: ComparedPair) -> list[Block]:
-    draft = cluster.draft
-    sentence: list[str | Span] = []
-    if draft and draft.program:
-        sentence = [
-            Span(draft.program, "code"),
-            f" {revision_text(pair.new)} {_verdict(cluster, draft)}. ",
-        ]
-    since = _since(cluster, pair)
-    if since:
-        sentence += since
+    """Return what fails and since when, and the draft's explanation."""
+    draft, sentence = cluster.draft, Phrase()
+    if draft and draft.compiler_command:
+        verdict = f" {revision_text(pair.new)} {_verdict(cluster, draft)}. "
+        sentence += [Span(draft.compiler_command, "code"), verdict]
+    sentence += _since(cluster, pair)
     blocks: list[Block] = [Paragraph(sentence)] if sentence else []
     if draft and draft.explanation:
         blocks.append(Paragraph(with_code(draft.explanation)))
@@ -187,13 +180,15 @@ def _happened(cluster: FailureCluster, pair: ComparedPair) -> list[Block]:
 
 def _verdict(cluster: FailureCluster, draft: IssueDraft) -> str:
     if _is_number(cluster):
-        return f"compiles the {draft.noun} below, with a number that is worse"
+        return f"compiles the {draft.input_noun} below, with a number that is worse"
     stage = cluster.failure.stage if cluster.failure else Stage.COMPILE
-    what = f"fails to compile the {draft.noun} below"
+    compiles = f"compiles the {draft.input_noun} below"
     if stage is Stage.RUN:
-        what = f"compiles the {draft.noun} below, which then fails when it runs"
+        what = f"{compiles}, which then fails when it runs"
     elif stage is Stage.COMPARE:
-        what = f"compiles the {draft.noun} below, which then computes a wrong result"
+        what = f"{compiles}, which then computes a wrong result"
+    else:
+        what = f"fails to compile the {draft.input_noun} below"
     return f"{what} ({draft.ending})"
 
 
@@ -201,50 +196,39 @@ def _is_number(cluster: FailureCluster) -> bool:
     return cluster.failure is not None and cluster.failure.is_number
 
 
-def _since(cluster: FailureCluster, pair: ComparedPair) -> list[str | Span]:
-    title = compiler_title(cluster.compiler)
+def _since(cluster: FailureCluster, pair: ComparedPair) -> Phrase:
+    """Return the sentence on the revisions that brought and fixed the failure; nothing
+    if they are not known.
+    """
+    title, culprit = compiler_title(cluster.compiler), cluster.culprit
     before, after = pair.old, pair.new
-    culprit = cluster.culprit
     if culprit and culprit.before and culprit.after:
+        before, after = culprit.before, culprit.after
         if culprit.undone:
-            before, after = (culprit.after, culprit.before)
-        else:
-            before, after = (culprit.before, culprit.after)
+            before, after = after, before
     if before is None:
         return []
-    verb = _verb(cluster, before, pair.cases)
-    sentence: list[str | Span] = [
-        (
-            f"{verb} up to {title} {revision_text(before)}, "
-            f"{'worse' if _is_number(cluster) else 'fails'} with "
-            f"{revision_text(after)}"
-        )
-    ]
+    old, new = revision_text(before), revision_text(after)
     if culprit and culprit.undone:
-        sentence = [
-            (
-                f"Fixed in {title} {revision_text(before)}, and "
-                f"{revision_text(after)} lacks the fix"
-            )
-        ]
-    elif culprit and not culprit.confirmed:
-        names = ", ".join(suspect.name for suspect in culprit.suspects)
-        sentence.append(f" (one of {names or 'several'}, not confirmed)")
-    sentence += compare_spans(cluster.compiler, before, after)
+        text = f"Fixed in {title} {old}, and {new} lacks the fix"
+    else:
+        fails = "worse" if _is_number(cluster) else "fails"
+        verb = _verb(cluster, before, pair.cases)
+        text = f"{verb} up to {title} {old}, {fails} with {new}"
+        if culprit and not culprit.confirmed:
+            names = ", ".join(suspect.name for suspect in culprit.suspects)
+            text += f" (one of {names or 'several'}, not confirmed)"
+    sentence = [text, *compare_spans(cluster.compiler, before, after)]
     releases = cluster.release_culprit
     if releases and releases.before and releases.after:
         between = f"{releases.before.name} and {releases.after.name}"
         sentence.append(f", between {between}")
     fix = cluster.fix
     if fix and fix.before and fix.after:
-        if fix.status is Answer.CULPRIT:
-            verb = "fixed in"
-        else:
-            verb = "passes again with"
-        sentence += [
-            f"; {verb} {revision_text(fix.after)}",
-            *compare_spans(cluster.compiler, fix.before, fix.after),
-        ]
+        is_found = fix.status is Answer.CULPRIT
+        verb = "fixed in" if is_found else "passes again with"
+        sentence.append(f"; {verb} {revision_text(fix.after)}")
+        sentence += compare_spans(cluster.compiler, fix.before, fix.after)
     return [*sentence, "."]
 
 
@@ -264,41 +248,78 @@ def _verb(
     return "Works" if runs or fails_later else "Compiles"
 
 
-def _steps(
-    cluster: FailureCluster, pair: ComparedPair, *, is_same: bool
-) -> list[Block]:
-    """Return the program and the command that shows the failure. Where no program is
-    known, the command runs the case.
+def input_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
+    """Return the smallest program, its own error if that differs, its command, the
+    whole output and the results of other versions.
     """
-    draft = cluster.draft
-    if draft is None:
-        return [Code(line, "sh") for line in _command(pair)]
+    title = f"Smallest input, {cluster.size}" if cluster.size else "Input"
+    blocks: list[Block] = [Heading(title), *draft_blocks(cluster, draft)]
+    if cluster.replays:
+        versions = Table(("versions", "result"), _version_rows(cluster))
+        blocks.append(Details("The program on other versions", [versions]))
+    return blocks
+
+
+def draft_has_same_headline(cluster: FailureCluster) -> bool:
+    """Return whether the program of the draft fails with the headline of the original.
+    That of a reduced program may have other numbers.
+    """
+    if cluster.failure is None or cluster.draft is None:
+        return True
+    return cluster.draft.headline in ("", cluster.failure.headline)
+
+
+def draft_blocks(cluster: FailureCluster, draft: IssueDraft) -> list[Block]:
+    """Return the program with its own error if that differs, folded if it is long, and
+    the command that shows the failure; folded the whole output.
+    """
     blocks: list[Block] = []
-    if not is_same:
+    if not draft_has_same_headline(cluster):
         blocks += [Paragraph("This smaller program fails with:"), Code(draft.error)]
-    return [*blocks, *draft_blocks(draft)]
+    for name, text in draft.files.items():
+        title = Span(name, "code")
+        if text is None:
+            note = " is not pasted here: it is too long, or binary."
+            blocks.append(Paragraph([title, note]))
+            continue
+        code, lines = Code(text, LANGUAGES.get(Path(name).suffix, "")), text.count("\n")
+        if lines > _UNFOLDED:
+            blocks.append(Details(f"{name}, {lines} lines", [code]))
+        else:
+            blocks += [Paragraph(title), code]
+    blocks.append(Code(draft.command, "sh"))
+    if draft.output.strip() not in ("", draft.error.strip()):
+        blocks.append(Details("Full output", [Code(draft.output)]))
+    return blocks
 
 
-def _command(pair: ComparedPair) -> Iterator[str]:
-    """Yield the command that runs the first case."""
+def _version_rows(cluster: FailureCluster) -> TableRows:
+    """Return what versions do with the program, neighbours of one result together."""
+    rows: TableRows = []
+    for state, group in groupby(cluster.replays, key=cluster.replays.__getitem__):
+        names = list(group)
+        versions = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        rows.append([versions, _REPLAYS.get(state, state)])
+    return rows
+
+
+def _commands(pair: ComparedPair) -> Iterator[str]:
+    """Yield the command that runs the first case, if there is one."""
     for case in pair.cases[:1]:
-        values = (case.source or case.recipe, case.case, pair.new.name)
-        source, name, new = values
-        words = ["triage", "run", source, "--case", name, "-t", new]
-        line = command_of(words, *values)
+        source, new = case.source or case.recipe, pair.new.name
+        words = ["triage", "run", source, "--case", case.case, "-t", new]
+        line = command_line(words, source, case.case, new)
         if line:
             yield line
 
 
-def _version_facts(
-    cluster: FailureCluster, pair: ComparedPair
-) -> list[tuple[str, Inline]]:
+def _version_facts(cluster: FailureCluster, pair: ComparedPair) -> list[Fact]:
     draft, failure, new = cluster.draft, cluster.failure, pair.new
     version = f"{compiler_title(cluster.compiler)} {new.name}".strip()
-    if draft and draft.version:
-        version = draft.version
-    commit = new.commit and f"commit {new.commit}"
-    facts: list[tuple[str, Inline]] = [
+    if draft and draft.how_to_install:
+        version = draft.how_to_install
+    commit = f"commit {new.commit}" if new.commit else None
+    facts: list[Fact] = [
         ("version", ", ".join(filter(None, (version, commit, new.date))))
     ]
     if draft and draft.target:
@@ -317,15 +338,14 @@ def _context(cluster: FailureCluster, form: IssueForm) -> list[Block]:
     """Return the results of other versions, what was reduced, and the cases."""
     draft, blocks = cluster.draft, list[Block]()
     if cluster.replays:
-        blocks.append(Table(("versions", "result"), version_rows(cluster)))
-    if draft and draft.operations:
-        size = draft.operations
+        blocks.append(Table(("versions", "result"), _version_rows(cluster)))
+    if draft and draft.sizes:
+        size = draft.sizes
         summary = f" ({draft.summary})" if draft.summary else ""
-        made = (
-            f"{summary}: {plural(size.before or 0, draft.unit)} before, {size.after} "
-        )
+        before = plural(size.before or 0, draft.unit)
         name = Span(cluster.representative or "", "code")
-        blocks.append(Paragraph(["Reduced from ", name, f"{made}after."]))
+        sizes = f"{summary}: {before} before, {size.after} after."
+        blocks.append(Paragraph(["Reduced from ", name, sizes]))
         if draft.changes:
             blocks.append(Paragraph("The reduction changed these settings:"))
             blocks.append(Bullets(list(draft.changes)))
@@ -339,7 +359,7 @@ def _context(cluster: FailureCluster, form: IssueForm) -> list[Block]:
 
 
 def _cases(cluster: FailureCluster) -> list[Block]:
-    rows: list[list[Inline]] = [
+    rows: TableRows = [
         [Span(name, "code"), _state(name, cluster)] for name in cluster.cases[:_CASES]
     ]
     table: list[Block] = [Table(("case", ""), rows)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import quote
@@ -12,7 +13,7 @@ from urllib.parse import quote
 from triage.compilers.linter import LintFinding, Severity
 from triage.lint.check import LintedCase, LintResult
 from triage.model.json_form import Json
-from triage.report.document import Block, Document, Facts, Inline, Paragraph, Span
+from triage.report.document import Block, Document, Fact, Facts, Paragraph, Span
 from triage.report.elements import STYLES, plural
 from triage.toolchains.home import below_here
 
@@ -30,77 +31,46 @@ def lint_document(result: LintResult) -> Document:
     blocks: list[Block] = []
     for linted in result.cases:
         if linted.findings or linted.notes:
+            source = linted.source
             if linted.generated:
-                source = (
-                    f"{below_here(linted.recipe)} (positions in the generated program)"
-                )
-            else:
-                source = linted.source
-            blocks += [
-                Paragraph([Span(linted.case, "strong"), "  ", source]),
-                Facts(_rows(linted)),
-            ]
-    counts = Counter(
-        finding.severity for linted in result.cases for finding in linted.findings
-    )
-    parts = [
-        (
-            f"{counts[kind] or 'no'} {kind}"
-            f"{'' if counts[kind] == 1 or kind is Severity.ADVICE else 's'}"
-        )
-        for kind in Severity
-    ]
+                recipe = below_here(linted.recipe)
+                source = f"{recipe} (positions in the generated program)"
+            title = Paragraph([Span(linted.case, "strong"), "  ", source])
+            blocks += [title, Facts(list(_rows(linted)))]
+    severities = (one.severity for linted in result.cases for one in linted.findings)
+    counts = Counter(severities)
+    parts = []
+    for kind in Severity:
+        ending = "" if counts[kind] == 1 or kind is Severity.ADVICE else "s"
+        parts.append(f"{counts[kind] or 'no'} {kind}{ending}")
+    total = f"{', '.join(parts)} in {plural(len(result.cases), 'case')}"
     silenced = sum(linted.silenced for linted in result.cases)
     if silenced:
-        tail = f", {silenced} silenced"
-    else:
-        tail = ""
-    return Document(
-        "Lint",
-        [
-            *blocks,
-            Paragraph(
-                f"{', '.join(parts)} in {plural(len(result.cases), 'case')}{tail}"
-            ),
-        ],
-    )
+        total += f", {silenced} silenced"
+    return Document("Lint", [*blocks, Paragraph(total)])
 
 
-def _rows(linted: LintedCase) -> list[tuple[str, Inline]]:
-    rows: list[tuple[str, Inline]] = []
+def _rows(linted: LintedCase) -> Iterator[Fact]:
+    """Yield the findings, those of one rule up to a number, then flags and notes."""
     counts: Counter[str] = Counter()
     for finding in linted.findings:
         counts[finding.rule] += 1
-        if counts[finding.rule] <= _MAX_FINDINGS:
-            position = finding.position
-            where = finding.location
-            if position and linted.generated:
-                where = f"{position.line}:{position.column}"
-            label = Span(f"[{finding.rule}] ", "dim")
-            text = Span(finding.message, STYLES[finding.severity])
-            rows.append(
-                (finding.severity.value, [f"{where}: " if where else "", label, text])
-            )
+        if counts[finding.rule] > _MAX_FINDINGS:
+            continue
+        position, where = finding.position, finding.location
+        if position and linted.generated:
+            where = f"{position.line}:{position.column}"
+        label = Span(f"[{finding.rule}] ", "dim")
+        text = Span(finding.message, STYLES[finding.severity])
+        yield finding.severity.value, [f"{where}: " if where else "", label, text]
     for rule, count in counts.items():
         if count > _MAX_FINDINGS:
-            rows.append(
-                (
-                    "",
-                    Span(
-                        (
-                            f"... and {count - _MAX_FINDINGS} more of {rule}; "
-                            "--format json lists all"
-                        ),
-                        "dim",
-                    ),
-                )
-            )
-    flags: list[tuple[str, Inline]]
+            more = f"... and {count - _MAX_FINDINGS} more of {rule}"
+            yield "", Span(f"{more}; --format json lists all", "dim")
     if linted.flags:
-        flags = [("flags", shlex.join(linted.flags))]
-    else:
-        flags = []
-    return [*rows, *flags, *(("note", note) for note in linted.notes)]
+        yield "flags", shlex.join(linted.flags)
+    for note in linted.notes:
+        yield "note", note
 
 
 def lint_sarif(result: LintResult) -> str:
@@ -121,16 +91,13 @@ def lint_sarif(result: LintResult) -> str:
     for linted in result.cases:
         for finding in linted.findings:
             message, location = _place(linted, finding)
-            level, index = _SARIF_LEVELS[finding.severity], order.index(finding.rule)
-            places = [{"physicalLocation": location}]
-            text = {"text": message}
             results.append(
                 {
                     "ruleId": finding.rule,
-                    "ruleIndex": index,
-                    "level": level,
-                    "message": text,
-                    "locations": places,
+                    "ruleIndex": order.index(finding.rule),
+                    "level": _SARIF_LEVELS[finding.severity],
+                    "message": {"text": message},
+                    "locations": [{"physicalLocation": location}],
                 }
             )
     driver = {
@@ -161,10 +128,7 @@ def _place(linted: LintedCase, finding: LintFinding) -> tuple[str, Json]:
             "startColumn": max(1, position.column),
         }
     shown = below_here(path)
-    if shown.is_absolute():
-        uri = shown.as_uri()
-    else:
-        uri = quote(shown.as_posix())
+    uri = shown.as_uri() if shown.is_absolute() else quote(shown.as_posix())
     return f"{linted.case}{where}: {finding.message}", {
         "artifactLocation": {"uri": uri},
         "region": region,

@@ -43,17 +43,12 @@ def document_markdown(blocks: Sequence[doc.Block], longest: int | None = None) -
         if size <= room:
             kept.append(text)
             room -= size
-    left = len(texts) - len(kept)
-    if left:
-        note = [
-            (
-                f"*Parts of this text are left out here: the whole exceeds {longest} "
-                "bytes.*"
-            )
-        ]
-    else:
-        note = []
-    return "\n\n".join([*kept, *note]) + "\n"
+    if len(kept) < len(texts):
+        kept.append(
+            f"*Parts of this text are left out here: the whole exceeds {longest} "
+            "bytes.*"
+        )
+    return "\n\n".join(kept) + "\n"
 
 
 def _block_markdown(part: doc.Block) -> str:
@@ -66,13 +61,13 @@ def _block_markdown(part: doc.Block) -> str:
             return "\n".join(f"- {_inline(item)}" for item in items)
         case doc.Facts(rows):
             return "\n".join(
-                f"- {plain(name)}: {_inline(text)}" if name else f"  {_inline(text)}"
+                f"- {escaped(name)}: {_inline(text)}" if name else f"  {_inline(text)}"
                 for name, text in rows
             )
         case doc.Table() as table:
             shown = doc.shown_columns(table)
             lines = [
-                [plain(table.columns[number]) for number in shown],
+                [escaped(table.columns[number]) for number in shown],
                 ["---"] * len(shown),
             ]
             lines += [
@@ -95,20 +90,17 @@ def _block_markdown(part: doc.Block) -> str:
 def _inline(text: doc.Inline, *, in_cell: bool = False) -> str:
     parts = []
     for span in doc.spans(text):
+        inner = span.text.strip()
         if span.style == "code":
+            shown = code(span.text)
             if in_cell:
-                shown = code(span.text).replace("|", "\\|")
-            else:
-                shown = code(span.text)
-        else:  # blanks at its ends join it to its neighbours
-            inner = span.text.strip()
-            before, after = (
-                " " * end.isspace() for end in (span.text[:1], span.text[-1:])
-            )
-            if inner:
-                shown = f"{before}{plain(inner)}{after}"
-            else:
-                shown = " " * bool(span.text)
+                shown = shown.replace("|", "\\|")
+        elif inner:  # blanks at its ends join it to its neighbours
+            before = " " if span.text[0].isspace() else ""
+            after = " " if span.text[-1].isspace() else ""
+            shown = f"{before}{escaped(inner)}{after}"
+        else:
+            shown = " " if span.text else ""
         if span.style in ("strong", "bad"):
             shown = f"**{shown}**"
         # a web page, or a file next to the report
@@ -118,16 +110,18 @@ def _inline(text: doc.Inline, *, in_cell: bool = False) -> str:
     return "".join(parts)
 
 
-def plain(text: str) -> str:
+def escaped(text: str) -> str:
     """Escape a text for a paragraph, a list item or a table cell: one line that means
     nothing but its characters.
     """
     line = _SPECIAL.sub(r"\\\g<0>", _BLANKS.sub(" ", visible(text)))
     # GitHub links names and numbers, escaped or not
     line = _REFERENCE.sub("\\g<0>&#8203;", line)
-    if start := _BLOCK_START.match(line):
-        # before the character, or after the number
-        place = start.end() - (not start[0].strip().isdigit())
+    start = _BLOCK_START.match(line)
+    if start:
+        # the escape stands before a character, or after a number
+        is_number = start[0].strip().isdigit()
+        place = start.end() if is_number else start.end() - 1
         line = f"{line[:place]}\\{line[place:]}"
     return line
 

@@ -20,10 +20,13 @@ from triage.report.document import (
     Heading,
     Inline,
     Paragraph,
+    Phrase,
     Span,
     Style,
     Table,
+    TableRows,
     plain_text,
+    styled,
 )
 from triage.report.elements import (
     cases_text,
@@ -33,11 +36,10 @@ from triage.report.elements import (
     names_text,
     plural,
 )
-from triage.report.formats import rendered, write_report
+from triage.report.formats import SuiteCase, junit_text, rendered, write_report
 from triage.report.issue import issue_markdown
-from triage.report.junit import SuiteCase, junit_text
-from triage.report.next_step import backend_sentence, to_do_spans
-from triage.report.night_issue import (
+from triage.report.night_text import (
+    backend_sentence,
     draft_path,
     night_facts,
     night_title,
@@ -50,6 +52,7 @@ from triage.report.night_issue import (
     reduced_text,
     time_name,
     times_text,
+    to_do_spans,
 )
 from triage.report.runs import time_text
 from triage.toolchains.home import disk_errors, write_whole
@@ -77,12 +80,8 @@ _LISTED = {
 
 def write_night(output: str, night: Night) -> None:
     """Write a night to stdout."""
-    write_report(
-        output,
-        night,
-        night_screen if output == "text" else night_document,
-        junit=night_junit,
-    )
+    document = night_screen if output == "text" else night_document
+    write_report(output, night, document, junit=night_junit)
 
 
 def write_reports(night: Night, folder: Path) -> Night:
@@ -98,14 +97,11 @@ def write_reports(night: Night, folder: Path) -> Night:
     with disk_errors(f"write the reports to {folder}"):
         for cluster in clusters:
             if cluster.issue:
-                write_whole(
-                    folder / cluster.issue,
-                    issue_markdown(cluster, night, with_title=True),
-                )
+                draft = issue_markdown(cluster, night, with_title=True)
+                write_whole(folder / cluster.issue, draft)
         for name, file in FILES.items():
-            write_whole(
-                folder / file, rendered(name, night, night_document, junit=night_junit)
-            )
+            text = rendered(name, night, night_document, junit=night_junit)
+            write_whole(folder / file, text)
     return night
 
 
@@ -113,30 +109,31 @@ def night_screen(night: Night) -> Document:
     """Return what a terminal shows, at most 40 lines: regressions first, the verdict
     last.
     """
-    tail = [Paragraph(Span(text, style)) for text, style in _tail(night)]
+    tail = [styled(text, style) for text, style in _tail(night)]
     if "json" in night.reports:
         tail.append(Paragraph(f"written: {', '.join(night.reports.values())}"))
-    blocks, room, to_dos = _head(night), _LINES - len(tail), _to_dos(night)
+    blocks = [_title(night), *_verdict_blocks(night)]
+    room, to_dos = _LINES - len(tail), _to_dos(night)
     for change, (title, style) in _CHANGED.items():
-        groups = _groups(night.of(change))
+        groups = _groups(night.cases_with(change))
         if groups:
             blocks.append(Heading(Span(f"{title} ({sum(map(len, groups))})", style)))
         while groups and room > 0:
-            group = groups.pop(0)
-            parts = _group_blocks(night, group, _NAMES, to_dos)
-            blocks += parts
-            room -= 1 + sum(len(part.rows) for part in parts if isinstance(part, Facts))
+            group_blocks = _group_blocks(night, groups.pop(0), to_dos)
+            blocks += group_blocks
+            room -= 1
+            for block in group_blocks:
+                if isinstance(block, Facts):
+                    room -= len(block.rows)
         if groups:
-            if "markdown" in night.reports:
-                where = f"; {night.reports['markdown']} lists all"
-            else:
-                where = ""
             more = (
                 f"  and {plural(sum(map(len, groups)), 'case')} more in "
-                f"{plural(len(groups), 'failure')}{where}"
+                f"{plural(len(groups), 'failure')}"
             )
-            blocks.append(Paragraph(Span(more, "dim")))
-    verdict = Paragraph(Span(night_verdict(night), "strong"))
+            if "markdown" in night.reports:
+                more += f"; {night.reports['markdown']} lists all"
+            blocks.append(styled(more, "dim"))
+    verdict = styled(night_verdict(night), "strong")
     return Document(night_title(night), [*blocks, Paragraph(""), *tail, verdict])
 
 
@@ -149,59 +146,56 @@ def _tail(night: Night) -> Iterator[tuple[str, Style]]:
         count = plural(len(passes), "unexpected pass", "unexpected passes")
         hint = "`triage expect update` removes their known failures"
         yield f"{count}: {hint}", "warning"
-    failing = [case.case for case in night.of(CaseChangeKind.FAILING)]
+    failing = [case.case for case in night.cases_with(CaseChangeKind.FAILING)]
     if failing:
-        known = (
-            f"{plural(len(failing), 'case fails', 'cases fail')} as with "
-            f"{night.baseline.name}, and no recipe expects it"
-        )
-        yield f"{known}: {names_text(failing, _NAMES)}", "warning"
-    untestable = sorted(
-        night.of(CaseChangeKind.UNTESTABLE),
-        key=lambda case: Cause.INTERNAL not in _causes(case),
-    )
-    for case in untestable[:1]:
-        count = (
-            f"{plural(len(untestable), 'case')} not tested, such as {case.case}: "
-            f"{reason_text(case, night)}"
-        )
-        yield count, "bad" if Cause.INTERNAL in _causes(case) else "warning"
-    for _, step in night.left_steps[:1]:
-        count = (
-            f"{plural(len(night.left_steps), 'step')} of the investigation left: "
-            f"{step.reason}; the same command continues"
-        )
-        yield count, "warning"
+        count = plural(len(failing), "case fails", "cases fail")
+        names = names_text(failing, _NAMES)
+        same = f"as with {night.baseline.name}, and no recipe expects it"
+        yield f"{count} {same}: {names}", "warning"
+    untestable = night.cases_with(CaseChangeKind.UNTESTABLE)
+    if untestable:
+        # a defect of this program comes first
+        case = max(untestable, key=_is_internal)
+        count = f"{plural(len(untestable), 'case')} not tested, such as {case.case}"
+        style: Style = "bad" if _is_internal(case) else "warning"
+        yield f"{count}: {reason_text(case, night)}", style
+    if night.left_steps:
+        _, step = night.left_steps[0]
+        count = plural(len(night.left_steps), "step")
+        rest = f"of the investigation left: {step.reason}; the same command continues"
+        yield f"{count} {rest}", "warning"
+
+
+def _is_internal(case: CaseResult) -> bool:
+    return Cause.INTERNAL in (case.cause, case.baseline.cause)
 
 
 def night_document(night: Night) -> Document:
     """Return the page of a night."""
-    commits = [
-        [name.name, name.commit or "", name.date or ""]
-        for name in (night.toolchain, night.baseline)
+    ends = [
+        [end.name, end.commit or "", end.date or ""]
+        for end in (night.toolchain, night.baseline)
     ]
     to_dos = _to_dos(night)
     blocks = [
-        *_head(night)[1:],
+        *_verdict_blocks(night),
         Paragraph(night_verdict(night)),
-        Table(("", "commit", "date"), commits),
+        Table(("", "commit", "date"), ends),
     ]
     for change, (title, _) in _CHANGED.items():
-        groups = _groups(night.of(change))
+        groups = _groups(night.cases_with(change))
         if groups:
             blocks.append(Heading(f"{title} ({sum(map(len, groups))})"))
         for group in groups:
-            blocks += _group_blocks(night, group, _NAMES_ON_PAGE, to_dos)
-            if group[0].counts:
-                failure = group[0].failure
-                if failure:
-                    blocks.append(
-                        Details(
-                            "Message", failure_blocks(failure, compiler=night.compiler)
-                        )
-                    )
+            blocks += _group_blocks(night, group, to_dos, on_page=True)
+            failure = group[0].failure
+            if group[0].is_new_failure and failure:
+                message = failure_blocks(failure, compiler=night.compiler)
+                blocks.append(Details("Message", message))
     for change, title in _LISTED.items():
-        listed = [[_code(case.case), _why(case, night)] for case in night.of(change)]
+        listed = [
+            [_code(case.case), _why(case, night)] for case in night.cases_with(change)
+        ]
         blocks += _folded(f"{title} ({len(listed)})", ("case", "failure"), listed)
     steps = [
         [
@@ -214,40 +208,50 @@ def night_document(night: Night) -> Document:
         for step in cluster.steps
         if step.status != "done"
     ]
-    blocks += _folded(
-        "Steps without a result", ("case", "step", "status", "reason"), steps
-    )
-    blocks += _time_table(night)
-    columns = ("stage or suite", "passed", "failed", "not tested", "rate")
-    suites = [
-        [name, *map(str, row.values()), rate_text(row["passed"], row["failed"])]
-        for name, row in night.suites.items()
-    ]
-    stages = [
-        [name, *map(str, row.values()), "", rate_text(row["passed"], row["failed"])]
-        for name, row in night.stages.items()
-    ]
-    blocks += [
-        Heading("Pass rate"),
-        Table(("stage", *columns[1:]), stages),
-        *_table(columns, suites),
-    ]
+    columns = ("case", "step", "status", "reason")
+    blocks += _folded("Steps without a result", columns, steps)
+    blocks += [*_time_table(night), *_pass_rates(night)]
     return Document(night_title(night), blocks)
 
 
-def _head(night: Night) -> list[Block]:
-    blocks: list[Block] = [
-        Paragraph(f"{night_title(night)}: {plural(len(night.cases), 'case')}")
+def _pass_rates(night: Night) -> list[Block]:
+    """Return how many cases pass by stage and by suite."""
+    columns = ("passed", "failed", "not tested", "rate")
+    stages, suites = (
+        [
+            [
+                name,
+                str(row["passed"]),
+                str(row["failed"]),
+                str(row.get("untestable", "")),
+                rate_text(row["passed"], row["failed"]),
+            ]
+            for name, row in rows.items()
+        ]
+        for rows in (night.stages, night.suites)
+    )
+    return [
+        Heading("Pass rate"),
+        Table(("stage", *columns), stages),
+        *_table(("stage or suite", *columns), suites),
     ]
+
+
+def _title(night: Night) -> Block:
+    return Paragraph(f"{night_title(night)}: {plural(len(night.cases), 'case')}")
+
+
+def _verdict_blocks(night: Night) -> list[Block]:
+    """Return what the night says of each backend, and what it did not do."""
+    blocks: list[Block] = []
     for verdict in night.verdict:
         style: Style = "bad" if verdict.broken else "good"
-        blocks.append(Paragraph(Span(backend_sentence(verdict, night), style)))
+        blocks.append(styled(backend_sentence(verdict, night), style))
     if night.stopped:
-        blocks.append(Paragraph(Span(f"Partial report. {partial_text(night)}", "bad")))
+        blocks.append(styled(f"Partial report. {partial_text(night)}", "bad"))
     if night.scope:
-        blocks.append(
-            Paragraph(Span(f"{night.scope[:1].upper()}{night.scope[1:]}.", "dim"))
-        )
+        scope = f"{night.scope[:1].upper()}{night.scope[1:]}."
+        blocks.append(styled(scope, "dim"))
     return blocks
 
 
@@ -257,106 +261,80 @@ def _groups(cases: Sequence[CaseResult]) -> list[list[CaseResult]]:
     """
     groups: dict[tuple[str, ...], list[CaseResult]] = {}
     for case in cases:
-        if case.either_failure:
-            key = case.key_of(case.either_failure).id
-        else:
-            key = ""
+        key = case.key_of(case.either_failure).id if case.either_failure else ""
         groups.setdefault((key, *map(origin_text, case.bisections)), []).append(case)
     return sorted(groups.values(), key=lambda group: -len(group))
 
 
 def _to_dos(night: Night) -> dict[str | None, ToDo]:
+    """Return what to do about each new failure, by its id."""
     return {to_do.cluster: to_do for to_do in night.to_do if to_do.cluster}
 
 
 def _group_blocks(
     night: Night,
     group: Sequence[CaseResult],
-    most: int,
     to_dos: Mapping[str | None, ToDo],
+    *,
+    on_page: bool = False,
 ) -> list[Block]:
     """Return one failure with its cases in one line, and what was found out about it in
     at most five more. to_dos: by the id of the failure.
     """
-    names, failure = [case.case for case in group], group[0].either_failure
-    if len(names) > most:
-        more = f" and {len(names) - most} more"
-    else:
-        more = ""
-    blocks: list[Block] = [
-        Paragraph(
-            [
-                Span(cases_text(names[:most]) + more, "strong"),
-                f"  {failure_text(failure)}" if failure else "",
-            ]
-        )
-    ]
-    if group[0].counts:
-        cluster = next(
-            (cluster for cluster in night.clusters if group[0].case in cluster.cases),
-            None,
-        )
-    else:
-        cluster = None
-    on_terminal = most == _NAMES
-    facts = night_facts(
-        cluster, night, group[0].bisections[:2], None if on_terminal else night.compiler
-    )
-    if on_terminal:
+    names, first = [case.case for case in group], group[0]
+    most = _NAMES_ON_PAGE if on_page else _NAMES
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    title: Phrase = [Span(cases_text(names[:most]) + more, "strong")]
+    if first.either_failure:
+        title.append(f"  {failure_text(first.either_failure)}")
+    cluster = None
+    if first.is_new_failure:
+        clusters = [each for each in night.clusters if first.case in each.cases]
+        cluster = clusters[0] if clusters else None
+    compiler = night.compiler if on_page else None
+    facts = night_facts(cluster, night, first.bisections[:2], compiler)
+    if not on_page:
         facts = [fact for fact in facts if fact[0] not in _ON_PAGES]
     if cluster and cluster.id in to_dos:
         facts.append(("to do", to_do_spans(to_dos[cluster.id])))
-    if facts:
-        return [*blocks, Facts(facts)]
-    return blocks
+    return [Paragraph(title), Facts(facts)] if facts else [Paragraph(title)]
 
 
 def _why(case: CaseResult, night: Night) -> str:
     if case.change is CaseChangeKind.UNTESTABLE:
         return reason_text(case, night)
-    if case.failure:
-        return failure_text(case.failure)
-    return ""
-
-
-def _causes(case: CaseResult) -> tuple[Cause | None, ...]:
-    return case.cause, case.baseline.cause
+    return failure_text(case.failure) if case.failure else ""
 
 
 def _code(text: str | None) -> Inline:
-    if text:
-        return Span(text, "code")
-    return ""
+    return Span(text, "code") if text else ""
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Inline]]) -> list[Block]:
-    if len(rows) > _ROWS:
-        more = [Paragraph(f"{len(rows) - _ROWS} more; nightly.json has them")]
-    else:
-        more = []
-    if rows:
-        return [Table(columns, rows[:_ROWS]), *more]
-    return []
+    """Return a table of the first rows, and how many more there are; nothing without
+    rows.
+    """
+    if not rows:
+        return []
+    table = Table(columns, rows[:_ROWS])
+    if len(rows) <= _ROWS:
+        return [table]
+    return [table, Paragraph(f"{len(rows) - _ROWS} more; nightly.json has them")]
 
 
 def _folded(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[Inline]]
 ) -> list[Block]:
-    if rows:
-        return [Details(title, _table(columns, rows))]
-    return []
+    return [Details(title, _table(columns, rows))] if rows else []
 
 
 def _time_table(night: Night) -> list[Block]:
-    rows: list[list[Inline]] = []
+    rows: TableRows = []
     for row in night.times:
         times = [
             time_text(value) if value else "-"
             for value in (row.baseline_seconds, row.seconds)
         ]
-        since = ""
-        if row.bisection:
-            since = origin_text(row.bisection)
         reduced = Span(reduced_text(row))
         if row.reproducer:
             reduced = Span(row.reproducer, url=f"{row.reproducer}/README.md")
@@ -367,31 +345,27 @@ def _time_table(night: Night) -> list[Block]:
                 *times,
                 str(row.ratio or ""),
                 pace_text(row),
-                since,
+                origin_text(row.bisection) if row.bisection else "",
                 reduced,
             ]
         )
-    ends = (
-        night.baseline.name,
-        night.toolchain.name,
-        f"ratio, {CONFIDENCE:.1%} interval",
-    )
-    columns = ("case", "measured", *ends, "verdict", "since", "reduced")
-    if rows:
-        return [Heading("Times"), *_table(columns, rows)]
-    return []
+    if not rows:
+        return []
+    ratio = f"ratio, {CONFIDENCE:.1%} interval"
+    ends = (night.baseline.name, night.toolchain.name)
+    columns = ("case", "measured", *ends, ratio, "verdict", "since", "reduced")
+    return [Heading("Times"), *_table(columns, rows)]
 
 
 def night_junit(night: Night) -> str:
     """Return a suite with a test case for each case, and for each measured time."""
     clusters = {name: cluster for cluster in night.clusters for name in cluster.cases}
     cases = [_suite_case(night, case, clusters.get(case.case)) for case in night.cases]
-    times = (
-        row
+    cases += [
+        _time_case(row, strict=night.strict)
         for row in night.times
         if row.measured == "run" or row.verdict is Pace.SLOWER
-    )
-    cases += [_time_case(row, strict=night.strict) for row in times]
+    ]
     cases += [
         SuiteCase(name, name.partition("[")[0], 0.0, skipped=night.stopped)
         for name in night.not_compared
@@ -413,7 +387,7 @@ def _suite_case(
     untestable cases as skipped.
     """
     failure, failed, skipped, output = case.either_failure, None, None, None
-    if case.counts and failure:
+    if case.is_new_failure and failure:
         lines = [f"signature: {failure.signature}"]
         lines += [
             f"{name} {plain_text(text)}"
@@ -432,18 +406,9 @@ def _suite_case(
         skipped = reason_text(case, night)
     elif case.status in FAILING and failure:
         words = {CaseChangeKind.KNOWN: "known failure", CaseChangeKind.FLAKY: "flaky"}
-        skipped = (
-            f"{words.get(case.change, f'fails as with {night.baseline.name}')}: "
-            f"{headline_text(failure)}"
-        )
-    return SuiteCase(
-        case.case,
-        case.recipe,
-        case.seconds,
-        failed,
-        skipped,
-        output,
-    )
+        kind = words.get(case.change, f"fails as with {night.baseline.name}")
+        skipped = f"{kind}: {headline_text(failure)}"
+    return SuiteCase(case.case, case.recipe, case.seconds, failed, skipped, output)
 
 
 def _time_case(row: TimeChange, *, strict: bool) -> SuiteCase:
@@ -452,8 +417,7 @@ def _time_case(row: TimeChange, *, strict: bool) -> SuiteCase:
     text = times_text(row)
     if row.verdict is None and row.reason is not None:
         return SuiteCase(name, group, 0.0, skipped=row.reason)
+    failed = None
     if strict and row.verdict == Pace.SLOWER:
         failed = (f"the {row.measured} is slower", "slower", text)
-    else:
-        failed = None
     return SuiteCase(name, group, row.seconds or 0.0, failed=failed, output=text)

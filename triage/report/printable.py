@@ -37,14 +37,14 @@ def printable(text: str, *, at_line_start: bool = True) -> str:
     """Make a text safe for a terminal and a CI log. JSON keeps its meaning, since only
     JSON escapes are used.
     """
-    return _without_commands(visible(text), at_line_start=at_line_start)
+    return _escape_commands(visible(text), at_line_start=at_line_start)
 
 
-def _without_commands(text: str, *, at_line_start: bool) -> str:
+def _escape_commands(text: str, *, at_line_start: bool) -> str:
+    """Escape the commands of CI systems. at_line_start: the text begins a line."""
     text = _OLD_COMMAND.sub(r"\\u0023", text)
-    if at_line_start:
-        begun, line_end, rest = ("", "", text)
-    else:
+    begun, line_end, rest = "", "", text
+    if not at_line_start:
         begun, line_end, rest = text.partition("\n")
     return begun + line_end + _COMMAND.sub(r"\1\\u003a", rest)
 
@@ -58,10 +58,7 @@ class PrintedStream:
 
     def __init__(self, raw: IO[str], *, of_console: bool = False) -> None:
         self.raw = raw
-        if of_console:
-            self._safe = _without_commands
-        else:
-            self._safe = printable
+        self._safe = _escape_commands if of_console else printable
         self._at_line_start = True
 
     def write(self, text: str) -> int:

@@ -28,7 +28,7 @@ from triage.reduce.reproducer import (
     span_around,
 )
 from triage.reduce.result import Reduction
-from triage.report.document import Block, Code, Document, Facts, Inline, Paragraph, Span
+from triage.report.document import Block, Code, Document, Fact, Facts, Paragraph, Span
 from triage.report.elements import (
     failure_facts,
     headline_text,
@@ -65,16 +65,14 @@ def write_reproducer(reproducer: Reproducer, out: Path) -> Path:
     """
     folder = folder_for(out, reproducer.case)
     with disk_errors(f"write the reproducer to {folder}"):
-        new, old = (
-            folder.with_name(f".{folder.name}.{word}") for word in ("new", "old")
-        )
+        new = folder.with_name(f".{folder.name}.new")
+        old = folder.with_name(f".{folder.name}.old")
         for left in (new, old):
             shutil.rmtree(left, ignore_errors=True)
         new.mkdir(parents=True)
         for name, content in reproducer_files(reproducer).items():
-            (new / name).write_bytes(
-                content.encode("utf-8") if isinstance(content, str) else content
-            )
+            data = content.encode("utf-8") if isinstance(content, str) else content
+            (new / name).write_bytes(data)
             (new / name).chmod(0o755 if name == _SCRIPT else 0o644)
         if folder.is_dir():
             folder.rename(old)
@@ -137,25 +135,20 @@ def span_text(span: VersionSpan) -> str:
     versions were tried.
     """
     first, last = span.first_bad.revision.name, span.last_bad.revision.name
-    parts = []
+    parts = [f"first bad {first}"]
+    if span.untested:
+        names = ", ".join(probe.revision.name for probe in span.untested)
+        parts[0] += f" ({names} could not be tested)"
     if span.before:
         name = span.before.revision.name
-        parts.append(
-            f"last good {name}" if span.last_good else f"{name} fails in another way"
-        )
-    parts.append(f"first bad {first}")
-    if span.untested:
-        parts[-1] += (
-            f" ({', '.join(probe.revision.name for probe in span.untested)} could "
-            "not be tested)"
-        )
+        otherwise = f"{name} fails in another way"
+        parts.insert(0, f"last good {name}" if span.last_good else otherwise)
     if last != first:
         parts.append(f"last bad {last}" if span.after else f"still failing in {last}")
     if span.after:
         name = span.after.revision.name
-        parts.append(
-            f"fixed in {name}" if span.first_good else f"{name} fails in another way"
-        )
+        otherwise = f"{name} fails in another way"
+        parts.append(f"fixed in {name}" if span.first_good else otherwise)
     return ", ".join(parts)
 
 
@@ -171,10 +164,7 @@ def _recipe(reproducer: Reproducer) -> str:
         for flag in case.flags
     ]
     variables = dict(case.env)
-    if limits.output == Limits().output:
-        output = None
-    else:
-        output = _size(limits.output)
+    output = None if limits.output == Limits().output else _size(limits.output)
     windows = expectations(reproducer.reduction.probes)
     first = {
         "name": f"{slug(case)}-reduced",
@@ -204,67 +194,63 @@ def _given(**values: str | int | None) -> dict[str, str | int]:
 
 
 def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
-    case, failure, bad = reproducer.case, reproducer.failure, reproducer.bad.revision
+    """Return a shell script that compiles the program as triage did."""
+    case, failure = reproducer.case, reproducer.failure
+    lines = ["#!/bin/sh", f"# {' '.join(headline_text(failure, 400).split())}"]
+    ending = "."
+    if call.install:
+        ending = f":\n#   pip install {call.install}"
+    lines += [
+        f"# {_versions_text(reproducer)}{ending}",
+        f"# Exit status: {_exit_meaning(call)}",
+    ]
+    if failure.is_number:
+        lines.append("# `triage replay` compares the number with the recorded ones.")
+    lines[-1] += call.remark
+    lines.append('cd "$(dirname "$0")" || exit 127')
+    for name, value in case.env:
+        if value is not None:
+            lines.append(shlex.join(["export", f"{name}={value}"]))
+    lines += call.setup
+    rule = rules_of(case).by_name.get(failure.failure_class)
+    endings = rule.endings if rule else ()
+    run = call.script
+    if Ending.TIMED_OUT in endings:
+        run = f"timeout {round(case.limits.timeout)} {run}"
+        lines.append("# The compiler does not end by itself.")
+    elif Ending.OVER_MEMORY in endings:
+        lines.append("# The compiler uses all memory that it gets.")
+        lines.append(f"ulimit -v {case.limits.memory >> 10}")
+    elif Ending.OVER_OUTPUT in endings:
+        lines.append("# The compiler writes without end.")
+        lines.append(f"ulimit -f {case.limits.output >> 9}")
+    if call.may_exec:
+        run = f"exec {run}"
+    return "\n".join([*lines, run]) + "\n"
+
+
+def _versions_text(reproducer: Reproducer) -> str:
+    """Return what the program does with which compiler."""
+    failure, bad = reproducer.failure, reproducer.bad.revision
     verb = "Fails"
     if failure.is_number:
         verb = "Worse"
     elif failure.stage in (Stage.RUN, Stage.COMPARE):
         verb = "Wrong"
-    if bad.commit:
-        commit = f", commit {bad.commit}"
-    else:
-        commit = ""
-    lines = ["#!/bin/sh", f"# {' '.join(headline_text(failure, 400).split())}"]
-    lines.append(
-        f"# {verb} with {reproducer.compile.program} "
-        f"{bad.name}{commit}{':' if call.install else '.'}"
-    )
-    if call.install:
-        lines += [f"#   pip install {call.install}"]
-    if call.then:
-        meaning = (
+    commit = f", commit {bad.commit}" if bad.commit else ""
+    return f"{verb} with {reproducer.compile.program} {bad.name}{commit}"
+
+
+def _exit_meaning(call: StandaloneCall) -> str:
+    if call.run_words:
+        return (
             "0 the program computes the expected results, 127 a tool is missing, any "
             "other: it does not."
         )
-    else:
-        meaning = (
-            "0 the program compiles, 127 the compiler is missing, any other: it fails "
-            "to compile."
-        )
-    if failure.is_number:
-        meaning += "\n# `triage replay` compares the number with the recorded ones."
-    lines += [
-        f"# Exit status: {meaning}{call.remark}",
-        'cd "$(dirname "$0")" || exit 127',
-    ]
-    lines += [
-        shlex.join(["export", f"{name}={value}"])
-        for name, value in case.env
-        if value is not None
-    ]
-    lines += call.before
-    run = f"{'exec ' if call.replaces else ''}{call.run}"
-    if failure.failure_class in rules_of(case).by_name:
-        endings = rules_of(case).by_name[failure.failure_class].endings
-    else:
-        endings = ()
-    if Ending.TIMED_OUT in endings:
-        run = (
-            f"{'exec ' if call.replaces else ''}timeout {round(case.limits.timeout)} "
-            f"{call.run}"
-        )
-        lines.append("# The compiler does not end by itself.")
-    elif Ending.OVER_MEMORY in endings:
-        lines += [
-            "# The compiler uses all memory that it gets.",
-            f"ulimit -v {case.limits.memory >> 10}",
-        ]
-    elif Ending.OVER_OUTPUT in endings:
-        lines += [
-            "# The compiler writes without end.",
-            f"ulimit -f {case.limits.output >> 9}",
-        ]
-    return "\n".join([*lines, run]) + "\n"
+    return (
+        "0 the program compiles, 127 the compiler is missing, any other: it fails to "
+        "compile."
+    )
 
 
 def _target(case: Case) -> dict[str, str | int]:
@@ -274,68 +260,52 @@ def _target(case: Case) -> dict[str, str | int]:
 
 
 def _size(size: int) -> str:
-    return next(
-        (
-            f"{size >> bits}{unit}"
-            for bits, unit in ((30, "GiB"), (20, "MiB"))
-            if size % (1 << bits) == 0
-        ),
-        f"{size}B",
-    )
+    for bits, unit in ((30, "GiB"), (20, "MiB")):
+        if size % (1 << bits) == 0:
+            return f"{size >> bits}{unit}"
+    return f"{size}B"
 
 
 def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Document:
     """Show the reduced program and what is known of its failure, or why there is
     none.
     """
-    case = Span(result.case, "strong")
+    case = Span(result.case_name, "strong")
     if reproducer is None or result.program is None:
-        tried = [
+        not_reduced = Span("not reduced", "warning")
+        facts = [("reason", result.reason or "")]
+        facts += [
             ("tried", f"{one.toolchain.name}: {outcome_text(one)}")
             for one in result.versions[:_MOST_TRIED]
         ]
-        facts = Facts([("reason", result.reason or ""), *tried])
-        return Document(
-            "Reduction",
-            [Paragraph([case, ": ", Span("not reduced", "warning")]), facts],
-        )
+        blocks: list[Block] = [Paragraph([case, ": ", not_reduced]), Facts(facts)]
+        return Document("Reduction", blocks)
     lines = result.program.rstrip().splitlines()
     if len(lines) > _PROGRAM_LINES:
-        more = [f"... {len(lines) - _PROGRAM_LINES} more lines"]
-    else:
-        more = []
-    blocks: list[Block] = [
+        more = f"... {len(lines) - _PROGRAM_LINES} more lines"
+        lines = [*lines[:_PROGRAM_LINES], more]
+    blocks = [
         Paragraph([case, " is now ", Span(result.size, "strong")]),
-        Code("\n".join([*lines[:_PROGRAM_LINES], *more])),
+        Code("\n".join(lines)),
         Facts(list(_reduction_facts(result, reproducer))),
     ]
     return Document("Reduction", blocks)
 
 
-def _reduction_facts(
-    result: Reduction, reproducer: Reproducer
-) -> Iterator[tuple[str, Inline]]:
+def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact]:
     yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
     yield "versions", span_text(span_around(result.probes, reproducer.bad))
-    sizes = [
-        (f"{result.unit}s", result.operations),
-        ("lines", result.lines),
-        ("bytes", result.bytes),
-    ]
-    yield (
-        "size",
-        ", ".join(
-            f"{size.before} -> {size.after} {name}"
-            for name, size in dict(sizes).items()
-        ),
-    )
+    sizes = {
+        f"{result.unit}s": result.sizes,
+        "lines": result.lines,
+        "bytes": result.bytes,
+    }
+    texts = (f"{size.before} -> {size.after} {name}" for name, size in sizes.items())
+    yield "size", ", ".join(texts)
     yield from (("changed", change) for change in result.changes)
     yield from (("note", note) for note in result.notes)
-    if result.cached:
-        cached = f", {result.cached} cache hits"
-    else:
-        cached = ""
+    cached = f", {result.cached} cache hits" if result.cached else ""
     cost = (
         f"{result.oracle_calls} compiles in {result.compile_seconds:.1f} s{cached}; "
         f"{result.seconds:.1f} s in total"

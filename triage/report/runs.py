@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from triage.execution.results import RunResults
-from triage.model.outcome import Failure, Status
+from triage.model.outcome import Status
 from triage.model.probe_result import ProbeResult
 from triage.report.document import (
     Block,
@@ -18,6 +18,8 @@ from triage.report.document import (
     Paragraph,
     Span,
     Table,
+    TableRows,
+    styled,
 )
 from triage.report.elements import (
     STYLES,
@@ -29,7 +31,7 @@ from triage.report.elements import (
     outcome_spans,
     plural,
 )
-from triage.report.junit import SuiteCase, junit_text
+from triage.report.formats import SuiteCase, junit_text
 
 if TYPE_CHECKING:  # `triage run` measures nothing
     from triage.execution.benchmark import Benchmark, Series
@@ -43,28 +45,17 @@ def run_document(result: RunResults) -> Document:
     """
     blocks: list[Block] = []
     families: dict[str, list[ProbeResult]] = {}
+    failures: dict[str, list[ProbeResult]] = {}
     for one in result.results:
         families.setdefault(result.cases[one.case].compiler, []).append(one)
+        if one.failure and one.status is Status.FAILED:
+            failures.setdefault(one.failure.signature, []).append(one)
     for compiler, results in families.items():
         if len(families) > 1:
             blocks.append(Heading(compiler_title(compiler)))
         blocks += _family_blocks(results)
-    groups: dict[str, list[tuple[ProbeResult, Failure]]] = {}
-    for one in result.results:
-        if one.failure and one.status is Status.FAILED:
-            groups.setdefault(one.failure.signature, []).append((one, one.failure))
-    for group in groups.values():
-        first, failure = group[0]
-        about = result.cases[first.case]
-        cases: dict[str, list[str]] = {}
-        for one, _ in group:
-            cases.setdefault(one.toolchain.name, []).append(one.case)
-        title = compiler_title(about.compiler)
-        places = (
-            f"{cases_text(names)} on {title} {name}" for name, names in cases.items()
-        )
-        blocks.append(Heading("; ".join(places)))
-        blocks += failure_blocks(failure, about.input.path, about.compiler)
+    for group in failures.values():
+        blocks += _shared_failure_blocks(result, group)
     counts = Counter(one.status for one in result.results)
     spans = (
         Span(f"{counts[status]} {status.value}", STYLES[status])
@@ -75,6 +66,23 @@ def run_document(result: RunResults) -> Document:
     return Document("Results", blocks)
 
 
+def _shared_failure_blocks(
+    result: RunResults, group: Sequence[ProbeResult]
+) -> list[Block]:
+    """Return the cases and toolchains that have a failure, and the failure."""
+    first, failure = result.cases[group[0].case], group[0].failure
+    assert failure
+    title = compiler_title(first.compiler)
+    cases: dict[str, list[str]] = {}
+    for one in group:
+        cases.setdefault(one.toolchain.name, []).append(one.case)
+    places = (f"{cases_text(names)} on {title} {name}" for name, names in cases.items())
+    return [
+        Heading("; ".join(places)),
+        *failure_blocks(failure, first.input.path, first.compiler),
+    ]
+
+
 def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
     """Return the table of the cases of one family, and how many pass everywhere."""
     versions = list(dict.fromkeys(one.toolchain.name for one in results))
@@ -83,29 +91,29 @@ def _family_blocks(results: Sequence[ProbeResult]) -> list[Block]:
         name: [found.get((name, version)) for version in versions]
         for name in dict.fromkeys(one.case for one in results)
     }
-    plain = [
-        name for name, row in rows.items() if all(map(_passes, row)) and len(rows) > 1
-    ]
-    shown = [name for name in rows if name not in plain]
-    shown.sort(
-        key=lambda name: all(
-            one is None or one.status is not Status.FAILED for one in rows[name]
-        )
-    )
+    passing = [name for name, row in rows.items() if all(map(_passes, row))]
+    if len(rows) == 1:
+        passing = []
+    shown = [name for name in rows if name not in passing]
+    shown.sort(key=lambda name: not _has_failed(rows[name]))
     blocks: list[Block] = []
     if shown:
         blocks.append(_table({name: rows[name] for name in shown}, versions))
-    if plain:
+    if passing:
         where = f"all {len(versions)} toolchains"
         if len(versions) <= 2:
             where = " and ".join(versions)
-        verb = plural(len(plain), "case passes", "cases pass")
-        them = "it" if len(plain) == 1 else "them"
-        table = _table({name: rows[name] for name in plain}, versions)
+        verb = plural(len(passing), "case passes", "cases pass")
+        them = "it" if len(passing) == 1 else "them"
+        table = _table({name: rows[name] for name in passing}, versions)
         blocks.append(Details(f"{verb} on {where}", [table]))
         note = f"{verb} on {where}; --verbose shows {them}"
-        blocks.append(Paragraph(Span(note, "dim")))
+        blocks.append(styled(note, "dim"))
     return blocks
+
+
+def _has_failed(row: Row) -> bool:
+    return any(one is not None and one.status is Status.FAILED for one in row)
 
 
 def _passes(result: ProbeResult | None) -> bool:
@@ -113,18 +121,17 @@ def _passes(result: ProbeResult | None) -> bool:
 
 
 def _table(rows: Mapping[str, Row], versions: Sequence[str]) -> Table:
-    cells: list[list[Inline]] = []
+    """Return a row for each case; of a single toolchain also what each compile cost."""
+    columns, cells = ["case", *versions], TableRows()
     for name, row in rows.items():
         cells.append([name, *map(_words, row)])
-        if len(versions) == 1:
-            one = row[0]
-            if one:
-                if one.cached:
-                    cost = "cached"
-                else:
-                    cost = f"{one.seconds:.1f} s  {one.peak_rss_mb:.0f} MiB"
-                cells[-1].append(Span(cost, "dim"))
-    return Table(["case", *versions, *(["cost"] if len(versions) == 1 else [])], cells)
+        one = row[0]
+        if one and len(versions) == 1:
+            cost = f"{one.seconds:.1f} s  {one.peak_rss_mb:.0f} MiB"
+            cells[-1].append(Span("cached" if one.cached else cost, "dim"))
+    if len(versions) == 1:
+        columns.append("cost")
+    return Table(columns, cells)
 
 
 def _words(result: ProbeResult | None) -> Inline:
@@ -161,37 +168,26 @@ def benchmark_document(result: Benchmark) -> Document:
     """Show a row for each configuration and a column for each function, then what the
     verdicts mean.
     """
-    rows: list[list[Inline]] = []
+    rows: TableRows = []
     for configuration in result.configurations:
         program, peak = result.program(configuration), result.peak_mb(configuration)
         times = [
             _cell(result, result.of(configuration, function))
             for function in result.functions
         ]
-        if program is None or program.dispatches is None:
-            dispatches = ""
-        else:
-            dispatches = str(program.dispatches)
+        dispatches, size = "", ""
         if program:
             size = size_text(program.bytes)
-        else:
-            size = ""
-        if peak:
-            memory = f"{peak:.0f} MiB"
-        else:
-            memory = ""
+            if program.dispatches is not None:
+                dispatches = str(program.dispatches)
+        memory = f"{peak:.0f} MiB" if peak else ""
         rows.append([configuration.name, *times, dispatches, size, memory])
     blocks: list[Block] = []
     if result.stopped:
-        blocks.append(
-            Paragraph(Span("Partial: the measurement was interrupted.", "warning"))
-        )
-    blocks.append(
-        Table(
-            ["configuration", *result.functions, "dispatches", "size", "peak memory"],
-            rows,
-        )
-    )
+        note = Span("Partial: the measurement was interrupted.", "warning")
+        blocks.append(Paragraph(note))
+    columns = ["configuration", *result.functions, "dispatches", "size", "peak memory"]
+    blocks.append(Table(columns, rows))
     unmeasured: dict[tuple[str, str], list[str]] = {}
     for series in result.series:
         if series.problem:
@@ -199,21 +195,18 @@ def benchmark_document(result: Benchmark) -> Document:
             unmeasured.setdefault(where, []).append(series.function)
     for (name, reason), functions in unmeasured.items():
         text = f"{', '.join((name, *filter(None, functions)))}: not measured, {reason}"
-        blocks.append(Paragraph(Span(text, "warning")))
+        blocks.append(styled(text, "warning"))
     counts = sorted({len(series.samples) for series in result.series if series.samples})
+    measured = ""
     if counts:
-        measured = (
-            f"{' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} samples "
-            "each, "
-        )
-    else:
-        measured = ""
+        least_and_most = dict.fromkeys((counts[0], counts[-1]))
+        measured = f"{' to '.join(map(str, least_and_most))} samples each, "
     legend = (
         f"Median times; ratios to {result.baseline.name} with their "
         f"{result.confidence:.1%} intervals. {measured}"
         f"slower or faster: the whole interval is more than {result.threshold:.0%} off."
     )
-    return Document("Run times", [*blocks, Paragraph(Span(legend, "dim"))])
+    return Document("Run times", [*blocks, styled(legend, "dim")])
 
 
 def _cell(result: Benchmark, series: Series | None) -> Span:
@@ -237,7 +230,6 @@ def size_text(size: float) -> str:
 
 def time_text(seconds: float) -> str:
     """Return a time with three digits: `2.84 ms`."""
-    unit, name = next(
-        ((unit, name) for unit, name in _UNITS if seconds >= unit), _UNITS[-1]
-    )
+    fitting = [(unit, name) for unit, name in _UNITS if seconds >= unit]
+    unit, name = fitting[0] if fitting else _UNITS[-1]
     return f"{seconds / unit:.3g} {name}"

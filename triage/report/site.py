@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import distribution
 from importlib.resources import files
@@ -23,34 +23,38 @@ from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Status
 from triage.nightly.failure_report import (
+    FailureLife,
     FailureReport,
     KnownFailure,
+    failure_lives,
+    failure_report,
     known_failures,
-    report_of,
 )
 from triage.nightly.history import NightColumns, NightsHistory, history_of
 from triage.nightly.known_case import log_of, states_of, stored_log
 from triage.nightly.store import NightStore
-from triage.nightly.trends import FailureLife, MetricStep, failure_lives, find_steps
+from triage.nightly.trends import MetricStep, find_steps
 from triage.report.document import (
     Block,
     Code,
     Details,
+    Fact,
     Facts,
-    Inline,
     Paragraph,
     Span,
     Table,
+    TableRows,
 )
 from triage.report.elements import failure_text, plural
 from triage.report.failure import range_spans, report_blocks, why_unknown
 from triage.report.html import fragment, html_templates, inline_markup
 from triage.report.issue import issue_markdown
-from triage.report.nights import night_table
+from triage.report.night_text import night_table
 from triage.report.printable import visible
 from triage.report.site_data import (
     LETTERS,
     METRICS,
+    ChartedMetric,
     case_file_count,
     case_files,
     data_file,
@@ -87,7 +91,7 @@ class Site:
     lives: tuple[FailureLife, ...] = field(init=False)
     known: Mapping[ClusterKey, KnownFailure] = field(init=False)
     reports: Mapping[str, FailureReport] = field(init=False)
-    """By page."""
+    """The report on each page."""
 
     def write(self) -> dict[str, Any]:
         """Write all pages and return their numbers. Raises BadInput when there are no
@@ -99,108 +103,97 @@ class Site:
         self.history = history = history_of(columns).of_tracks(self.tracks)
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
-            self._assets()
-            self.steps = self._steps()
+            self._write_assets()
+            self.steps = self._find_steps()
             self.lives = failure_lives(history)
             self.known = known_failures(history, self.store.issues())
             self.reports = {
-                life.page: report_of(history, life, self.known.get(life.key))
+                life.page: failure_report(history, life, self.known.get(life.key))
                 for life in self.lives
             }
-            self._data()
-            self._pages([entry for entry in columns if entry[0] in history.numbers])
-        counts = {
-            "nights": len(self.history.nights),
-            "cases": len(self.history.rows),
+            self._write_data()
+            shown = [entry for entry in columns if entry[0] in history.numbers]
+            self._write_pages(shown)
+        return {
+            "index": str(self.out / "index.html"),
+            "nights": len(history.nights),
+            "cases": len(history.rows),
             "failures": len(self.lives),
-        }
-        sizes = {
             "steps": sum(map(len, self.steps.values())),
             "files": len(self.sizes),
             "bytes": sum(self.sizes),
         }
-        return {"index": str(self.out / "index.html"), **counts, **sizes}
 
-    def _file(self, name: str, content: str | bytes) -> None:
-        write_whole(self.out / name, content)
-        self.sizes.append(
-            len(content.encode()) if isinstance(content, str) else len(content)
-        )
+    def _write_file(self, name: str, content: str | bytes) -> None:
+        data = content.encode() if isinstance(content, str) else content
+        write_whole(self.out / name, data)
+        self.sizes.append(len(data))
 
-    def _assets(self) -> None:
-        self._file(_MARK, "`triage site` may write this folder again.\n")
+    def _write_data_file(self, name: str, value: object) -> None:
+        self._write_file(f"data/{name}.js", data_file(name, value))
+
+    def _write_assets(self) -> None:
+        self._write_file(_MARK, "`triage site` may write this folder again.\n")
+        own = files("triage.report").joinpath("assets")
         for name in ("site.css", "site.js"):
-            self._file(
-                f"assets/{name}",
-                files("triage.report").joinpath("assets", name).read_bytes(),
-            )
+            self._write_file(f"assets/{name}", own.joinpath(name).read_bytes())
         # not imported, because it imports IPython
         charts = distribution("uplot-python")
         for name in _CHART_FILES:
-            self._file(
-                f"assets/{name}",
-                Path(str(charts.locate_file(f"uplot/static/{name}"))).read_bytes(),
-            )
+            path = Path(str(charts.locate_file(f"uplot/static/{name}")))
+            self._write_file(f"assets/{name}", path.read_bytes())
 
-    def _steps(self) -> dict[str, list[MetricStep]]:
-        return {
-            metric.name: list(
-                find_steps(
-                    self.history.metrics[metric.name],
-                    metric.least_ratio,
-                    metric.least_difference,
-                )
-            )
-            for metric in METRICS
-            if metric.name in self.history.metrics
-        }
+    def _find_steps(self) -> dict[str, list[MetricStep]]:
+        """Return the steps of each metric that was measured."""
+        steps = {}
+        for metric in METRICS:
+            values = self.history.metrics.get(metric.name)
+            if values is not None:
+                found = find_steps(values, metric.least_ratio, metric.least_difference)
+                steps[metric.name] = list(found)
+        return steps
 
-    def _data(self) -> None:
-        failing = {row for life in self.lives for row in life.rows}
+    def _write_data(self) -> None:
+        history = self.history
         numbers = {
-            signature: number
-            for number, signature in enumerate(self.history.signatures)
+            signature: number for number, signature in enumerate(history.signatures)
         }
         pages = {
             (row, numbers[life.signature]): life.page
             for life in self.lives
             for row in life.rows
         }
-        self._file("data/nights.js", data_file("nights", night_rows(self.history)))
-        self._file("data/tracks.js", data_file("tracks", track_rows(self.history)))
         owners = {page: one.cluster.owner or "" for page, one in self.reports.items()}
-        self._file("data/grid.js", data_file("grid", grid(self.history, pages, owners)))
-        found = search_rows(self.history, self.reports.values())
-        self._file("data/search.js", data_file("search", found))
+        self._write_data_file("nights", night_rows(history))
+        self._write_data_file("tracks", track_rows(history))
+        self._write_data_file("grid", grid(history, pages, owners))
+        self._write_data_file("search", search_rows(history, self.reports.values()))
+        failing = {row for row, _ in pages}
 
-        def facts(row: int) -> Mapping[str, Any]:
-            if row in failing:
-                return self._case_facts(row)
-            return {}
+        def values_of(row: int) -> Mapping[str, Any]:
+            return self._states_and_log(row) if row in failing else {}
 
-        for name, text in case_files(self.history, self.steps, facts, pages):
-            self._file(f"data/{name}.js", text)
+        for name, values in case_files(history, self.steps, values_of, pages):
+            self._write_data_file(name, values)
 
-    def _case_facts(self, row: int) -> dict[str, Any]:
-        if self.cache:
-            records = self.cache.newest_of(self.history.rows[row][1])
-        else:
-            records = ()
-        last = next(run.last for run in reversed(self.history.runs[row]) if run.failed)
-        log = log_of(records, self.history.nights[last].toolchain.name) or stored_log(
-            self.store, self.history, row
-        )
+    def _states_and_log(self, row: int) -> dict[str, Any]:
+        """Return the state on each toolchain, and the output, of a case that failed."""
+        history = self.history
+        records = self.cache.newest_of(history.rows[row].case) if self.cache else ()
+        last = next(run.last for run in reversed(history.runs[row]) if run.failed)
+        log = log_of(records, history.nights[last].toolchain.name)
+        log = log or stored_log(self.store, history, row)
         states = [
             (
                 visible(state.toolchain.name),
                 LETTERS[state.status],
                 visible(failure_text(state.failure)) if state.failure else "",
             )
-            for state in states_of(records, self.history, [row])
+            for state in states_of(records, history, [row])
         ]
         return {"states": states, "log": as_json(log) if log else None}
 
-    def _pages(self, columns: Sequence[tuple[int, NightColumns]]) -> None:
+    def _write_pages(self, columns: Sequence[tuple[int, NightColumns]]) -> None:
         history, environment = self.history, _environment()
         common = {
             "title": "triage",
@@ -210,46 +203,39 @@ class Site:
             "case_name": lambda row: history.names[row],
             "files": case_file_count(history),
             "range": lambda row, old, new: inline_markup(
-                range_spans(history.rows[row][0].compiler, old, new)
+                range_spans(history.rows[row].track.compiler, old, new)
             ),
         }
 
-        def page(name: str, template: str, **values: object) -> None:
+        def write(name: str, template: str, **values: object) -> None:
             root = "../" * name.count("/")
-            self._file(
-                name,
-                environment.get_template(f"site/{template}").render(
-                    {**common, "root": root, **values}
-                ),
-            )
+            page = environment.get_template(f"site/{template}.html.j2")
+            text = page.render({**common, "root": root, **values})
+            self._write_file(f"{name}.html", text)
 
-        page(
-            "index.html", "index.html.j2", **overview(history, self.lives, self.reports)
-        )
-        page("grid.html", "grid.html.j2", owners=owners_in(self.reports.values()))
-        page("search.html", "search.html.j2")
-        page("case.html", "case.html.j2", metrics=METRICS)
-        page("trends.html", "trends.html.j2", rows=self._trends(), metrics=METRICS)
-        page(
-            "nights.html",
-            "nights.html.j2",
-            content=fragment(_folded(night_table(columns[::-1]), "older night")),
-        )
+        write("index", "index", **overview(history, self.lives, self.reports))
+        write("grid", "grid", owners=owners_in(self.reports.values()))
+        write("search", "search")
+        write("case", "case", metrics=METRICS)
+        write("trends", "trends", rows=self._trends(), metrics=METRICS)
+        nights = _folded(night_table(columns[::-1]), "older night")
+        write("nights", "nights", content=fragment(nights))
         for life in self.lives:
-            page(
-                f"failures/{life.page}.html",
-                "failure.html.j2",
-                report=self.reports[life.page],
-                content=fragment(report_blocks(self.reports[life.page])),
-                draft=fragment(self._draft(life)),
+            report = self.reports[life.page]
+            write(
+                f"failures/{life.page}",
+                "failure",
+                report=report,
+                content=fragment(report_blocks(report)),
+                draft=fragment(self._draft_blocks(life)),
                 track=list(history.tracks).index(life.track),
                 states=failure_letters(history, life),
-                cases=fragment(_folded(self._cases(life), "further case")),
+                cases=fragment(_folded(self._case_table(life), "further case")),
                 others=len(life.rows),
-                details=fragment(self._details(life)),
+                details=fragment([Facts(list(self._details(life)))]),
             )
 
-    def _draft(self, life: FailureLife) -> list[Block]:
+    def _draft_blocks(self, life: FailureLife) -> list[Block]:
         known = self.known.get(life.key)
         if known is None or not known.cluster.is_investigated:
             reason = why_unknown(self.reports[life.page].cluster, "reduce")
@@ -258,33 +244,32 @@ class Site:
         draft = issue_markdown(known.cluster, night, with_title=True)
         return [Details("Draft of an issue in Markdown", [Code(draft)])]
 
-    def _details(self, life: FailureLife) -> list[Block]:
-        kind, cluster = life.kind, self.reports[life.page].cluster
-        place = _HASH.sub("input", (kind.location or "").rpartition("/")[2])
+    def _details(self, life: FailureLife) -> Iterator[Fact]:
+        failure, cluster = life.failure, self.reports[life.page].cluster
+        place = (failure.location or "").rpartition("/")[2]
         texts = {
             "track": life.track.name,
             "signature": life.signature,
-            "stage": kind.stage.value,
-            "phase": kind.phase,
-            "where": place,
+            "stage": failure.stage.value,
+            "phase": failure.phase,
+            "where": _HASH.sub("input", place),
         }
-        facts: list[tuple[str, Inline]] = [
-            (name, text) for name, text in texts.items() if text
-        ]
+        for name, text in texts.items():
+            if text:
+                yield name, text
         pages = {one.key.id: one.page for one in reversed(self.lives)}
         for other in cluster.same_culprit:
             url = f"{pages[other]}.html" if other in pages else None
-            facts.append(("same culprit", Span(other, url=url)))
-        return [Facts(facts)]
+            yield "same culprit", Span(other, url=url)
 
     def _day(self, number: int) -> str:
         return self.history.nights[number].started[:10]
 
-    def _cases(self, life: FailureLife) -> Table:
-        rows: list[list[Inline]] = []
+    def _case_table(self, life: FailureLife) -> Table:
+        rows: TableRows = []
         for failing in life.runs[:_MOST_CASES]:
             name, run = visible(self.history.names[failing.row]), failing.run
-            short = visible(self.history.rows[failing.row][1])
+            short = visible(self.history.rows[failing.row].case)
             if failing.after:
                 now = f"gone since {self._day(failing.after.first)}"
             elif run.status is Status.XFAIL:
@@ -295,14 +280,15 @@ class Site:
             rows.append([link, self._day(run.first), self._day(run.last), now])
         return Table(("case", "since", "last seen", "now"), rows)
 
-    def _trends(self) -> list[tuple[Any, MetricStep]]:
-        titled = {metric.name: metric for metric in METRICS}
+    def _trends(self) -> list[tuple[ChartedMetric, MetricStep]]:
+        """Return the steps of all metrics, the latest and largest first."""
         rows = [
-            (titled[name], step) for name, steps in self.steps.items() for step in steps
+            (metric, step)
+            for metric in METRICS
+            for step in self.steps.get(metric.name, ())
         ]
-        return sorted(
-            rows, key=lambda row: (-row[1].at, -abs(float(np.log(row[1].ratio))))
-        )[:_MOST_STEPS]
+        rows.sort(key=lambda row: (-row[1].at, -abs(float(np.log(row[1].ratio)))))
+        return rows[:_MOST_STEPS]
 
 
 def _folded(table: Table, what: str) -> list[Block]:
@@ -337,6 +323,4 @@ def _environment() -> Environment:
 
 
 def _number(value: float) -> str:
-    if abs(value) < 1000:
-        return f"{value:.3g}"
-    return f"{value:,.0f}"
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

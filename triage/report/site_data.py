@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,18 +15,18 @@ from urllib.parse import quote
 import numpy as np
 
 from triage.model.outcome import FAILING, PASSING, Failure, Status
-from triage.nightly.failure_report import FailureReport, states_over_nights
-from triage.nightly.history import STATUS, NightsHistory, StateRun
+from triage.nightly.failure_report import FailureLife, FailureReport, states_over_nights
+from triage.nightly.history import STATUS_BITS, NightsHistory, StateRun
 from triage.nightly.known_case import case_state
-from triage.nightly.trends import FailureLife, MetricStep
+from triage.nightly.trends import MetricStep
 from triage.report.elements import compare_url
-from triage.report.nights import state_sentence
+from triage.report.night_text import state_sentence
 from triage.report.printable import visible
 
 # the letter of each status in the data; a flaky state has the capital letter
 LETTERS = {"passed": "p", "failed": "f", "untestable": "u", "xfail": "x", "xpass": "y"}
 _CASES_IN_A_FILE = 50
-Facts = Callable[[int], Mapping[str, Any]]
+_METRICS_OF_TIMES = {"run": "run_seconds", "compile": "cpu_seconds"}
 
 
 @dataclass(frozen=True)
@@ -74,19 +74,20 @@ def night_rows(history: NightsHistory) -> list[list[object]]:
 
 
 def track_rows(history: NightsHistory) -> list[list[object]]:
-    """Return for each track: name, nights, the share of passing cases (of those not run
-    by their last result), compiler.
+    """Return for each track: name, nights, the share of passing cases in percent by
+    night, compiler. Cases that a night does not run count with their last result.
     """
+    statuses = history.known_states & STATUS_BITS
+    passes, fails = (
+        np.array([False, *(status in group for status in Status)])[statuses]
+        for group in (PASSING, FAILING)
+    )
     rows: list[list[object]] = []
-    weights = np.array(
-        [0, *((status in PASSING) - (status in FAILING) for status in Status)], np.int8
-    )[history.known_states & STATUS]
-    of_row = np.array([track.name for track, _ in history.rows])
     for track, nights in history.tracks.items():
-        own = weights[of_row == track.name][:, nights]
-        passed, failed = ((own == value).sum(axis=0).tolist() for value in (1, -1))
+        part = np.ix_(history.rows_of[track], nights)
+        passed, failed = (each[part].sum(axis=0).tolist() for each in (passes, fails))
         rates = [
-            _short(100 * good / (good + bad)) if good + bad else None
+            _rounded(100 * good / (good + bad)) if good + bad else None
             for good, bad in zip(passed, failed, strict=True)
         ]
         rows.append([visible(track.name), list(nights), rates, visible(track.compiler)])
@@ -103,29 +104,34 @@ def grid(
 
     pages: of failures by row and signature; owners: by page.
     """
-    tracks = {track: number for number, track in enumerate(history.tracks)}
-    classes = {kind.signature: kind.failure_class for kind in history.kinds if kind}
-    usual = {signature: page for (_, signature), page in reversed([*pages.items()])}
-    signatures = enumerate(history.signatures)
-    cases = zip(history.names, history.rows, strict=True)
+    tracks = list(history.tracks)
+    classes = {one.signature: one.failure_class for one in history.failures if one}
+    # most signatures have one page
+    first_page: dict[int, str] = {}
+    for (_, signature), page in pages.items():
+        first_page.setdefault(signature, page)
+    cases = [
+        [
+            visible(name),
+            tracks.index(history.rows[row].track),
+            int(row in history.flaky_changes),
+        ]
+        for row, name in enumerate(history.names)
+    ]
+    gaps = {row: _gaps(history, row) for row in range(len(history.rows))}
     return {
         "signatures": [
-            [visible(name), visible(classes.get(name, "")), usual.get(at, "")]
-            for at, name in signatures
+            [visible(name), visible(classes.get(name, "")), first_page.get(number, "")]
+            for number, name in enumerate(history.signatures)
         ],
-        "cases": [
-            [visible(name), tracks[track], int(row in history.flaky)]
-            for row, (name, (track, _)) in enumerate(cases)
+        "cases": cases,
+        "runs": [_flat_runs(runs) for runs in history.runs],
+        "pages": [
+            [row, signature, page]
+            for (row, signature), page in pages.items()
+            if page != first_page[signature]
         ],
-        "runs": [
-            [value for run in runs for value in _run(run)] for runs in history.runs
-        ],
-        "pages": [[*key, page] for key, page in pages.items() if page != usual[key[1]]],
-        "gaps": {
-            row: gaps
-            for row in range(len(history.rows))
-            if (gaps := _gaps(history, row))
-        },
+        "gaps": {row: nights for row, nights in gaps.items() if nights},
         "owners": owners,
     }
 
@@ -134,7 +140,7 @@ def _gaps(history: NightsHistory, row: int) -> list[int]:
     """Return the nights of the track without a result of a case, since its first."""
     states = history.states[row]
     first = history.runs[row][0].first
-    nights = history.tracks[history.rows[row][0]]
+    nights = history.tracks[history.rows[row].track]
     return [night for night in nights if night > first and not states[night]]
 
 
@@ -155,80 +161,89 @@ def search_rows(
     """Return what the search finds besides cases: kind, text and address of failures,
     flags and commits.
     """
-    rows: dict[tuple[str, str, str], None] = {}
+    rows = []
     for report in reports:
         cluster, page = report.cluster, f"failures/{report.page}.html"
         failure = cluster.failure
         text = f"{failure.failure_class}: {failure.headline}" if failure else ""
-        rows["failure", f"{text} ({report.track}, {report.state})", page] = None
+        rows.append(("failure", f"{text} ({report.track}, {report.state})", page))
         flags = [flag for remedy in cluster.remedies for flag in remedy.flags]
-        words = cluster.draft.command.split() if cluster.draft else []
-        flags += [word for word in words if word.startswith("--")]
-        for flag in flags:
-            rows["flag", flag, page] = None
+        if cluster.draft:
+            words = cluster.draft.command.split()
+            flags += [word for word in words if word.startswith("--")]
+        rows += [("flag", flag, page) for flag in flags]
         for suspect in cluster.culprit.suspects if cluster.culprit else ():
             name = f"{(suspect.commit or suspect.name)[:12]} {suspect.subject or ''}"
-            rows["commit", name.strip(), page] = None
+            rows.append(("commit", name.strip(), page))
     for track, nights in history.tracks.items():
         for number in nights:
             night = history.nights[number]
             name = f"{(night.toolchain.commit or '')[:12]} {night.toolchain.name}"
             place = f"grid.html?suite={quote(visible(track.name))}&night={number}"
-            rows["commit", f"{name.strip()}, {night.started[:10]}", place] = None
-    return [[visible(part) for part in row] for row in rows]
+            rows.append(("commit", f"{name.strip()}, {night.started[:10]}", place))
+    return [list(map(visible, row)) for row in dict.fromkeys(rows)]
 
 
 def case_files(
     history: NightsHistory,
     steps: Mapping[str, list[MetricStep]],
-    facts: Facts,
+    more_values: Callable[[int], Mapping[str, Any]],
     pages: Mapping[tuple[int, int], str],
-) -> Iterator[tuple[str, str]]:
-    """Yield the names and texts of the files with everything about each case. facts:
-    further values of a case.
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the names and values of the files with everything about each case.
+
+    steps: by metric; more_values: of the case in a row; pages: of failures by row and
+    signature.
     """
-    by_case: dict[int, list[list[object]]] = {}
-    for metric, of_metric in steps.items():
-        for step in of_metric:
-            before, after = (
-                history.nights[at].toolchain for at in (step.before, step.at)
-            )
-            compiler = history.rows[step.row][0].compiler
-            url = compare_url(compiler, before, after) or ""
-            levels = _short(step.old), _short(step.new)
-            by_case.setdefault(step.row, []).append(
-                [metric, step.at, *levels, step.before, url]
-            )
-    files: dict[int, dict[str, Any]] = {}
-    count, intervals = case_file_count(history), _intervals(history)
-    tracks = {track: number for number, track in enumerate(history.tracks)}
-    for row, name in enumerate(history.names):
-        metrics = {
-            metric.name: series
-            for metric in METRICS
-            if (series := _series(history, metric.name, row))
-        }
-        files.setdefault(_hash(visible(name)) % count, {})[visible(name)] = {
-            "runs": [value for run in history.runs[row] for value in _run(run)],
+    steps_of = _steps_by_row(history, steps)
+    intervals, tracks = _intervals(history), list(history.tracks)
+    count = case_file_count(history)
+    files: dict[int, dict[str, Any]] = {number: {} for number in range(count)}
+    for row, name in enumerate(map(visible, history.names)):
+        track, case = history.rows[row]
+        series = {metric.name: _series(history, metric.name, row) for metric in METRICS}
+        files[_name_hash(name) % count][name] = {
+            "runs": _flat_runs(history.runs[row]),
             "failures": {
-                run.signature: _failure(
-                    history.kind_of(row, run.last), pages.get((row, run.signature), "")
+                run.signature: _failure_values(
+                    history.failure_of(row, run.last),
+                    pages.get((row, run.signature), ""),
                 )
                 for run in history.runs[row]
                 if run.signature
             },
-            "track": tracks[history.rows[row][0]],
+            "track": tracks.index(track),
             "gaps": _gaps(history, row),
             "source": visible(history.sources[row]),
-            "case": visible(history.rows[row][1]),
+            "case": visible(case),
             "said": visible(state_sentence(case_state(history, row))),
-            "intervals": intervals.get(history.rows[row][1], {}),
-            "metrics": metrics,
-            "steps": by_case.get(row, []),
-            **facts(row),
+            "intervals": intervals.get(case, {}),
+            "metrics": {metric: values for metric, values in series.items() if values},
+            "steps": steps_of.get(row, []),
+            **more_values(row),
         }
-    for number in range(count):
-        yield f"cases-{number}", data_file(f"cases-{number}", files.get(number, {}))
+    for number, cases in files.items():
+        yield f"cases-{number}", cases
+
+
+def _steps_by_row(
+    history: NightsHistory, steps: Mapping[str, list[MetricStep]]
+) -> dict[int, list[list[object]]]:
+    """Return by row the steps of its metrics: metric, night, old and new level, night
+    before, page with the commits between.
+    """
+    by_row: dict[int, list[list[object]]] = {}
+    for metric, of_metric in steps.items():
+        for step in of_metric:
+            before, after = (
+                history.nights[number].toolchain for number in (step.before, step.at)
+            )
+            compiler = history.rows[step.row].track.compiler
+            url = compare_url(compiler, before, after) or ""
+            levels = _rounded(step.old), _rounded(step.new)
+            values: list[object] = [metric, step.at, *levels, step.before, url]
+            by_row.setdefault(step.row, []).append(values)
+    return by_row
 
 
 def _intervals(history: NightsHistory) -> dict[str, dict[str, list[list[object]]]]:
@@ -236,16 +251,16 @@ def _intervals(history: NightsHistory) -> dict[str, dict[str, list[list[object]]
     from the ratio to the baseline that ran in turn.
     """
     found: dict[str, dict[str, list[list[object]]]] = {}
-    names = {"run": "run_seconds", "compile": "cpu_seconds"}
     for number, night in enumerate(history.nights):
         for row in night.times:
             if row.ratio and row.baseline_seconds:
-                ends = (
-                    _short(row.baseline_seconds * ratio)
+                low, high = (
+                    _rounded(row.baseline_seconds * ratio)
                     for ratio in (row.ratio.low, row.ratio.high)
                 )
                 of_case = found.setdefault(row.case, {})
-                of_case.setdefault(names[row.measured], []).append([number, *ends])
+                metric = _METRICS_OF_TIMES[row.measured]
+                of_case.setdefault(metric, []).append([number, low, high])
     return found
 
 
@@ -265,34 +280,38 @@ def _series(history: NightsHistory, metric: str, row: int) -> list[object]:
     if not len(measured):
         return []
     first, last = int(measured[0]), int(measured[-1])
-    return [first, *map(_short, values[first : last + 1].tolist())]
+    return [first, *map(_rounded, values[first : last + 1].tolist())]
 
 
-def _failure(kind: Failure | None, page: str) -> dict[str, object]:
-    if kind:
-        return {
-            "class": visible(kind.failure_class),
-            "headline": visible(kind.headline),
-            "id": page,
-        }
-    return {}
+def _failure_values(failure: Failure | None, page: str) -> dict[str, object]:
+    if failure is None:
+        return {}
+    return {
+        "class": visible(failure.failure_class),
+        "headline": visible(failure.headline),
+        "id": page,
+    }
 
 
-def _run(run: StateRun) -> Iterable[object]:
-    letter = LETTERS[run.status]
-    return run.first, run.last, letter.upper() if run.flaky else letter, run.signature
+def _flat_runs(runs: Sequence[StateRun]) -> list[object]:
+    """Return first night, last night, letter and signature of each run, in one list."""
+    values: list[object] = []
+    for run in runs:
+        letter = LETTERS[run.status]
+        if run.flaky:
+            letter = letter.upper()
+        values += [run.first, run.last, letter, run.signature]
+    return values
 
 
-def _short(value: float) -> float | int | None:
-    """Return a number with four digits, which a chart cannot tell from the whole
-    one.
+def _rounded(value: float) -> float | int | None:
+    """Return a number with four digits, which is exact enough for a chart; None for NaN
+    and infinity.
     """
     if not math.isfinite(value):
         return None
     rounded = float(f"{value:.4g}")
-    if rounded.is_integer():
-        return int(rounded)
-    return rounded
+    return int(rounded) if rounded.is_integer() else rounded
 
 
 def timestamp(at: str) -> float:
@@ -303,7 +322,7 @@ def timestamp(at: str) -> float:
         return 0.0
 
 
-def _hash(name: str) -> int:
+def _name_hash(name: str) -> int:
     """Return the FNV-1a hash of a name, which the page computes too, to know the file
     of a case.
     """

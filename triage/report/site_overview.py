@@ -1,5 +1,5 @@
-"""What the first page of the site shows: what the last nights say, what is new, what is
-open, and what to do about it.
+"""The first page of the site: the verdicts of the last nights, new and open failures,
+and what to do about them.
 """
 
 from __future__ import annotations
@@ -7,18 +7,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from triage.investigate.result import FailureCluster
 from triage.model.outcome import FAILING, PASSING, Status
-from triage.nightly.failure_report import FailureReport, before_of
+from triage.nightly.failure_report import (
+    FailingRun,
+    FailureLife,
+    FailureReport,
+    toolchain_before,
+)
 from triage.nightly.history import NightsHistory, Track, status_in
-from triage.nightly.trends import FailingRun, FailureLife
-from triage.nightly.verdict import BackendVerdict, ToDo, close, look, summed_up
+from triage.nightly.verdict import (
+    BackendVerdict,
+    ToDo,
+    flaky_to_do,
+    unexpected_pass_to_do,
+    with_failures,
+)
 from triage.report.document import Inline
 from triage.report.elements import plural
 from triage.report.failure import culprit_spans, range_spans, what_to_do
-from triage.report.next_step import backend_sentence, to_do_spans
+from triage.report.night_text import backend_sentence, to_do_spans
 from triage.report.site_data import timestamp
 
 _MOST_ROWS = 100  # of a table; the grid shows the rest
@@ -31,7 +41,7 @@ class OpenFailure:
 
     report: FailureReport
     rows: Sequence[int]
-    """Of the cases in the history, the new ones where some are."""
+    """Rows of the history: the new cases, or all that are open if none is new."""
     is_new: bool
     since: Inline
     age: str
@@ -47,47 +57,37 @@ def overview(
     reports: Mapping[str, FailureReport],
 ) -> dict[str, Any]:
     """Return the values of the template. reports: by page."""
-    new = {
-        life.page: [each for each in life.open_runs if history.is_new(each.row)]
-        for life in lives
-        if life.state == "open"
-    }
-    passing, flaky = _passing(history), _flaky(history)
-    others: dict[Track, list[ToDo]] = {track: [] for track in history.tracks}
-    for row, to_do in (*passing, *flaky):
-        others[history.rows[row][0]].append(to_do)
-    of_tracks: dict[Track, list[FailureLife]] = {track: [] for track in others}
-    for life in lives:
-        of_tracks[life.track].append(life)
-    verdicts = [
-        _verdict(history, track, of_tracks[track], others[track], new, reports)
-        for track in history.tracks
+    passing, flaky = _unexpected_passes(history), _flaky(history)
+    parts = [
+        _TrackPart(
+            history,
+            track,
+            [life for life in lives if life.track == track],
+            [to_do for row, to_do in (*passing, *flaky) if row in rows],
+            reports,
+        )
+        for track, rows in sorted(history.rows_of.items())
     ]
+    new = {page: runs for part in parts for page, runs in part.new_runs.items()}
     still = [life for life in lives if life.state != "gone"]
-    gone = sorted(
-        (life for life in lives if life.state == "gone"),
-        key=lambda life: -(life.gone or 0),
-    )
+    gone = [life for life in lives if life.state == "gone"]
+    open_rows = [
+        _open_failure(history, life, reports[life.page], new) for life in still
+    ]
+    older = [row for row in open_rows if not row.is_new]
+    verdicts = [part.verdict() for part in parts]
     return {
         "verdicts": sorted(verdicts, key=lambda verdict: verdict[1] != "bad"),
-        "new": [
-            _row(history, life, reports[life.page], new[life.page])
-            for life in still
-            if new.get(life.page)
-        ][:_MOST_ROWS],
-        "open": [
-            _row(history, life, reports[life.page], ())
-            for life in still
-            if not new.get(life.page)
-        ][:_MOST_ROWS],
-        "open_count": sum(not new.get(life.page) for life in still),
+        "new": [row for row in open_rows if row.is_new][:_MOST_ROWS],
+        "open": older[:_MOST_ROWS],
+        "open_count": len(older),
         "owners": owners_in(reports[life.page] for life in still),
         "others": [
             (row, to_do_spans(to_do))
             for row, to_do in (*passing, *flaky[:_MOST_OTHERS])
         ],
-        "gone": gone[:_MOST_OTHERS],
-        "cards": [_card(history, track, lives, new) for track in history.tracks],
+        "gone": sorted(gone, key=lambda life: -(life.gone or 0))[:_MOST_OTHERS],
+        "cards": [part.card() for part in parts],
     }
 
 
@@ -96,21 +96,24 @@ def owners_in(reports: Iterable[FailureReport]) -> list[str]:
     return sorted({each.cluster.owner for each in reports if each.cluster.owner})
 
 
-def _row(
+def _open_failure(
     history: NightsHistory,
     life: FailureLife,
     report: FailureReport,
-    new: Sequence[FailingRun],
+    new: Mapping[str, Sequence[FailingRun]],
 ) -> OpenFailure:
-    runs = new or life.open_runs
+    """Return a row of the table. new: the new runs of each failure, by page."""
+    new_runs = new.get(life.page, ())
+    runs = new_runs or life.open_runs
     first = min(failing.run.first for failing in runs)
     before, after = report.before, report.came.toolchain
-    if new:  # further cases of a failure may be new
-        before, after = before_of(history, new[0]), history.nights[first].toolchain
+    if new_runs:  # further cases of a failure may be new
+        before = toolchain_before(history, new_runs[0])
+        after = history.nights[first].toolchain
     return OpenFailure(
         report=report,
         rows=[failing.row for failing in runs],
-        is_new=bool(new),
+        is_new=bool(new_runs),
         since=range_spans(report.compiler, before, after),
         age=_age(history, first),
         nights=len(history.nights) - first,
@@ -119,87 +122,97 @@ def _row(
     )
 
 
-def _passing(history: NightsHistory) -> list[tuple[int, ToDo]]:
+def _unexpected_passes(history: NightsHistory) -> list[tuple[int, ToDo]]:
     """Return the rows that pass although a recipe expects a failure."""
     found = []
     for row, runs in enumerate(history.runs):
         if runs and runs[-1].status is Status.XPASS:
             version = history.nights[runs[-1].first].toolchain.name
-            found.append((row, close(history.names[row], version)))
+            found.append((row, unexpected_pass_to_do(history.names[row], version)))
     return found
 
 
 def _flaky(history: NightsHistory) -> list[tuple[int, ToDo]]:
     """Return the rows with most changes without a change of the compiler."""
-    rows = sorted(history.flaky, key=lambda row: -history.flaky[row])
-    return [(row, look(history.rows[row][1])) for row in rows]
+    rows = sorted(history.flaky_changes, key=lambda row: -history.flaky_changes[row])
+    return [(row, flaky_to_do(history.rows[row].case)) for row in rows]
 
 
-def _verdict(
-    history: NightsHistory,
-    track: Track,
-    own: Sequence[FailureLife],
-    others: Sequence[ToDo],
-    new: Mapping[str, Sequence[FailingRun]],
-    reports: Mapping[str, FailureReport],
-) -> tuple[str, str]:
-    """Return what the last night of a track says, and its style.
+@dataclass(frozen=True)
+class _TrackPart:
+    """The part of the page about one track, by its last complete night."""
 
-    own: the failures of the track; others: what to do besides them.
-    """
-    last = history.last_night(track)
-    night = history.nights[last]
-    opened = [reports[life.page] for life in own if new.get(life.page)]
-    clusters: list[FailureCluster] = [report.cluster for report in opened]
-    to_dos = [report.to_do for report in opened if report.to_do]
-    issues = {to_do.issue for to_do in to_dos}
-    for life in own:
-        report = reports[life.page]
-        if life.state == "known" and report.to_do and report.issue not in issues:
-            issues.add(report.issue)
-            to_dos.append(report.to_do)
-    rows = {row for row, (other, _) in enumerate(history.rows) if other == track}
-    to_dos += others
-    day, name = night.started[:10], night.toolchain.name
-    verdict = BackendVerdict(
-        track.target.partition(" ")[0],
-        cases=int((history.states[sorted(rows), last] != 0).sum()),
-        broken=sum(len(new[life.page]) for life in own if new.get(life.page)),
-        fixed=0,
-        **summed_up(clusters, to_dos),
-    )
-    title = track.name if day in name else f"{day} · {track.name}"
-    sentence = backend_sentence(verdict, night, title)
-    return sentence, "bad" if verdict.broken else "good"
+    history: NightsHistory
+    track: Track
+    lives: Sequence[FailureLife]
+    """The failures of the track."""
+    other_to_dos: Sequence[ToDo]
+    """Those for its unexpected passes and flaky cases."""
+    reports: Mapping[str, FailureReport]
+    """The report on each page."""
 
+    @cached_property
+    def new_runs(self) -> dict[str, list[FailingRun]]:
+        """The runs of each failure that began in the last night, by page."""
+        new = {}
+        for life in self.lives:
+            if life.state == "open":
+                is_new = self.history.is_new_in_last_night
+                runs = [failing for failing in life.open_runs if is_new(failing.row)]
+                if runs:
+                    new[life.page] = runs
+        return new
 
-def _card(
-    history: NightsHistory,
-    track: Track,
-    all_lives: Sequence[FailureLife],
-    new: Mapping[str, Sequence[FailingRun]],
-) -> dict[str, object]:
-    last = history.last_night(track)
-    rows = [row for row, (own, _) in enumerate(history.rows) if own == track]
-    statuses = Counter(
-        status_in(int(code))[0] for code in history.known_states[rows, last] if code
-    )
-    passed, failed = (
-        sum(statuses[status] for status in group) for group in (PASSING, FAILING)
-    )
-    lives = [life for life in all_lives if life.track == track]
-    return {
-        "track": track,
-        "night": history.nights[last],
-        "rate": f"{100 * passed / (passed + failed):.2f} %" if passed + failed else "-",
-        "passed": passed,
-        "failed": statuses[Status.FAILED],
-        "known": statuses[Status.XFAIL],
-        "untestable": statuses[Status.UNTESTABLE],
-        "new": sum(len(new.get(life.page, ())) for life in lives),
-        "open": sum(len(life.open_runs) for life in lives if life.state == "open"),
-        "not_run": int((history.states[rows, last] == 0).sum()),
-    }
+    def verdict(self) -> tuple[str, str]:
+        """Return what the last night says, and its style."""
+        history, track = self.history, self.track
+        last = history.last_night(track)
+        night = history.nights[last]
+        opened = [self.reports[page] for page in self.new_runs]
+        to_dos = [report.to_do for report in opened if report.to_do]
+        issues = {to_do.issue for to_do in to_dos}
+        for life in self.lives:
+            report = self.reports[life.page]
+            if life.state == "known" and report.to_do and report.issue not in issues:
+                issues.add(report.issue)
+                to_dos.append(report.to_do)
+        counts = BackendVerdict(
+            track.backend,
+            cases=int((history.states[history.rows_of[track], last] != 0).sum()),
+            broken=sum(map(len, self.new_runs.values())),
+            fixed=0,
+        )
+        clusters = [report.cluster for report in opened]
+        verdict = with_failures(counts, clusters, [*to_dos, *self.other_to_dos])
+        day, title = night.started[:10], track.name
+        if day not in night.toolchain.name:
+            title = f"{day} · {title}"
+        sentence = backend_sentence(verdict, night, title)
+        return sentence, "bad" if verdict.broken else "good"
+
+    def card(self) -> dict[str, object]:
+        """Return the counts of the track."""
+        history, rows = self.history, self.history.rows_of[self.track]
+        last = history.last_night(self.track)
+        codes = history.known_states[rows, last].tolist()
+        statuses = Counter(status_in(code) for code in codes if code)
+        passed, failed = (
+            sum(statuses[status] for status in group) for group in (PASSING, FAILING)
+        )
+        tested = passed + failed
+        open_runs = [life.open_runs for life in self.lives if life.state == "open"]
+        return {
+            "track": self.track,
+            "night": history.nights[last],
+            "rate": f"{100 * passed / tested:.2f} %" if tested else "-",
+            "passed": passed,
+            "failed": statuses[Status.FAILED],
+            "known": statuses[Status.XFAIL],
+            "untestable": statuses[Status.UNTESTABLE],
+            "new": sum(map(len, self.new_runs.values())),
+            "open": sum(map(len, open_runs)),
+            "not_run": int((history.states[rows, last] == 0).sum()),
+        }
 
 
 def _age(history: NightsHistory, night: int) -> str:

@@ -12,12 +12,15 @@ from triage.report.document import (
     Bullets,
     Code,
     Document,
+    Fact,
     Facts,
     Heading,
     Inline,
     Paragraph,
     Span,
     Table,
+    TableRows,
+    styled,
 )
 from triage.report.elements import (
     STYLES,
@@ -46,6 +49,7 @@ _LOG_STATUSES = {
     "no failures": "no failures",
 }
 _LOG_WIDTH = 200  # characters
+_MOST_EXPLAINED = 8  # remedies
 
 
 def classify_document(result: ClassifiedLogs) -> Document:
@@ -73,32 +77,23 @@ def update_document(result: ExpectationUpdate) -> Document:
     that were left, then a count.
     """
     blocks: list[Block] = []
+    none = "no entry"
     for file in result.files:
         if not result.written:
             blocks.append(Code(file.diff, "diff"))
         elif file.changes:
             changes = [
-                (
-                    f"{each.case}: {each.before or 'no entry'} -> "
-                    f"{each.after or 'no entry'}"
-                )
+                f"{each.case}: {each.before or none} -> {each.after or none}"
                 for each in file.changes
             ]
             blocks += [Heading(str(file.path)), Bullets(changes)]
     blocks += [
-        Paragraph(Span(f"left as it is: {one.case}: {one.reason}", "warning"))
+        styled(f"left as it is: {one.case}: {one.reason}", "warning")
         for one in result.left
     ]
-    changed = sum(len(file.changes) for file in result.files)
-    if result.written:
-        verb = "changed"
-    else:
-        verb = "would change"
-    blocks.append(
-        Paragraph(
-            f"{plural(changed, 'known failure')} {verb} by {result.toolchain.name}"
-        )
-    )
+    changed = plural(sum(len(file.changes) for file in result.files), "known failure")
+    verb = "changed" if result.written else "would change"
+    blocks.append(Paragraph(f"{changed} {verb} by {result.toolchain.name}"))
     return Document("Known failures", blocks)
 
 
@@ -110,31 +105,24 @@ def forecast_document(forecast: Forecast) -> Document:
     for case, group in groupby(forecast.probes, key=lambda probe: probe.case):
         toolchains: dict[str, list[str]] = {}
         for probe in group:
-            state = probe.known or (
-                "to compile" if probe.installed else "to install and compile"
+            missing = "to compile" if probe.installed else "to install and compile"
+            toolchains.setdefault(probe.cached_status or missing, []).append(
+                probe.toolchain
             )
-            toolchains.setdefault(state, []).append(probe.toolchain)
-        blocks += [
-            Paragraph(Span(case, "strong")),
-            Facts([(state, ", ".join(names)) for state, names in toolchains.items()]),
-        ]
-    if forecast.remark:
-        remark = f"; {forecast.remark}"
-    else:
-        remark = ""
+        facts = [(state, ", ".join(names)) for state, names in toolchains.items()]
+        blocks += [styled(case, "strong"), Facts(facts)]
+    remark = f"; {forecast.remark}" if forecast.remark else ""
     counts = (
-        f"{plural(forecast.known, 'result')} cached, at most "
+        f"{plural(forecast.count_cached, 'result')} cached, at most "
         f"{plural(forecast.most, 'probe')} to make"
     )
-    return Document(
-        "What would be compiled",
-        [*blocks, Paragraph(f"{counts}{remark}; nothing was compiled")],
-    )
+    blocks.append(Paragraph(f"{counts}{remark}; nothing was compiled"))
+    return Document("What would be compiled", blocks)
 
 
 def issues_document(result: IssueChanges) -> Document:
     """Show the changes of a repository's issues."""
-    rows: list[list[Inline]] = [
+    rows: TableRows = [
         [
             one.action,
             f"#{one.issue}" if one.issue else "new",
@@ -143,77 +131,50 @@ def issues_document(result: IssueChanges) -> Document:
         ]
         for one in result.changes
     ]
-    if result.left:
-        left = f", {len(result.left)} left for the next run"
-    else:
-        left = ""
-    if result.applied or not result.changes:
-        hint = ""
-    else:
-        hint = "; nothing was changed, pass --apply"
-    total = Paragraph(
-        f"{result.repository}: {plural(len(result.changes), 'change')}{left}{hint}"
-    )
+    blocks: list[Block] = []
     if rows:
-        tables = [Table(("change", "issue", "title", "why"), rows)]
-    else:
-        tables = []
-    return Document(
-        "Issues",
-        [*tables, *(Paragraph(Span(note, "warning")) for note in result.notes), total],
-    )
+        blocks.append(Table(("change", "issue", "title", "why"), rows))
+    blocks += [styled(note, "warning") for note in result.notes]
+    total = f"{result.repository}: {plural(len(rows), 'change')}"
+    if result.left:
+        total += f", {len(result.left)} left for the next run"
+    if rows and not result.applied:
+        total += "; nothing was changed, pass --apply"
+    return Document("Issues", [*blocks, Paragraph(total)])
 
 
 def replay_document(result: Replays) -> Document:
     """Show each reproducer with its state on every version, then why a state is not as
     recorded.
     """
-    rows: list[list[Inline]] = []
+    rows: TableRows = []
     reasons: list[Block] = []
     for replay in result.reproducers:
         versions = joined(
             Span(f"{name} {state.value}", STYLES[state])
             for name, state in replay.states.items()
         )
-        rows.append(
-            [
-                Span(replay.status.value.upper(), STYLES[replay.status]),
-                replay.reproducer,
-                versions,
-            ]
-        )
+        status = Span(replay.status.value.upper(), STYLES[replay.status])
+        rows.append([status, replay.reproducer, versions])
         if replay.holds is False:
-            reasons.append(
-                Paragraph(
-                    Span(
-                        (
-                            f"{replay.reproducer} no longer fails as recorded on "
-                            f"{replay.bad}"
-                        ),
-                        "bad",
-                    )
-                )
-            )
+            text = f"{replay.reproducer} no longer fails as recorded on {replay.bad}"
+            reasons.append(styled(text, "bad"))
         for version in replay.versions:
             name = version.toolchain.name
             if replay.states[name] in ("changed", "untestable"):
                 why = outcome_text(version)
                 reasons.append(Paragraph(f"{replay.reproducer} on {name}: {why}"))
     counts = Counter(replay.status.value for replay in result.reproducers)
-    total = Paragraph(
-        ", ".join(
-            f"{counts[state]} {state}" for state in _REPLAY_STATES if counts[state]
-        )
+    total = ", ".join(
+        f"{counts[state]} {state}" for state in _REPLAY_STATES if counts[state]
     )
-    return Document(
-        "Reproducers",
-        [Table(("result", "reproducer", "versions"), rows), *reasons, total],
-    )
+    table = Table(("result", "reproducer", "versions"), rows)
+    return Document("Reproducers", [table, *reasons, Paragraph(total)])
 
 
 def variants_document(result: Variants) -> Document:
     """Show the compared variants of a case."""
-    rows: list[list[Inline]] = []
+    rows: TableRows = []
     for variant in result.results:
         values = [variant.values.get(key, "") for key in result.keys]
         numbers = [
@@ -224,15 +185,11 @@ def variants_document(result: Variants) -> Document:
         rows.append([*values, state, *numbers])
     blocks: list[Block] = [
         Table((*result.keys, "result", *result.numbers), rows),
-        Paragraph(Span(result.sentence, "strong")),
+        styled(result.sentence, "strong"),
     ]
-    return Document(
-        "Variants",
-        [
-            *blocks,
-            *([Paragraph(failure_text(result.failure))] if result.failure else []),
-        ],
-    )
+    if result.failure:
+        blocks.append(Paragraph(failure_text(result.failure)))
+    return Document("Variants", blocks)
 
 
 def known_case_document(result: KnownCase) -> Document:
@@ -240,25 +197,22 @@ def known_case_document(result: KnownCase) -> Document:
     output around the root cause.
     """
     from triage.report.failure import report_blocks  # slow to import
-    from triage.report.nights import state_sentence
+    from triage.report.night_text import state_sentence
 
-    facts: list[tuple[str, Inline]] = [
-        (name, value) for name, value in result.facts.items() if value
-    ]
+    facts: list[Fact] = [(name, value) for name, value in result.facts.items() if value]
     facts += [
         (state.track, Span(state_sentence(state), STYLES[state.status]))
         for state in result.now
     ]
-    blocks: list[Block] = [
-        Paragraph(Span(result.case, "strong")),
-        *([Facts(facts)] if facts else []),
-    ]
-    if result.runs:
-        nights: list[list[Inline]] = []
-        for run in result.runs:
-            when = " to ".join(dict.fromkeys((run.first[:10], run.last[:10])))
-            ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
-            nights.append([when, " to ".join(ends), outcome_spans(run)])
+    blocks: list[Block] = [styled(result.case, "strong")]
+    if facts:
+        blocks.append(Facts(facts))
+    nights: TableRows = []
+    for run in result.runs:
+        days = dict.fromkeys((run.first[:10], run.last[:10]))
+        ends = dict.fromkeys((run.toolchain.name, run.last_toolchain.name))
+        nights.append([" to ".join(days), " to ".join(ends), outcome_spans(run)])
+    if nights:
         blocks += [Heading("Nights"), Table(("", "", ""), nights)]
     if result.states:
         states = [[one.toolchain.name, outcome_spans(one)] for one in result.states]
@@ -267,31 +221,26 @@ def known_case_document(result: KnownCase) -> Document:
         page = Facts([("page", f"failures/{report.page}.html")])
         title = f"{report.cluster.signature}, {report.state}"
         blocks += [Heading(title), page, *report_blocks(report)]
-    if result.log:
-        blocks += [Heading(f"Output on {result.log.toolchain}")]
-        if result.log.command:
-            blocks += [Paragraph(Span(result.log.command, "dim"))]
-        blocks.append(Code(_log_text(result.log)))
+    log = result.log
+    if log:
+        blocks.append(Heading(f"Output on {log.toolchain}"))
+        if log.command:
+            blocks.append(styled(log.command, "dim"))
+        blocks.append(Code(_text_around_root(log)))
     return Document(result.case, blocks)
 
 
-def _log_text(log: LogExcerpt) -> str:
-    if log.root is None:
-        first = 0
-    else:
-        first = max(0, log.root - _LOG_LINES)
-    if log.root is None:
-        last = 2 * _LOG_LINES
-    else:
-        last = log.root + _LOG_LINES
-    shown = enumerate(log.lines[first : last + 1], first)
+def _text_around_root(log: LogExcerpt) -> str:
+    """Return the lines around the root cause, which is marked; without one the first
+    lines.
+    """
+    first, last = 0, 2 * _LOG_LINES
+    if log.root is not None:
+        first, last = max(0, log.root - _LOG_LINES), log.root + _LOG_LINES
     return "\n".join(
         f"{'>' if number == log.root else ' '} {line[:_LOG_WIDTH]}"
-        for number, line in shown
+        for number, line in enumerate(log.lines[first : last + 1], first)
     )
-
-
-_MOST_EXPLAINED = 8
 
 
 def remedy_document(result: Remedies) -> Document:
@@ -305,17 +254,17 @@ def remedy_document(result: Remedies) -> Document:
             "Remedies", [Paragraph([name, ": ", nothing, f", {result.reason}"])]
         )
     labels = [label for label, _ in COST_METRICS.values()]
-    rows = [_row(remedy, COST_METRICS) for remedy in result.remedies]
+    rows = [_remedy_row(remedy, COST_METRICS) for remedy in result.remedies]
     if rows:
-        count = plural(len(rows), "remedy", "remedies")
+        summary = plural(len(rows), "remedy", "remedies")
     elif result.upgrade:
-        count = "only an upgrade helps"
+        summary = "only an upgrade helps"
     else:
-        count = "no remedy"
+        summary = "no remedy"
     if result.upgrade:
         upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
         rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
-    verdict = Span(count, "good" if rows else "warning")
+    verdict = Span(summary, "good" if rows else "warning")
     blocks: list[Block] = [
         Paragraph([name, f" on {result.toolchain.name}: ", verdict]),
         Facts([("failure", failure_text(result.failure, 400))]),
@@ -338,36 +287,27 @@ def remedy_document(result: Remedies) -> Document:
         ]
         if leads:
             blocks += [Bullets(leads[:_MOST_EXPLAINED])]
-    blocks.append(Paragraph(Span(f"{plural(result.tried, 'candidate')} tried", "dim")))
-    blocks += [Paragraph(Span(note, "warning")) for note in result.notes]
+    blocks.append(styled(f"{plural(result.tried, 'candidate')} tried", "dim"))
+    blocks += [styled(note, "warning") for note in result.notes]
     return Document("Remedies", blocks)
 
 
-def _row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[Inline]:
-    cost = remedy.cost or {}
-    plain = next((one.without for one in remedy.checks if one.without.passed), None)
-    cells: list[Inline] = [
-        Span(remedy.text, "strong"),
-        f"{cost.get('cpu_seconds', 0):.1f} s",
-    ]
-    for name, (_, unit) in metrics.items():
-        if plain:
-            before = plain.metrics.get(name)
-        else:
-            before = None
-        if name in cost:
-            now = f"{cost[name]:.0f}{unit}"
-        else:
-            now = ""
-        changed = plain and before is not None and now and before != cost[name]
-        cells.append(
-            f"{now} ({before:.0f} on {plain.toolchain.name} without)"
-            if changed and plain
-            else now
-        )
+def _remedy_row(remedy: Remedy, metrics: Mapping[str, tuple[str, str]]) -> list[Inline]:
+    """Return the remedy, its costs next to those of the program without it, and the
+    revisions that it was tried on.
+    """
     from triage.execution.in_turn import ratio_in  # slow to import
 
-    ratio = ratio_in(cost)
-    cells.append(str(ratio) if ratio else "")
+    cost = remedy.cost or {}
+    without = next((one.without for one in remedy.checks if one.without.passed), None)
+    seconds = f"{cost.get('cpu_seconds', 0):.1f} s"
+    cells: list[Inline] = [Span(remedy.text, "strong"), seconds]
+    for name, (_, unit) in metrics.items():
+        cell = f"{cost[name]:.0f}{unit}" if name in cost else ""
+        before = without.metrics.get(name) if without else None
+        if cell and without and before is not None and before != cost[name]:
+            cell += f" ({before:.0f} on {without.toolchain.name} without)"
+        cells.append(cell)
+    cells.append(str(ratio_in(cost) or ""))
     cells.append(", ".join(revision.name for revision in remedy.verified_on))
     return [*cells, Span(", ".join(revision.name for revision in remedy.breaks), "bad")]

@@ -38,23 +38,19 @@ class PrintableConsole(Console):
     ) -> Iterable[Segment]:
         """Render as every console does, with each text made safe."""
         for segment in super().render(renderable, options):
-            yield (
-                segment
-                if segment.control
-                else Segment(
-                    printable(segment.text, at_line_start=False), segment.style
-                )
-            )
+            if segment.control:
+                yield segment
+            else:
+                text = printable(segment.text, at_line_start=False)
+                yield Segment(text, segment.style)
 
 
 def console_for(stream: IO[str]) -> Console:
     """Create a console for a stream: as wide as the terminal, or 160 columns for a pipe
     or a file.
     """
-    if stream.isatty() or "COLUMNS" in os.environ:
-        width = None
-    else:
-        width = _PLAIN_WIDTH
+    is_known = stream.isatty() or "COLUMNS" in os.environ
+    width = None if is_known else _PLAIN_WIDTH
     # a terminal runs no commands of a CI system, and its console moves the cursor
     if isinstance(stream, PrintedStream):
         if stream.isatty():
@@ -76,7 +72,8 @@ def write(document: doc.Document, stream: IO[str], *, details: bool = False) -> 
     show what pages fold.
     """
     write_blocks(
-        _rendered(document.blocks, console_for(stream).width, details=details), stream
+        _renderables(document.blocks, console_for(stream).width, details=details),
+        stream,
     )
 
 
@@ -88,10 +85,11 @@ def write_blocks(blocks: Iterable[RenderableType], stream: IO[str]) -> None:
     for block in blocks:
         if console.is_terminal:
             console.print(block)
-            continue
-        with console.capture() as captured:
-            console.print(block)
-        stream.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+        else:
+            with console.capture() as captured:
+                console.print(block)
+            lines = captured.get().split("\n")
+            stream.write("\n".join(line.rstrip() for line in lines))
 
 
 def text(result: object, document: doc.Document) -> str:  # noqa: ARG001 - a format gets both
@@ -113,7 +111,7 @@ def inline_text(shown: doc.Inline, *, addresses: bool = True) -> Text:
     return line
 
 
-def _rendered(
+def _renderables(
     blocks: Sequence[doc.Block], width: int, *, details: bool
 ) -> Iterable[RenderableType]:
     for number, block in enumerate(blocks):
@@ -139,7 +137,7 @@ def _rendered(
                 )
             case doc.Details(summary, inner) if details:
                 yield Text(summary, style="dim")
-                yield from _rendered(inner, width, details=True)
+                yield from _renderables(inner, width, details=True)
 
 
 def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
@@ -147,40 +145,21 @@ def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
     even the longest words fit.
     """
     shown = doc.shown_columns(table)
-    columns = {
-        number: [
-            table.columns[number],
-            *(doc.plain_text(row[number]) for row in table.rows),
-        ]
-        for number in shown
-    }
-    words = {
-        number: max(
-            len(word) for text in columns[number] for word in [*text.split(), ""]
+    longest_words, widths = {}, {}
+    for number in shown:
+        cells = (doc.plain_text(row[number]) for row in table.rows)
+        texts = [table.columns[number], *cells]
+        longest_words[number] = _longest(
+            word for text in texts for word in text.split()
         )
-        for number in shown
-    }
-    widths = {
-        number: max(
-            len(line) for text in columns[number] for line in [*text.splitlines(), ""]
-        )
-        for number in shown
-    }
+        widths[number] = _longest(line for text in texts for line in text.splitlines())
     room = available - 2 * (len(shown) - 1)
-    if sum(words.values()) > room:
-        for row in table.rows:
-            yield inline_text(row[shown[0]])
-            rest: list[str | doc.Span] = []
-            for number in shown[1:]:
-                if doc.plain_text(row[number]).strip():
-                    rest += [
-                        "   " * bool(rest),
-                        doc.Span(table.columns[number], "dim"),
-                        " ",
-                        *doc.spans(row[number]),
-                    ]
-            yield _facts([("", rest)])
+    if sum(longest_words.values()) > room:
+        yield from _rows_as_lines(table, shown)
         return
+    while sum(widths.values()) > room:  # no word is broken: names and flags are copied
+        wrapped = [each for each in shown if widths[each] > longest_words[each]]
+        widths[max(wrapped, key=widths.__getitem__)] -= 1
     grid = Grid(
         box=None,
         pad_edge=False,
@@ -188,13 +167,6 @@ def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
         header_style="dim",
         show_header=any(table.columns),
     )
-    while sum(widths.values()) > room:  # no word is broken: names and flags are copied
-        widths[
-            max(
-                (number for number in shown if widths[number] > words[number]),
-                key=widths.__getitem__,
-            )
-        ] -= 1
     for number, width in widths.items():
         grid.add_column(table.columns[number], overflow="fold", width=width)
     for row in table.rows:
@@ -202,7 +174,24 @@ def _table(table: doc.Table, available: int) -> Iterable[RenderableType]:
     yield grid
 
 
-def _facts(rows: Sequence[tuple[str, doc.Inline]]) -> RenderableType:
+def _longest(texts: Iterable[str]) -> int:
+    return max(map(len, texts), default=0)
+
+
+def _rows_as_lines(table: doc.Table, shown: Sequence[int]) -> Iterable[RenderableType]:
+    """Yield the first cell of each row, and below it the others with their titles."""
+    for row in table.rows:
+        yield inline_text(row[shown[0]])
+        rest: doc.Phrase = []
+        for number in shown[1:]:
+            if doc.plain_text(row[number]).strip():
+                title = doc.Span(table.columns[number], "dim")
+                gap = "   " if rest else ""
+                rest += [gap, title, " ", *doc.spans(row[number])]
+        yield _facts([("", rest)])
+
+
+def _facts(rows: Sequence[doc.Fact]) -> RenderableType:
     grid = Grid.grid(padding=(0, 1))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")

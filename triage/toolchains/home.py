@@ -28,8 +28,8 @@ from triage.model.progress import Progress
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-# What the user can repair, unlike a defect of the program.
-_OF_THE_DISK = {
+# Errors that the user can repair; others are defects of the program.
+_DISK_ERRORS = {
     *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM),
     *(errno.ENOTDIR, errno.EEXIST, errno.ENOENT),
 }
@@ -69,22 +69,22 @@ class Home:
 
     @property
     def use_lock(self) -> Path:
-        """Each command that uses kept files shares this lock."""
+        """All commands that use kept files hold this lock together."""
         return self.path / "kept.lock"
 
     @property
     def measuring_lock(self) -> Path:
-        """A command that measures times holds this lock."""
+        """The one command that measures times holds this lock."""
         return self.path / "measured.lock"
 
     def kept(self, kind: KeptKind) -> Path:
-        """Return the folder of files of one kind."""
+        """Return the folder of kept files of one kind."""
         return self.path / kind
 
 
 class KeptKind(StrEnum):
-    """Folders of the home whose files are pruned when nobody has used them for long.
-    Most are made again when they are missing.
+    """Kinds of kept files, each with a folder in the home. Files that were not used for
+    long are pruned. Most are made again if they are missing.
     """
 
     DOWNLOADS = "downloads"
@@ -135,20 +135,17 @@ def disk_errors(action: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _OF_THE_DISK:
+        if error.errno not in _DISK_ERRORS:
             raise
-        if error.filename:
-            file = f" ({error.filename})"
-        else:
-            file = ""
+        file = f" ({error.filename})" if error.filename else ""
         raise EnvironmentFailure(
             f"cannot {action}: {(error.strerror or '').lower()}{file}"
         ) from error
 
 
 def open_home() -> Home:
-    """Return the home, whose folder is created if it is missing. EnvironmentFailure
-    when it cannot be written.
+    """Return the home. Create its folder if it is missing. Raises EnvironmentFailure if
+    files cannot be written there.
     """
     home = default_home()
     with disk_errors(f"use {home.path} as TRIAGE_HOME"):
@@ -161,20 +158,17 @@ def open_home() -> Home:
 
 
 def save_file(path: Path, text: str | bytes, action: str) -> None:
-    """Write a file as `write_whole` does. Its errors are those of `disk_errors`."""
+    """Write a file with `write_whole`, under `disk_errors`."""
     with disk_errors(action):
         write_whole(path, text)
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
-    """Write a file in one step and create its folder if it is missing. Readers see the
-    old content or the new one.
+    """Write a file in one step, so that readers see either the old content or the new
+    one. Create its folder if it is missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    if isinstance(text, str):
-        data = text.encode("utf-8")
-    else:
-        data = text
+    data = text.encode("utf-8") if isinstance(text, str) else text
     with NamedTemporaryFile(
         dir=path.parent, prefix=f".{path.name}.", delete=False
     ) as new:
@@ -190,14 +184,18 @@ def write_whole(path: Path, text: str | bytes) -> None:
 
 
 def remove_tree(root: Path) -> bool:
-    """Remove a folder with all that is in it, however deep; return whether it is gone.
+    """Remove a folder with all that is in it, and return whether it is gone.
 
-    `shutil.rmtree` recurses, and paths are limited to 4096 bytes. Here each folder is
-    first moved up, next to the others.
+    The folder may be so deep that `shutil.rmtree` fails, which recurses and uses paths
+    of at most 4096 bytes. Here, inner folders are first moved up to `root`.
     """
     if root.is_symlink():
         return False
-    numbers = itertools.count()
+    unused_paths = (
+        path
+        for path in (root / str(number) for number in itertools.count())
+        if not os.path.lexists(path)
+    )
     pending = [root]
     try:
         while pending:
@@ -210,12 +208,7 @@ def remove_tree(root: Path) -> bool:
                     pending.append(Path(entry))
                 else:
                     os.chmod(entry, 0o700)  # noqa: PTH101 - as above; only its owner may move it
-                    target = next(
-                        path
-                        for number in numbers
-                        if not os.path.lexists(path := root / str(number))
-                    )
-                    pending.append(Path(entry).rename(target))
+                    pending.append(Path(entry).rename(next(unused_paths)))
             if folder != root:
                 folder.rmdir()
         root.rmdir()
@@ -225,7 +218,7 @@ def remove_tree(root: Path) -> bool:
 
 
 def below_here(path: Path) -> Path:
-    """Return the path relative to the current folder where it is below it, else the
+    """Return a path below the current folder as a relative path, and another one as an
     absolute path.
     """
     absolute, here = path.absolute(), Path.cwd()
@@ -238,8 +231,8 @@ def below_here(path: Path) -> Path:
 def temporary_folder(
     within: Path | None = None, prefix: str = "triage-"
 ) -> Iterator[Path]:
-    """Make a folder in another one (default: that of temporary files), and remove it
-    afterwards whatever is in it.
+    """Make a folder in `within` (default: the system's temporary folder), and remove it
+    with its content afterwards.
     """
     folder = Path(mkdtemp(dir=within, prefix=prefix))
     try:
@@ -254,12 +247,19 @@ def lock_file(
     stop: threading.Event,
     on_wait: Callable[[], object] = lambda: None,
 ) -> IO[bytes]:
-    """Lock a file, which another process may have locked for long. The lock ends when
+    """Wait until no other process has locked a file, and lock it. The lock ends when
     the file is closed, or with the process.
 
-    `kind` is `fcntl.LOCK_EX` or `fcntl.LOCK_SH`; with `fcntl.LOCK_NB` a locked file
-    raises BlockingIOError at once. `on_wait` is called before the first wait. Raises
-    Interrupted when `stop` is set meanwhile, OSError on a file system without locks.
+    Args:
+        path: The file.
+        kind: `fcntl.LOCK_EX` or `fcntl.LOCK_SH`, perhaps with `fcntl.LOCK_NB`.
+        stop: Ends the wait.
+        on_wait: Called before the first wait.
+
+    Raises:
+        BlockingIOError: The file is locked, and `kind` contains `fcntl.LOCK_NB`.
+        Interrupted: `stop` was set.
+        OSError: The file system has no locks.
     """
     with ExitStack() as closing:
         file = closing.enter_context(path.open("ab"))
@@ -279,8 +279,8 @@ def lock_file(
 
 
 def stamp(files: Iterable[Path]) -> str:
-    """Return a digest that changes when one of the files is written, without reading
-    them.
+    """Return a digest that changes when one of the files is written. The files are not
+    read.
     """
     key = blake2b(digest_size=16)
     for path in files:
@@ -291,18 +291,19 @@ def stamp(files: Iterable[Path]) -> str:
     return key.hexdigest()
 
 
-_REMEMBERED = 15  # durations of a kind: the network and the compiler cache change
+_MOST_DURATIONS = 15  # older ones say little: networks and compiler caches change
 
 
 @dataclass(frozen=True)
 class StateSection:
-    """JSON values of one kind, each in a file that is written whole. They are only a
-    cache: a damaged one counts as missing.
+    """A small cache: JSON values of one kind, each in a file of its own. A damaged file
+    counts as missing.
     """
 
     folder: Path
 
     def get(self, key: str) -> Any | None:
+        """Return the value of a key, if there is one."""
         with (
             disk_errors(f"read {self.folder}"),
             suppress(FileNotFoundError, ValueError, RecursionError),
@@ -329,21 +330,19 @@ def _checksum(text: str) -> str:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where toolchains are obtained. Setting `stop` ends downloads, installs and
-    builds.
-    """
+    """The home, with progress and a signal that ends downloads, installs and builds."""
 
     home: Home
     progress: Progress = field(default_factory=Progress)
     stop: threading.Event = field(default_factory=threading.Event)
 
     def state(self, kind: str) -> StateSection:
-        """Return the stored values of a kind."""
+        """Return the small cache of a kind of values."""
         return StateSection(self.home.state / kind.replace(" ", "-"))
 
     def locked(self, path: Path, what: str) -> IO[bytes]:
-        """Lock a file in a `with` block. Another process may have it for long.
-        Interrupted when `stop` is set meanwhile.
+        """Wait for an exclusive lock on a file, and note that. `what` says what the
+        other process does. Raises Interrupted if `stop` is set.
         """
         return lock_file(
             path,
@@ -354,8 +353,8 @@ class Workspace:
 
     @contextmanager
     def threads(self, count: int) -> Iterator[ThreadPoolExecutor]:
-        """Open a pool of threads. An error or Ctrl-C sets `stop` first, which ends what
-        they do.
+        """Open a pool of threads. After an error or Ctrl-C, set `stop`, so that the
+        threads end.
         """
         from concurrent.futures import ThreadPoolExecutor  # slow to import
 
@@ -369,8 +368,8 @@ class Workspace:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def seconds(self, kind: str, default: float) -> float:
-        """Return the median of the past durations of this kind, or `default` before
-        there are any.
+        """Return the median of the past durations of a kind, or `default` if there are
+        none.
         """
         from statistics import median  # slow to import
 
@@ -383,7 +382,7 @@ class Workspace:
         yield
         past = [*self._past(kind), round(time.monotonic() - begun, 3)]
         with suppress(EnvironmentFailure):
-            self.state("costs").put(kind, past[-_REMEMBERED:])
+            self.state("costs").put(kind, past[-_MOST_DURATIONS:])
 
     def _past(self, kind: str) -> list[float]:
         # TypeError: stored by another version of the program

@@ -1,4 +1,4 @@
-"""The wheels that a package index, or a page of links, offers for this platform."""
+"""List the wheels for this platform in a package index or on a page of links."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Release:
     wheel: str
     """The file name."""
     python: str
-    """The Python version that the wheel is for, such as `3.11`."""
+    """The Python version that the wheel needs, such as `3.11`."""
     sha256: str | None
     date: str | None
     """The day of the upload, or the day in the version of a nightly: `YYYY-MM-DD`."""
@@ -81,19 +81,11 @@ class Release:
 
 
 def index_url() -> str:
-    """Return the index of TRIAGE_INDEX_URL, uv's settings or pip's settings, in this
-    order; else the public one.
+    """Return the index that the user's settings name: a variable, then uv's settings,
+    then pip's. If they name none, return the public index.
     """
-    named = (
-        os.environ.get(name)
-        for name in (
-            "TRIAGE_INDEX_URL",
-            "UV_DEFAULT_INDEX",
-            "UV_INDEX_URL",
-            "PIP_INDEX_URL",
-        )
-    )
-    urls = (*named, _uv_index_url(), *_pip_index_urls())
+    names = ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
+    urls = (*map(os.environ.get, names), _uv_index_url(), *_pip_index_urls())
     return next(filter(None, urls), _PUBLIC_INDEX)
 
 
@@ -116,16 +108,13 @@ def _pip_index_urls() -> Iterator[str | None]:
     """Yield the index that each of pip's settings files names. Files that are missing
     or damaged are left out.
     """
+    paths = [
+        _user_settings() / "pip" / "pip.conf",
+        Path.home() / ".pip" / "pip.conf",
+        Path("/etc/pip.conf"),
+    ]
     named = os.environ.get("PIP_CONFIG_FILE")
-    if named:
-        paths = [Path(named)]
-    else:
-        paths = [
-            _user_settings() / "pip" / "pip.conf",
-            Path.home() / ".pip" / "pip.conf",
-            Path("/etc/pip.conf"),
-        ]
-    for path in paths:
+    for path in [Path(named)] if named else paths:
         try:
             text = path.read_text("utf-8")
         except (OSError, ValueError):
@@ -152,8 +141,9 @@ class Index:
 
     workspace: Workspace
     url: str = field(default_factory=index_url)
-    """The index (default: the one that the user's settings name), or the page."""
+    """The address of the index (default: that of the user's settings) or the page."""
     is_page: bool = False
+    """Whether `url` is a page of links to wheels, instead of an index."""
     nightly: bool = False
     """Whether it lists nightlies."""
     _answers: dict[tuple[str, Sequence[PythonVersion]], tuple[Release, ...]] = field(
@@ -163,53 +153,59 @@ class Index:
     def releases(
         self, distribution: str, pythons: Sequence[PythonVersion] = ()
     ) -> tuple[Release, ...]:
-        """Return all versions with a wheel for this platform, oldest first, yanked and
-        pre-releases included.
+        """Return all versions with a wheel for this platform, the oldest first. Yanked
+        versions and pre-releases are included.
 
-        `pythons` are the Python versions whose wheels are wanted, best first (default:
-        this program's). For a release that has none of them, another wheel is chosen.
+        Args:
+            distribution: The name of the package.
+            pythons: The Python versions whose wheels are preferred, the best first
+                (default: this program's).
 
-        EnvironmentFailure when the index does not have the distribution, or cannot be
-        reached and never was.
+        Raises:
+            EnvironmentFailure: The index does not have the package, or it cannot be
+                read and never was.
         """
         key = (distribution, tuple(pythons))
         if key not in self._answers:
-            from packaging.utils import canonicalize_name
-
-            if self.is_page:
-                page = self.url
-            else:
-                page = f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
-            state = self.workspace.state("listed wheels")
-            kept = f"{distribution} {without_password(page)}"
-            try:
-                listed = self._read(page, distribution, pythons)
-                if listed:
-                    state.put(kept, [asdict(release) for release in listed])
-            except EnvironmentFailure as error:
-                listed = []
-                with suppress(TypeError):  # stored by another version of the program
-                    listed = [Release(**entry) for entry in state.get(kept) or ()]
-                if not listed:
-                    if self.is_page:
-                        advice = "releases need no list of nightlies"
-                    else:
-                        advice = _ADVICE
-                    raise EnvironmentFailure(f"{error}. {advice}") from error
-                self.workspace.progress.note(
-                    f"{error}; using the list from the last time"
-                )
-            self._answers[key] = tuple(listed)
+            self._answers[key] = tuple(self._listed(distribution, pythons))
         return self._answers[key]
+
+    def _listed(
+        self, distribution: str, pythons: Sequence[PythonVersion]
+    ) -> list[Release]:
+        """Return the releases that the index lists and store them, or return those that
+        were stored the last time.
+        """
+        from packaging.utils import canonicalize_name
+
+        page = self.url
+        if not self.is_page:
+            page = f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
+        state = self.workspace.state("listed wheels")
+        key = f"{distribution} {without_password(page)}"
+        try:
+            listed = self._read(page, distribution, pythons)
+            if listed:
+                state.put(key, [asdict(release) for release in listed])
+        except EnvironmentFailure as error:
+            stored: list[Release] = []
+            with suppress(TypeError):  # stored by another version of triage
+                stored = [Release(**entry) for entry in state.get(key) or ()]
+            if stored:
+                note = f"{error}; using the list from the last time"
+                self.workspace.progress.note(note)
+                return stored
+            advice = "releases need no list of nightlies" if self.is_page else _ADVICE
+            raise EnvironmentFailure(f"{error}. {advice}") from error
+        return listed
 
     def _read(
         self, page: str, distribution: str, pythons: Sequence[PythonVersion]
     ) -> list[Release]:
         from pypi_simple import ACCEPT_JSON_PREFERRED
 
-        if self.is_page:
-            shown = without_password(page)
-        else:
+        shown = without_password(page)
+        if not self.is_page:
             shown = f"the package index {without_password(self.url)}"
         try:
             answer = Web(self.workspace, tries=2).get(
@@ -237,10 +233,10 @@ class Index:
 def _wheels(
     url: str, kind: str, content: bytes, distribution: str
 ) -> Iterable[DistributionPackage]:
-    """Return the wheels that a page in JSON or HTML lists. kind: its content type.
+    """Return the wheels that a page in JSON or HTML lists. `kind` is its content type.
 
-    Files with other names are left out before pypi-simple reads them, because a name of
-    40 kB takes it minutes.
+    Files whose names cannot be wheels are left out first, because pypi-simple takes
+    minutes for a name of 40 kB.
     """
     from pypi_simple import DistributionPackage, ProjectPage
 
@@ -253,8 +249,8 @@ def _wheels(
 
 
 def _links(url: str, content: bytes) -> Iterator[Link]:
-    """Yield the links of a page. The parser gets it in parts, because unclosed tags and
-    nested links take it quadratic time.
+    """Yield the links of a page. The parser gets the page in parts, so that unclosed
+    tags and nested links, for which it takes quadratic time, are seen early.
     """
     from pypi_simple.html_stream import LinkParser
 
@@ -272,7 +268,7 @@ def _links(url: str, content: bytes) -> Iterator[Link]:
 
 
 def _in_time(items: Iterable[T]) -> Iterator[T]:
-    """Yield items. ValueError when that takes too long."""
+    """Yield items. Raises ValueError if that takes too long."""
     until = time.monotonic() + (network_seconds() or _SECONDS)
     for item in items:
         if time.monotonic() > until:
@@ -291,12 +287,9 @@ def newest_wheel(names: Iterable[str], distribution: str) -> Release | None:
         for name in names
         if _WHEEL.fullmatch(name)
     )
-    chosen = _choose_wheels(
-        map(DistributionPackage.from_json_data, entries), distribution
-    )
-    if chosen:
-        return chosen[-1]
-    return None
+    packages = map(DistributionPackage.from_json_data, entries)
+    chosen = _choose_wheels(packages, distribution)
+    return chosen[-1] if chosen else None
 
 
 def _choose_wheels(
@@ -306,16 +299,16 @@ def _choose_wheels(
     *,
     nightly: bool = False,
 ) -> list[Release]:
-    """Return one wheel of each version for this platform, oldest version first.
+    """Return one wheel of each version for this platform, the oldest version first.
 
-    Without `pythons` our own Python's wheel is preferred because only there an importer
-    written in Python can run; the native compiler in any of them is the same.
+    By default, the wheel for this program's Python is preferred: a native compiler is
+    the same in all wheels, but an importer written in Python runs only there.
     """
     from packaging.specifiers import SpecifierSet
     from packaging.tags import sys_tags
     from packaging.utils import canonicalize_name, parse_wheel_filename
 
-    from triage.git_history.refs import day_in
+    from triage.git_history.repository import day_in
 
     wanted = tuple(pythons) or (sys.version_info[:2],)
     platforms = {tag.platform for tag in sys_tags()} | {"any"}
@@ -339,17 +332,16 @@ def _choose_wheels(
         rank = (-wanted.index(python) if python in wanted else -len(wanted), python)
         if version in best and rank <= best[version][0]:
             continue
-        if package.upload_time:
-            uploaded = package.upload_time.date().isoformat()
-        else:
-            uploaded = None
+        day = day_in(str(version)) if nightly else None
+        if day is None and package.upload_time:
+            day = package.upload_time.date().isoformat()
         release = Release(
             distribution,
             version=str(version),
             wheel=package.filename,
             python=".".join(map(str, python)),
             sha256=_digest_of(package),
-            date=(nightly and day_in(str(version))) or uploaded,
+            date=day,
             yanked=package.is_yanked,
             url=without_password(package.url),
             nightly=nightly,
@@ -359,8 +351,8 @@ def _choose_wheels(
 
 
 def _digest_of(package: DistributionPackage) -> str | None:
-    """Return the announced sha256. ValueError when it is not one: it becomes a part of
-    a folder's name.
+    """Return the announced SHA-256, if there is one. Raises ValueError if it is not
+    one, because it becomes a part of a folder's name.
     """
     digest = (package.digests or {}).get("sha256")
     if digest is not None and not _SHA256.fullmatch(digest.lower()):
@@ -371,8 +363,8 @@ def _digest_of(package: DistributionPackage) -> str | None:
 def _python_of(
     tags: Iterable[Tag], platforms: set[str], wanted: Sequence[PythonVersion]
 ) -> PythonVersion | None:
-    """Return the Python to run a wheel with, a wanted one if possible, or None if the
-    wheel is not for this platform.
+    """Return the Python version to run a wheel with, a wanted one if possible. Returns
+    None if the wheel is not for this platform.
     """
     for tag in tags:
         # uv needs another request for free-threaded builds

@@ -1,5 +1,5 @@
-"""The install cache: the folder of installed toolchains, each complete or installed
-again.
+"""Install toolchains into the install cache, with uv. An install that is damaged is
+made again.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -42,29 +43,24 @@ from triage.toolchains.index import Index, Release, index_url
 from triage.toolchains.web import host_of, network_seconds, without_password
 
 MANIFEST = "toolchain.json"
-# its time of change is the last use; a lock on it means that a process uses the
-# toolchain
+# A file in each toolchain. It was changed when the toolchain was last used, and a lock
+# on it means that a process uses the toolchain now.
 USE = ".used"
 PLAIN_WHEEL = Wheel()
 _COMPILED = "__pycache__"
-# reading a manifest raises
+# errors from reading a damaged manifest
 _DAMAGED = (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError)
 
 
 def folder_of(
     toolchains: Path, release: Release, packaging: Packaging = PLAIN_WHEEL
 ) -> Path:
-    """Return the folder of a release: readable, and different for each content of one
-    version.
+    """Return the folder of a release. Its name has the version and the beginning of the
+    wheel's hash.
     """
-    if release.sha256:
-        mark = release.sha256[:12]
-    else:
-        mark = "unhashed"
-    return (
-        toolchains
-        / f"{_prefix(release.distribution, packaging)}-{release.version}-{mark}"
-    )
+    mark = release.sha256[:12] if release.sha256 else "unhashed"
+    prefix = _prefix(release.distribution, packaging)
+    return toolchains / f"{prefix}-{release.version}-{mark}"
 
 
 def installed(
@@ -73,43 +69,39 @@ def installed(
     packaging: Packaging = PLAIN_WHEEL,
     version: str | None = None,
 ) -> list[Release]:
-    """Return the releases with an intact install, oldest version first; `version`: only
-    those of one.
+    """Return the releases with an intact install, the oldest version first. With
+    `version`, return only releases of this version.
     """
     found = []
     for folder in toolchains.glob(f"{_prefix(distribution, packaging)}-[0-9]*"):
         with suppress(*_DAMAGED):
-            stored = json.loads((folder / MANIFEST).read_text())["release"] | {
-                "distribution": distribution
-            }
-            release = Release(
-                **{name: stored[name] for name in Release.__slots__ if name in stored}
-            )
-            parsed = Version(release.version)
-            if (version is None or parsed == Version(version)) and is_intact(folder):
-                found.append((parsed, release))
-    return [release for _, release in sorted(found, key=lambda one: one[0])]
+            stored = json.loads((folder / MANIFEST).read_text())["release"]
+            stored["distribution"] = distribution
+            known = {name: stored[name] for name in Release.__slots__ if name in stored}
+            release = Release(**known)
+            is_wanted = not version or Version(release.version) == Version(version)
+            if is_wanted and is_intact(folder):
+                found.append(release)
+    return sorted(found, key=lambda release: Version(release.version))
 
 
 def _prefix(distribution: str, packaging: Packaging) -> str:
-    """Return how the folder names of one distribution begin, installed in one way."""
+    """Return the beginning of the folder names of a package's releases."""
     match packaging:
         case Wheel():
             return distribution
         case Environment(()):
             return f"venv-{distribution}"
         case Environment(companions):
-            return (
-                f"venv-{distribution}-with-"
-                f"{blake2b(' '.join(companions).encode(), digest_size=4).hexdigest()}"
-            )
+            digest = blake2b(" ".join(companions).encode(), digest_size=4)
+            return f"venv-{distribution}-with-{digest.hexdigest()}"
 
 
 def is_intact(folder: Path) -> bool:
-    """Whether an install is complete: it has a manifest, and every file has the size
-    that it was installed with.
+    """Return whether an install is complete: it has a manifest, and every file has the
+    size that it was installed with.
 
-    Python's cache of compiled modules does not count, because programs write it.
+    Python's compiled modules do not count, because programs write them.
     """
     try:
         sizes = json.loads((folder / MANIFEST).read_text())["files"]
@@ -125,24 +117,23 @@ def is_intact(folder: Path) -> bool:
         return False
 
 
-def _sizes(root: Path) -> dict[str, int]:
-    """Return the files that make an install complete: those that its wheels list, or
-    all files of another toolchain.
+def _sizes_of_files(root: Path) -> dict[str, int]:
+    """Return the size of each file of a complete install. If wheels are installed, only
+    the files that they list count.
     """
     paths = [
         path
         for path in root.rglob("*")
         if _COMPILED not in path.parts and path.is_file()
     ]
-    listed = {
-        os.path.normpath(path.parent.parent / row[0])
-        for path in paths
-        if path.match("*.dist-info/RECORD")
-        for row in csv.reader(path.read_text("utf-8", "replace").splitlines())
-        if row
-    }
+    listed: set[str] = set()
+    for path in paths:
+        if path.match("*.dist-info/RECORD"):
+            rows = csv.reader(path.read_text("utf-8", "replace").splitlines())
+            packages = path.parent.parent
+            listed |= {os.path.normpath(packages / row[0]) for row in rows if row}
     if listed:
-        listed |= {str(root / "bin" / "python")}
+        listed.add(str(root / "bin" / "python"))
     return {
         str(path.relative_to(root)): path.stat().st_size
         for path in paths
@@ -156,13 +147,16 @@ def fill_folder(
     what: str,
     fill: Callable[[Path, Path], Release | None],
 ) -> Path:
-    """Return the intact folder `name` of the cache, filled if it is missing or damaged.
-    `what` is the toolchain in messages.
+    """Return the folder `name` of the cache. Fill it first if it is missing or damaged.
+    Other processes that need the same folder wait.
 
-    `fill` is called as fill(root, scratch). It puts the files into `root`, which is
-    moved afterwards, and may use `scratch`, which is removed. Where it returns a
-    release, the folder counts as an install of it. Its errors leave no files. Other
-    processes that need the same folder wait.
+    Args:
+        workspace: Has the cache.
+        name: The name of the folder.
+        what: What messages call the toolchain.
+        fill: Called as fill(root, scratch). It puts the files into `root`, which is
+            moved afterwards, and may use `scratch`, which is removed. It returns the
+            release that it installs, if it is one. If it raises, no files are left.
     """
     toolchains = workspace.home.toolchains
     folder, staging = toolchains / name, toolchains / f".{name}.staging"
@@ -176,17 +170,15 @@ def fill_folder(
             if folder.exists():
                 workspace.progress.note(f"{what} is damaged and is installed again")
                 remove_tree(folder) if folder.is_dir() else folder.unlink()
-            remove_tree(staging)  # of a process that was killed: this one has the lock
+            remove_tree(staging)  # left by a process that was killed
             root, scratch = staging / "root", staging / "scratch"
             try:
                 root.mkdir(parents=True)
                 scratch.mkdir()
                 release = fill(root, scratch)
-                files = _sizes(root)
-                if release is None:
-                    manifest = {"files": files}
-                else:
-                    manifest = {"release": asdict(release), "files": files}
+                manifest: dict[str, object] = {"files": _sizes_of_files(root)}
+                if release is not None:
+                    manifest["release"] = asdict(release)
                 with (root / MANIFEST).open("w") as sink:
                     json.dump(manifest, sink)
                     sink.flush()
@@ -198,8 +190,8 @@ def fill_folder(
 
 
 def mark_used(folder: Path, stop: threading.Event) -> IO[bytes]:
-    """Mark a toolchain as used now; no other process prunes it until the returned file
-    is closed, or this process ends.
+    """Note that a toolchain is used now. No other process prunes it until the returned
+    file is closed, or this process ends.
     """
     with disk_errors(f"use {folder}"):
         lock = lock_file(folder / USE, fcntl.LOCK_SH, stop)
@@ -219,12 +211,11 @@ def bytes_below(folder: Path) -> int:
 
 _LARGEST_INSTALL = 32 << 30  # bytes of an install and uv's cache
 _UV_TIMEOUT = 3600.0  # seconds; a slow network may need them
-_TICKS = 4  # of a run between updates of the installed size
-# packages that are released together are uploaded one after another
-_SIBLINGS = timedelta(days=3)
+_TICKS = 4  # the installed size is measured at every fourth tick of a run
+# Packages that are released together are uploaded within this time.
+_UPLOADED_WITHIN = timedelta(days=3)
 _ONNX = ("onnx>=1.17,<2", "protobuf>=4.25")
-# The package cannot be installed here, today or tomorrow; other errors of uv may be the
-# network's.
+# Errors of uv that will not go away. Others may be the network's.
 _PERMANENT = re.compile(
     r"No solution found|are unsatisfiable|no usable wheels|no wheels|client error "
     r"\(4(04|10) |Hash mismatch|"
@@ -240,51 +231,39 @@ def install(
     index: str,
     packaging: Packaging = PLAIN_WHEEL,
 ) -> Path:
-    """Return the folder of an installed release. Install it if it is missing or
-    damaged. Safe next to other processes.
+    """Return the folder of a release. Install the release if it is missing or damaged.
+    Other processes may do the same.
 
     `index` is the address of the index, with the user and password for its files.
 
     Raises:
-        EnvironmentFailure: the wheel cannot be downloaded, or the disk is full.
-        Unobtainable: the wheel is gone, damaged or not the announced one, no
+        EnvironmentFailure: The wheel cannot be downloaded, or the disk is full.
+        Unobtainable: The wheel is gone, damaged or not the announced one, no
             interpreter here runs it, or its dependencies conflict.
     """
     name = f"{release.distribution} {release.version}"
+    wheel = f"{release.distribution} @ {release.url}"
+    if release.sha256:
+        wheel += f" --hash=sha256:{release.sha256}"
 
     def fill(root: Path, scratch: Path) -> Release:
-        wheel = f"{release.distribution} @ {release.url}"
-        if release.sha256:
-            wheel += f" --hash=sha256:{release.sha256}"
         uv = Uv(workspace, root, scratch, index)
         if packaging != PLAIN_WHEEL:
-            program = interpreter(version_of(release.python))
-            if program is None:
+            python = interpreter(version_of(release.python))
+            if python is None:
                 raise Unobtainable(
                     f"{name} needs Python {release.python}, which is not installed here"
                 )
         if not isinstance(packaging, Environment):
             uv.unpack(f"{name} from {host_of(release.url)}", wheel, release.python)
             return release
-        # The environment may be moved, because the install cache moves complete
-        # folders.
-        words = ("--relocatable", "--no-project", "--no-config", "--clear")
-        uv.run(
-            f"Python for {name}", "venv", *words, "--python", str(program), str(root)
+        uv.environment(f"Python for {name}", str(python))
+        requirements = [wheel, *packaging.companions_of(release.version)]
+        uv.pip_of_day(
+            f"{name} with its dependencies from {host_of(index)}",
+            requirements,
+            release.date,
         )
-        lines = [wheel, *packaging.companions_of(release.version)]
-        into = ("--python", str(root / "bin" / "python"))
-        what = f"{name} with its dependencies from {host_of(index)}"
-        # every install of the release gets the dependencies of its day
-        if release.date is not None:
-            until = date.fromisoformat(release.date) + _SIBLINGS
-            # An index may have no dates for some files, which uv excludes then. Today's
-            # dependencies are better than none.
-            newest = ("--exclude-newer", f"{until.isoformat()}T00:00:00Z")
-            with suppress(Unobtainable):
-                uv.pip(what, lines, *into, *newest)
-                return release
-        uv.pip(what, lines, *into)
         return release
 
     folder = folder_of(workspace.home.toolchains, release, packaging)
@@ -294,44 +273,41 @@ def install(
 def install_companion(
     workspace: Workspace, package: str, version: str, index: Index
 ) -> Path:
-    """Return the folder of a package that is released with a compiler.
+    """Return the folder of a package that is released with a compiler. Install it if it
+    is missing.
 
-    It has the compiler's version or, if the package lacks a patch release, the newest
-    one before it.
+    The package has the compiler's version. If it lacks a patch release, the newest
+    patch release before it is used.
 
     Raises:
-        Unobtainable: the index has none.
-        EnvironmentFailure: as `install`.
+        Unobtainable: The index has no such package.
+        EnvironmentFailure: As in `install`.
     """
-    wanted = Version(version)
-    patches = installed(workspace.home.toolchains, package, version=version)
-    if not patches:
-        patches = [
-            release
-            for release in index.releases(package)
-            if not release.yanked
-            and (
-                (patch := Version(release.version)) == wanted
-                or not wanted.is_prerelease
-            )
-            and patch <= wanted
-            and patch.release[:2] == wanted.release[:2]
-        ]
-        if not patches:
-            raise Unobtainable(
-                f"there is no {package} {version} at {without_password(index.url)}"
-            )
-    return install(
-        workspace, max(patches, key=lambda patch: Version(patch.version)), index.url
-    )
+
+    def fits(release: Release) -> bool:
+        wanted, found = Version(version), Version(release.version)
+        if wanted.is_prerelease or found == wanted:
+            return found == wanted
+        return found <= wanted and found.release[:2] == wanted.release[:2]
+
+    found = installed(workspace.home.toolchains, package, version=version)
+    if not found:
+        releases = index.releases(package)
+        found = [each for each in releases if not each.yanked and fits(each)]
+    if not found:
+        raise Unobtainable(
+            f"there is no {package} {version} at {without_password(index.url)}"
+        )
+    newest = max(found, key=lambda release: Version(release.version))
+    return install(workspace, newest, index.url)
 
 
 def provide_onnx(workspace: Workspace) -> Path | None:
-    """Make the package `onnx` importable in this process; return the folder that other
-    processes need in PYTHONPATH.
+    """Make the package `onnx` importable in this process, and install it if it is
+    missing: only ONNX models need it.
 
-    Only ONNX models need it, so that it is installed at the first one. None means that
-    it is installed next to this program. Raises EnvironmentFailure if it cannot be
+    Returns the folder that other processes need in PYTHONPATH, or None if the package
+    is installed next to this program. Raises EnvironmentFailure if it cannot be
     installed.
     """
     packages = workspace.home.kept(KeptKind.PACKAGES)
@@ -361,56 +337,58 @@ class Uv:
 
     workspace: Workspace
     root: Path
-    """The folder."""
+    """The new folder."""
     scratch: Path
-    """For files that are not needed later."""
+    """A folder for files that are not needed later."""
     index: str = ""
     """The default index (empty: that of uv's settings)."""
 
     def unpack(self, name: str, requirement: str, python: str) -> None:
-        """Install one wheel without its dependencies. It need not be for this program's
-        Python.
+        """Install one wheel without its dependencies. `python` is the version of Python
+        that the wheel is for.
         """
-        self.pip(
-            name,
-            [requirement],
-            "--no-deps",
-            "--target",
-            str(self.root),
-            "--python-version",
-            python,
-        )
+        target = ("--no-deps", "--target", str(self.root))
+        self.pip(name, [requirement], *target, "--python-version", python)
 
-    def pip(self, name: str, requirements: Sequence[str], *words: str) -> None:
-        """Install packages; `words` say where."""
-        (self.scratch / "requirements.txt").write_text(
-            "".join(f"{line}\n" for line in requirements)
-        )
+    def environment(self, name: str, python: str) -> None:
+        """Make the folder a virtual environment, which can be moved."""
+        options = ("--relocatable", "--no-project", "--no-config", "--clear")
+        self.run(name, "venv", *options, "--python", python, str(self.root))
+
+    def pip_of_day(
+        self, name: str, requirements: Sequence[str], day: str | None
+    ) -> None:
+        """Install packages into the virtual environment, with the dependencies that
+        were current on a day, if it is known.
+        """
+        into = ("--python", str(self.root / "bin" / "python"))
+        if day is not None:
+            until = date.fromisoformat(day) + _UPLOADED_WITHIN
+            # uv leaves out files for which an index has no date. Then today's
+            # dependencies are better than none.
+            newest = ("--exclude-newer", f"{until.isoformat()}T00:00:00Z")
+            with suppress(Unobtainable):
+                self.pip(name, requirements, *into, *newest)
+                return
+        self.pip(name, requirements, *into)
+
+    def pip(self, name: str, requirements: Sequence[str], *target: str) -> None:
+        """Install packages. The options `target` say where."""
+        listed = self.scratch / "requirements.txt"
+        listed.write_text("".join(f"{line}\n" for line in requirements))
         # uv links files from its cache. The cache is removed with the scratch folder,
         # so that damage to an install damages no copy that others are made from, and
         # pruning frees the space.
-        options = [
-            "--only-binary",
-            ":all:",
-            "--cache-dir",
-            str(self.scratch / "cache"),
-            "--no-progress",
-            "--color",
-            "never",
-        ]
-        self.run(
-            name,
-            "pip",
-            "install",
-            *options,
-            *words,
-            "-r",
-            str(self.scratch / "requirements.txt"),
-        )
+        cache = ("--cache-dir", str(self.scratch / "cache"))
+        options = shlex.split("--only-binary :all: --no-progress --color never")
+        self.run(name, "pip", "install", *options, *cache, *target, "-r", str(listed))
 
     def run(self, name: str, *words: str) -> None:
-        """Run uv. `name` is what it installs, in messages; uv's reason decides between
-        EnvironmentFailure and Unobtainable.
+        """Run uv. `name` is what messages say that it installs.
+
+        Raises:
+            Unobtainable: uv fails for a reason that will not go away.
+            EnvironmentFailure: It fails for another reason.
         """
         ticks, timeout = count(), network_seconds() or _UV_TIMEOUT
 
@@ -434,7 +412,7 @@ class Uv:
                 unlimited(timeout),
                 self.scratch,
                 purpose=Purpose.INSTALL,
-                env=self._indexes(),  # other users see no password in it
+                env=self._indexes(),  # other users cannot see a password in it
                 log=log,
                 stop=self.workspace.stop,
                 on_tick=watch_size,
@@ -457,28 +435,25 @@ class Uv:
         raise EnvironmentFailure(f"cannot install {name}: {reason}")
 
     def _indexes(self) -> dict[str, str]:
-        """Return uv's settings: an index of nightlies lacks their dependencies, which
-        come from the usual one.
+        """Return variables that set uv's indexes. An index of nightlies does not have
+        their dependencies, which come from the usual index.
         """
         usual = index_url()
-        if not self.index or self.index == usual:
-            if self.index:
-                return {"UV_DEFAULT_INDEX": self.index}
+        if not self.index:
             return {}
+        if self.index == usual:
+            return {"UV_DEFAULT_INDEX": usual}
         return {"UV_DEFAULT_INDEX": usual, "UV_INDEX": self.index}
 
 
 def _reason(log: Path) -> str:
+    """Return the last lines of uv's log that may say why it failed."""
     text = log.read_text("utf-8", "replace")
     # the caller names the server
     text = re.sub(r"(: | @ | for url )\(?https?://[^\s`)]+\)?", "", text)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
     reasons = [
-        line
-        for line in lines
-        if not line.lower().startswith(("warning", "using", "resolved", "downloading"))
+        re.sub("^(error|cause): ", "", line)
+        for line in map(str.strip, text.splitlines())
+        if line and not re.match("(?i)warning|using|resolved|downloading", line)
     ]
-    return (
-        "; ".join(re.sub("^(error|cause): ", "", line) for line in reasons[-6:])[:600]
-        or "uv gave no reason"
-    )
+    return "; ".join(reasons[-6:])[:600] or "uv gave no reason"

@@ -1,4 +1,4 @@
-"""The size and the last use of all that the home keeps, and removing what was not used
+"""List all that the home keeps, with size and last use, and remove what was not used
 for long.
 """
 
@@ -24,8 +24,8 @@ _RESUMED = (KeptKind.JOURNALS, KeptKind.REDUCTIONS)  # pruned last
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """A toolchain, a folder in which compilers are built, a kept file with its
-    checksum, or what a killed process left of one.
+    """A toolchain, a builder, a kept file with its checksum, or what a killed process
+    left of one.
     """
 
     kind: str
@@ -46,7 +46,9 @@ class StoredEntry:
 
 @dataclass(frozen=True, slots=True)
 class PrunedHome:
-    """What was in the home, and what was removed, or would be."""
+    """What was in the home, and what was removed. With `dry_run`, what would be
+    removed.
+    """
 
     before: list[StoredEntry]
     removed: list[StoredEntry]
@@ -54,7 +56,7 @@ class PrunedHome:
     """Whether another command uses the home, so that kept files stay."""
 
     def sizes(self, kind: str) -> dict[str, int]:
-        """Return the bytes of one kind of entries, and how many of them are removed."""
+        """Return the bytes of all entries of a kind, and those of the removed ones."""
         return {
             "bytes": _bytes_of(self.before, kind),
             "removed": _bytes_of(self.removed, kind),
@@ -66,8 +68,8 @@ def _bytes_of(entries: Iterable[StoredEntry], kind: str) -> int:
 
 
 def sweep(home: Home) -> None:
-    """Remove what killed processes left while they installed or pruned: folders whose
-    lock nobody holds.
+    """Remove the folders that killed processes left while they installed or pruned.
+    Nobody holds the lock of such a folder.
     """
     for path in (*home.toolchains.glob(".*.*"), *home.builders.glob("*/.*.*")):
         if path.suffix in (".staging", ".doomed"):
@@ -76,7 +78,7 @@ def sweep(home: Home) -> None:
 
 
 def _locked_now(path: Path) -> IO[bytes]:
-    """Lock a file that no other process has locked. BlockingIOError when one has."""
+    """Lock a file at once. Raises BlockingIOError if another process has locked it."""
     return lock_file(path, fcntl.LOCK_EX | fcntl.LOCK_NB, threading.Event())
 
 
@@ -108,8 +110,8 @@ def _last_use(folder: Path) -> float:
 
 
 def _kept_entries(home: Home) -> list[StoredEntry]:
-    """Return what is kept in a home, in the order in which it is pruned: what can be
-    resumed comes last.
+    """Return the kept files in a home in the order in which they are pruned. Those with
+    which a user can resume a command come last.
     """
     entries = []
     for kind in KeptKind:
@@ -126,21 +128,20 @@ def _kept_entries(home: Home) -> list[StoredEntry]:
 
 def _kept_entry(kind: KeptKind, name: str, paths: list[Path]) -> StoredEntry:
     stats = [place.lstat() for path in paths for place in (path, *path.rglob("*"))]
-    if name.startswith("."):
-        used = 0.0
-    else:
-        used = max(stat.st_mtime for stat in stats)
+    is_leftover = name.startswith(".")
+    used = 0.0 if is_leftover else max(stat.st_mtime for stat in stats)
     size = sum(stat.st_size for stat in stats)
     return StoredEntry(kind, tuple(paths), size, used)
 
 
 def prune_home(home: Home, keep: int, *, dry_run: bool = False) -> PrunedHome:
-    """Remove what was not used for long, or with `dry_run` only say what would go.
+    """Remove what was not used for long. With `dry_run`, only find what would be
+    removed.
 
-    Of toolchains and builders, damaged ones go first and then the least recently used,
-    until at most `keep` bytes are left; those in use stay. Of the other files, those go
-    that were not used for 90 days and then the least recently used, until at most
-    `keep` bytes are left. They stay while another command uses the home.
+    Damaged toolchains are removed, then the least recently used toolchains and builders
+    until at most `keep` bytes are left. Those in use stay. Other kept files are removed
+    if they were not used for 90 days, then the least recently used until at most `keep`
+    bytes are left. They all stay while another command uses the home.
     """
     sweep(home)
     toolchains = [*stored_toolchains(home), *_stored_builders(home)]
@@ -169,8 +170,8 @@ def _prune_toolchains(
 
 
 def _remove_unused(folder: Path, *, dry_run: bool) -> bool:
-    """Remove a folder, unless `dry_run`; return whether it was there and nobody uses
-    it.
+    """Remove a folder unless it is in use, and return whether it was removed. With
+    `dry_run`, return whether it would be.
     """
     lock = folder.with_name(f".{folder.name}.lock")
     doomed = folder.with_name(f".{folder.name}.doomed")

@@ -57,9 +57,17 @@ def is_day(text: str) -> bool:
 
 
 def parse_rev(text: str) -> tuple[str, str]:
-    """Return the kind of a REV without its family (`version`, `latest`, `previous`,
-    `installed`, `path`, `nightly` or `date`), and its value: the version, the path, or
-    the day. BadInput when the text is not a REV.
+    """Split a revision (REV) without a family into its kind and its value.
+
+    >>> parse_rev("nightly:2025-06-04")
+    ('nightly', '2025-06-04')
+
+    Returns:
+        The kind: `version`, `latest`, `previous`, `installed`, `path`, `nightly` or
+            `date`. The value: a version, a path, a day, or "".
+
+    Raises:
+        BadInput: The text is not a revision.
     """
     if is_day(text):
         return "date", text
@@ -77,36 +85,34 @@ def parse_rev(text: str) -> tuple[str, str]:
         version = parse_version(text)
         if version:
             return "version", str(version)
-    if Path(text).exists():
-        hint = f" (for a folder write `path:{text}`)"
-    else:
-        hint = ""
+    hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
     raise BadInput(f"{text!r} is not a revision: write {_FORMS}{hint}")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolchainRef:
-    """A revision and where its compiler comes from: a wheel, a path, or a function."""
+    """A revision, and how to obtain its compiler: by `release`, `path` or `bring`."""
 
     family: str
     revision: Revision
     release: Release | None = None
-    """The release or nightly."""
+    """The wheel of a release or nightly, which is installed."""
     path: Path | None = None
-    """An installed compiler: a folder, or the binary."""
+    """A compiler on this machine: a folder or a program."""
     bring: Callable[..., Path] | None = field(default=None, compare=False)
-    """Obtains the compiler of a commit, which may take long. With the name of a
-    package, it obtains that package of the same revision. Raises EnvironmentFailure.
+    """Obtains the compiler of a commit, which may take long, and returns its folder.
+    Called with the name of a package, it obtains the package of this commit instead.
+    Raises EnvironmentFailure.
     """
 
     @property
     def is_release(self) -> bool:
-        """Whether the package index has it, perhaps as a pre-release."""
+        """Whether it is a release, perhaps a pre-release, and not a nightly."""
         return self.release is not None and not self.release.nightly
 
     @property
     def is_stable(self) -> bool:
-        """Whether it is a release that is not a pre-release."""
+        """Whether it is a release that users are meant to use."""
         return self.release is not None and self.release.is_stable
 
     @property
@@ -126,9 +132,7 @@ class ToolchainRegistry:
         progress: Progress | None = None,
         stop: threading.Event | None = None,
     ) -> None:
-        """Open the toolchains in a home. Another thread sets `stop` to end downloads
-        and installs.
-        """
+        """Open the toolchains in a home. Setting `stop` ends downloads and installs."""
         self.home = home
         self.workspace = Workspace(
             home, progress or Progress(), stop or threading.Event()
@@ -142,8 +146,8 @@ class ToolchainRegistry:
         sweep(home)
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        """Return the family's stable releases, oldest first; without a network the
-        installed ones.
+        """Return the family's stable releases, oldest first. Without a network, return
+        the installed ones.
         """
         compiler = self._compiler(family)
         try:
@@ -169,7 +173,7 @@ class ToolchainRegistry:
         return tuple(_ref(family, release) for release in releases)
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        """Return the family's installed releases, oldest first. Uses no network."""
+        """Return the family's installed releases, oldest first, without a network."""
         return tuple(
             _ref(family, release) for release in self._installed(self._compiler(family))
         )
@@ -208,11 +212,10 @@ class ToolchainRegistry:
             EnvironmentFailure: the index has no such release, or there is no such
                 nightly.
         """
-        # The longest prefix: the name of a family may contain a colon.
-        if ":" in text:  # asking for the families imports all of them
+        named: list[str] = []
+        if ":" in text:  # iterating over the families imports all of them
             named = [name for name in self._compilers if text.startswith(f"{name}:")]
-        else:
-            named = []
+        # The name of a family may contain a colon, so the longest prefix counts.
         prefix = max(named, key=len, default=None)
         if prefix not in (None, family):
             raise BadInput(f"{text!r} is a revision of {prefix}; name one of {family}")
@@ -223,13 +226,14 @@ class ToolchainRegistry:
                 path = Path(value).expanduser()
                 return ToolchainRef(family, Revision(f"path:{path}"), path=path)
             case "latest" | "previous" as kind, _:
-                back, releases = int(kind == "previous"), self.releases(family)
-                if len(releases) <= back:
+                releases = self.releases(family)
+                from_end = 1 if kind == "latest" else 2
+                if len(releases) < from_end:
                     raise EnvironmentFailure(
                         f"the package index has only {len(releases)} releases of "
                         f"{family}"
                     )
-                return releases[-1 - back]
+                return releases[-from_end]
             case "nightly", day:
                 return self._nightly_of_day(family, day)
             case "date", day:
@@ -238,26 +242,24 @@ class ToolchainRegistry:
                 return self._at_version(family, version)
 
     def _release_of_day(self, family: str, day: str) -> ToolchainRef:
-        """Return the newest release that was published on a day or before it."""
+        """Return the newest release that was published on a day or earlier."""
         compiler = self._compiler(family)
         stable = [one for one in self._listed(compiler) if one.is_stable]
         published = [one for one in stable if one.date and one.date <= day]
         if published:
             return _ref(family, published[-1])
-        dated = min((one.date for one in stable if one.date), default=None)
-        if dated is None:
-            why = "the package index has no dates"
-        else:
-            why = f"the oldest is of {dated}"
+        oldest = min((one.date for one in stable if one.date), default=None)
+        why = (
+            f"the oldest is of {oldest}" if oldest else "the package index has no dates"
+        )
         raise EnvironmentFailure(
             f"no release of {compiler.distribution} is as old as {day}: {why}"
         )
 
     def _at_version(self, family: str, version: str) -> ToolchainRef:
         compiler, wanted = self._compiler(family), Version(version)
-        # Installs come first: they need no network, and asking the index takes longer
-        # than a small compile.
-        # nightlies are plain wheels
+        # Asking the index takes longer than a small compile, so installs come first.
+        # Nightlies are plain wheels.
         for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):
             found = installed(
                 self.home.toolchains, compiler.distribution, packaging, version
@@ -268,13 +270,11 @@ class ToolchainRegistry:
         found = [release for release in listed if Version(release.version) == wanted]
         if found:
             return _ref(family, found[0])
-        if wanted.is_prerelease:  # perhaps a nightly, as reports name it
-            with suppress(BadInput, EnvironmentFailure, StopIteration):
-                return next(
-                    ref
-                    for ref in self.nightlies(family)
-                    if ref.revision.name == version
-                )
+        if wanted.is_prerelease:  # reports name nightlies by their versions
+            with suppress(BadInput, EnvironmentFailure):
+                for ref in self.nightlies(family):
+                    if ref.revision.name == version:
+                        return ref
         stable = [release.version for release in listed if not release.prerelease]
         after = bisect_left(stable, wanted, key=Version)
         near = stable[max(0, min(after - 2, len(stable) - 3)) :][:3]
@@ -284,38 +284,36 @@ class ToolchainRegistry:
         )
 
     def _nightly_of_day(self, family: str, day: str) -> ToolchainRef:
-        """Return the newest nightly of a day, `2025-06-04` or `20250604`, or of all
-        days for `latest`.
+        """Return the newest nightly of a day, `2025-06-04` or `20250604`; for `latest`,
+        return the newest of all.
         """
         parts = _DAY.fullmatch(day)
-        if parts is None and day != "latest":
+        if parts:
+            wanted = "-".join(parts.groups())
+        elif day == "latest":
+            wanted = "9999"  # every day is before it
+        else:
             raise BadInput(
                 f"'nightly:{day}' names no day: write nightly:2025-06-04 or "
                 "nightly:latest"
             )
-        if parts:
-            wanted = "-".join(parts.groups())
-        else:
-            wanted = "9999"
-        older = [
+        until_day = [
             ref
             for ref in self.nightlies(family)
             if ref.revision.date and ref.revision.date <= wanted
         ]
-        if not older or (parts and older[-1].revision.date != wanted):
-            if older:
-                near = f"; the newest before it is of {older[-1].revision.date}"
-            else:
-                near = ""
-            raise EnvironmentFailure(
-                f"{without_password(self._nightlies_of(family).index.url)} has no "
-                f"nightly of {day}{near}"
-            )
-        return older[-1]
+        newest = until_day[-1] if until_day else None
+        if newest and (not parts or newest.revision.date == wanted):
+            return newest
+        near = f"; the newest before it is of {newest.revision.date}" if newest else ""
+        raise EnvironmentFailure(
+            f"{without_password(self._nightlies_of(family).index.url)} has no "
+            f"nightly of {day}{near}"
+        )
 
     def _nightlies_of(self, family: str) -> Wheels:
-        """Return the nightlies of the project file in the current folder, or of the
-        shipped one.
+        """Return the nightlies that the project file in the current folder names, or
+        else the project file that comes with triage.
         """
         if family not in self._nightlies:
             # slow to import
@@ -335,8 +333,8 @@ class ToolchainRegistry:
         )
 
     def _listed(self, compiler: Compiler) -> Sequence[Release]:
-        """Return the releases of the index. If a compiler runs in Python, only wheels
-        that an interpreter here can run.
+        """Return the releases in the index. For a compiler that runs in Python, prefer
+        wheels that an interpreter on this machine can run.
         """
         if not compiler.distribution:
             raise BadInput(
@@ -349,15 +347,16 @@ class ToolchainRegistry:
         return self.index.releases(compiler.distribution, pythons)
 
     def _next_to_program(self, family: str) -> ToolchainRef:
+        """Return the compiler in this program's own Python environment, or else the
+        newest installed release.
+        """
         from importlib.metadata import distributions
 
         compiler = self._compiler(family)
-        for found in (
-            distributions(name=compiler.distribution) if compiler.distribution else ()
-        ):
-            return ToolchainRef(
-                family, Revision(found.version), path=Path(str(found.locate_file("")))
-            )
+        if compiler.distribution:
+            for found in distributions(name=compiler.distribution):
+                path = Path(str(found.locate_file("")))
+                return ToolchainRef(family, Revision(found.version), path=path)
         stored = self.installed_releases(family)
         if stored:
             return stored[-1]
@@ -367,34 +366,34 @@ class ToolchainRegistry:
         )
 
     def runtime(self, toolchain: Toolchain, package: str) -> Path:
-        """Return the folder of another package of an obtained toolchain's release,
-        nightly or commit, or the toolchain's own.
+        """Return the folder of a package that belongs to an obtained toolchain's
+        release, nightly or commit. Install the package if it is missing.
+
+        Returns the toolchain's own folder if `package` is empty, and for a toolchain in
+        a folder.
 
         Raises:
-            Unobtainable: there is no such package of this revision.
-            EnvironmentFailure: it cannot be installed.
+            Unobtainable: There is no such package of this revision.
+            EnvironmentFailure: It cannot be installed.
         """
-        if not package:  # the compiler's own
+        ref = self.ref_of(toolchain)
+        if not package or ref is None or not (ref.release or ref.bring):
             return toolchain.root
         key = (package, toolchain.revision.name)
         if key not in self._companions:
-            ref = self.ref_of(toolchain)
-            if ref is not None and ref.release is not None:
-                root = install_companion(
-                    self.workspace, package, ref.release.version, self._index_of(ref)
-                )
-            else:
-                if ref is not None and ref.bring:
-                    root = ref.bring(package)
-                else:
-                    root = toolchain.root
+            if ref.release:
+                version = ref.release.version
+                index = self._index_of(ref)
+                root = install_companion(self.workspace, package, version, index)
+            elif ref.bring:
+                root = ref.bring(package)
             self._keep(root)
             self._companions[key] = root
         return self._companions[key]
 
     def obtain(self, ref: ToolchainRef) -> Toolchain:
-        """Return the toolchain, installed if it is missing. EnvironmentFailure when it
-        cannot be obtained or does not run.
+        """Return the toolchain. Install it if it is missing. Raises EnvironmentFailure
+        if it cannot be obtained, or does not run.
         """
         key = (ref.family, ref.revision.name)
         if key not in self._obtained:
@@ -404,9 +403,7 @@ class ToolchainRegistry:
     def ref_of(self, toolchain: Toolchain) -> ToolchainRef | None:
         """Return the reference by which a toolchain was obtained."""
         known = self._obtained.get((toolchain.family, toolchain.revision.name))
-        if known:
-            return known[0]
-        return None
+        return known[0] if known else None
 
     def python_roots(self, family: str) -> list[Path]:
         """Return the folders of installed releases whose Python modules this
@@ -421,26 +418,23 @@ class ToolchainRegistry:
         return [folder_of(self.home.toolchains, release) for release in releases]
 
     def revision(self, ref: ToolchainRef) -> Revision:
-        """Return the revision, with the commit and date that its toolchain reports once
-        it was obtained.
+        """Return the revision. After its toolchain was obtained, it has the commit and
+        the date that the toolchain reports.
         """
         known = self._obtained.get((ref.family, ref.revision.name))
-        if known:
-            return known[1].revision
-        return ref.revision
+        return known[1].revision if known else ref.revision
 
     def reported_commit(self, family: str, root: Path) -> str | None:
-        """Return the commit that the compiler in a folder reports, if it reports
-        one.
-        """
+        """Return the commit that the compiler in a folder reports, if any."""
         compiler = self._compiler(family)
         program = compiler.locate(root)
-        if program:
-            return describe_once(self.workspace, compiler, program)[1].commit
-        return None
+        if program is None:
+            return None
+        _, description = describe_once(self.workspace, compiler, program)
+        return description.commit
 
     def is_installed(self, ref: ToolchainRef) -> bool:
-        """Whether obtaining needs no download."""
+        """Return whether obtaining the toolchain needs no download and no build."""
         if ref.release is None:
             return ref.bring is None
         return is_intact(
@@ -461,17 +455,14 @@ class ToolchainRegistry:
         identity, description = describe_once(self.workspace, compiler, program)
         # a build may report another one
         commit = ref.revision.commit or description.commit
-        # The day of the commit is the same on every index; the day of upload, which
-        # some indices omit, is not.
-        day = (
-            ref.revision.date
-            or description.date
-            or (ref.release.date if ref.release else None)
-        )
-        revision = replace(ref.revision, commit=commit, date=day)
+        # The day of the commit is better than that of the upload, which differs between
+        # indexes and which some omit.
+        day = ref.revision.date or description.date
         version = description.version
         if ref.release:
+            day = day or ref.release.date
             version = ref.release.version
+        revision = replace(ref.revision, commit=commit, date=day)
         return Toolchain(
             ref.family,
             revision,
@@ -483,7 +474,7 @@ class ToolchainRegistry:
         )
 
     def _keep(self, root: Path) -> None:
-        """Keep others from pruning an install that this process uses."""
+        """Lock an install, so that no other process prunes it."""
         toolchains = self.home.toolchains
         if root != toolchains and root.is_relative_to(toolchains):
             folder = toolchains / root.relative_to(toolchains).parts[0]
@@ -515,8 +506,8 @@ class ToolchainRegistry:
         return self._compiler(family).packaging
 
     def _packaging_of(self, ref: ToolchainRef) -> Packaging:
-        """Return how a wheel is installed: a nightly plain, unless the compiler needs
-        its environment.
+        """Return how a wheel is installed. A nightly is unpacked, unless the compiler
+        needs a virtual environment.
         """
         packaging = self.packaging(ref.family)
         if ref.is_nightly and not isinstance(packaging, Environment):
@@ -533,23 +524,20 @@ class ToolchainRegistry:
 
 
 def _ref(family: str, release: Release) -> ToolchainRef:
-    # a release has the day of its commit, known once it is obtained
-    if release.nightly:
-        day = release.date
-    else:
-        day = None
+    # The day of a release is that of its commit, which is not known before it is
+    # installed.
+    day = release.date if release.nightly else None
     return ToolchainRef(family, Revision(release.version, date=day), release=release)
 
 
 def describe_once(
     workspace: Workspace, compiler: Compiler, program: Path
 ) -> tuple[str, Description]:
-    """Return the content address of an installed compiler and its own description,
-    asked once for each content of its files.
+    """Return a hash of a compiler's files, and its description of itself. The compiler
+    is asked again only after one of its files was written.
 
-    Raises:
-        EnvironmentFailure: files of the compiler are missing; and what
-            `Compiler.describe` raises.
+    Raises EnvironmentFailure if files of the compiler are missing, or if it does not
+    run.
     """
     from pydantic import TypeAdapter  # slow to import
 
@@ -562,7 +550,7 @@ def describe_once(
         raise EnvironmentFailure(
             f"{error.filename or program} of the compiler is missing; install it again"
         ) from error
-    with suppress(ValueError):  # none, or of an earlier version of the program
+    with suppress(ValueError):  # none, or one of an earlier version of triage
         return adapter.validate_python(section.get(key))
     with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
         # reading a large library takes as long as the queries

@@ -60,7 +60,7 @@ def without_password(url: str) -> str:
 
 
 def unusable(url: str, reason: str) -> EnvironmentFailure:
-    """Return the error for an answer in an unexpected form."""
+    """Return the error for an answer that cannot be read."""
     return EnvironmentFailure(f"{host_of(url)} gave an unusable answer: {reason}")
 
 
@@ -83,13 +83,13 @@ def answer_status(response: requests.Response) -> str:
 
 @dataclass(frozen=True)
 class Web:
-    """GET requests, tried again after broken connections, server errors and short rate
-    limits.
+    """Makes GET requests. Tries them again after broken connections, server errors and
+    short rate limits.
     """
 
     workspace: Workspace
     token: str | None = None
-    """A bearer token, which no other host gets when a server redirects to it."""
+    """A bearer token. If the server redirects to another host, it is not sent there."""
     tries: int = 4
 
     def get(
@@ -157,8 +157,8 @@ class Web:
         headers: Mapping[str, str],
         params: Mapping[str, str | int] | None = None,
     ) -> Iterator[requests.Response]:
-        """Open an answer. An error of the libraries, also while its body is read,
-        becomes an EnvironmentFailure.
+        """Send a request and yield the answer, whose body is read in the `with` block.
+        Errors of the libraries become an EnvironmentFailure, also in the block.
         """
         import requests
         from requests.adapters import HTTPAdapter
@@ -204,8 +204,8 @@ class Web:
             raise EnvironmentFailure(f"{host} has an error: {answer_status(response)}")
 
     def _parts(self, response: requests.Response, largest: int) -> Iterator[bytes]:
-        """Yield the body, decoded. EnvironmentFailure when it is too long or comes too
-        slowly.
+        """Yield the decoded body in parts. Raises EnvironmentFailure if it is too long
+        or comes too slowly.
         """
         begun = time.monotonic()
         received = 0
@@ -229,16 +229,14 @@ class Web:
             yield part
 
     def _sign(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Add the token; as a header of the session it would lose against a .netrc
-        file.
-        """
+        """Add the token. A .netrc file would override it as a header of the session."""
         request.headers["Authorization"] = f"Bearer {self.token}"
         return request
 
 
 def network_seconds() -> float | None:
-    """Return the limit that the user sets for one request. BadInput when it is not a
-    duration.
+    """Return the user's time limit for one request, if there is one. Raises BadInput if
+    TRIAGE_NETWORK_TIMEOUT is not a duration.
     """
     from triage.recipes.values import parse_duration
 

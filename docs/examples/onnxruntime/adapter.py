@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from triage.compilers.base import Compiler, Description, Environment, pep440
-from triage.compilers.invocation import Invocation, answer_of, flag_name
+from triage.compilers.invocation import Invocation, ask_compiler, flag_name
 from triage.compilers.parts import PassTrace, RemedyHints, WorkerRunner, runnable_keys
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
-from triage.recipes.expectations import flag_applies
+from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -26,7 +26,7 @@ _FLAGS = frozenset({"optimize", "disable"})
 class OrtPasses(PassTrace):
     """Names the optimisers that change a model."""
 
-    def after_passes(
+    def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
         return replace(invocation, printing=(*invocation.printing, "--name-passes"))
@@ -70,7 +70,7 @@ class OnnxRuntime(Compiler):
         return (*sorted(path for path in files if path.is_file()), WORKER)
 
     def describe(self, program: Path) -> Description:
-        answer = answer_of([str(program), *_ISOLATED, "describe"])
+        answer = ask_compiler([str(program), *_ISOLATED, "describe"])
         if not answer.ok:
             problem = f"{program} has no ONNX Runtime: {answer.stderr.last_line}"
             raise EnvironmentFailure(problem)
@@ -80,7 +80,7 @@ class OnnxRuntime(Compiler):
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         version, python = toolchain.version, str(toolchain.program)
-        flags = [flag.text for flag in case.flags if flag_applies(flag, version)]
+        flags = applied_flags(case, version)
         if case.target.backend != "cpu":
             problem = f"there is no backend {case.target.backend}, only cpu"
             return NoAnswer(Cause.TARGET, problem)

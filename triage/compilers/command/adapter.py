@@ -1,4 +1,4 @@
-"""A compiler behind a command: translate a case into the command line of its recipe,
+"""Any compiler that a recipe calls by a command line: make the command line of a case,
 and repeat it in a shell.
 """
 
@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler, Description, Environment, Packaging, pep440
-from triage.compilers.family_ref import FamilyRef
-from triage.compilers.invocation import Invocation, answer_of, fill_placeholders
+from triage.compilers.invocation import Invocation, ask_compiler, fill_placeholders
 from triage.compilers.repro_script import (
     RULES_FILE,
     ReproScript,
@@ -24,26 +23,26 @@ from triage.compilers.repro_script import (
 )
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import Cause, NoAnswer
-from triage.model.revision import Capabilities, Toolchain
-from triage.recipes.expectations import flag_applies
+from triage.model.revision import Capabilities, FamilyRef, Toolchain
+from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.command.recipe import CommandFormat, LlvmToolRecipes
 
 _CODE = re.compile(r".*\.(?:so(?:\.\d+)*|dylib|py|jar|bc)")
-_NOT_OURS = {"__pycache__", "CMakeFiles", ".git", ".cache"}
+_NOT_OF_COMPILER = {"__pycache__", "CMakeFiles", ".git", ".cache"}
 
 
 VersionRule = tuple[tuple[str, ...], str]
-"""The command that asks a compiler for its version, and a pattern that matches it, or
-has a group for it, in the output.
+"""A command that prints a compiler's version, and a pattern to find the version in its
+output. A group of the pattern, if it has one, is the version.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec(CaseSpec):
-    """A compiler behind a command."""
+    """The command of a case."""
 
     words: tuple[str, ...]
     """The command line, program first, with placeholders such as `{input}`."""
@@ -52,11 +51,13 @@ class CommandSpec(CaseSpec):
     """
     version: VersionRule | None = None
     parse_errors_fail: bool = False
+    """Whether a version that cannot read the input fails, instead of being untestable.
+    """
 
 
 def is_mlir(input_name: str) -> bool:
-    """Return whether an input is MLIR, whose text changes from version to version, so
-    that many cannot read it.
+    """Return whether an input is MLIR. Its syntax changes, so that many versions cannot
+    read it.
     """
     return input_name.endswith((".mlir", ".mlirbc"))
 
@@ -71,23 +72,20 @@ class CommandScript(ReproScript):
 
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
         spec = _spec_of(case)
-        is_usual = spec.parse_errors_fail != is_mlir(case.input.path.name)
-        if spec.parse_errors_fail:
-            parse_errors = "fail"
-        else:
-            parse_errors = "untestable"
-        if spec.version:
-            version = dict(zip(("run", "pattern"), spec.version, strict=True))
-        else:
-            version = {}
         keys: dict[str, object] = {
             "compiler": "command",
             "package": spec.packages,
             "command": spec.words,
-            "version": version,
-            "parse_errors": None if is_usual else parse_errors,
-            "rules": case.rules and RULES_FILE,
         }
+        if spec.version:
+            run, pattern = spec.version
+            keys["version"] = {"run": run, "pattern": pattern}
+        fail_by_default = not is_mlir(case.input.path.name)
+        if spec.parse_errors_fail != fail_by_default:
+            fails = spec.parse_errors_fail
+            keys["parse_errors"] = "fail" if fails else "untestable"
+        if case.rules:
+            keys["rules"] = RULES_FILE
         return {key: value for key, value in keys.items() if value}
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
@@ -95,42 +93,34 @@ class CommandScript(ReproScript):
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
         packages = _spec_of(task.case).packages
-        before = ["OUT=$(mktemp -d) || exit 127", "trap 'rm -rf \"$OUT\"' EXIT"]
+        setup = ["OUT=$(mktemp -d) || exit 127", "trap 'rm -rf \"$OUT\"' EXIT"]
         if packages:
             remark = "\n# Set PYTHON to the interpreter that has it."
             prefix = "$(\"${PYTHON:-python3}\" -c 'import sys; print(sys.prefix)')"
-            before += [f"TOOLCHAIN={prefix} || exit 127", 'PATH="$TOOLCHAIN/bin:$PATH"']
+            setup += [f"TOOLCHAIN={prefix} || exit 127", 'PATH="$TOOLCHAIN/bin:$PATH"']
         else:
             remark = (
                 "\n# Set TOOLCHAIN to the compiler's folder, or to the compiler itself."
             )
-            before += [': "${TOOLCHAIN:?set it to the path of the compiler}"']
+            setup += [': "${TOOLCHAIN:?set it to the path of the compiler}"']
         shown = {"input": task.source, "output": "out", "python": "python3"}
         words = tuple(fill_placeholders(word, shown) for word in task.options)
-        run = " ".join(_shell_word(word, task.source) for word in task.options)
+        script = " ".join(_shell_word(word, task.source) for word in task.options)
         return StandaloneCall(
-            task.requirement, words, run, remark, tuple(before), replaces=False
+            task.requirement, words, script, remark, tuple(setup), may_exec=False
         )
 
 
 def _shell_word(word: str, source: str) -> str:
-    """Return a word for the shell, with variables for its placeholders."""
-    places = {
-        "input": source,
-        "output": '"$OUT/out"',
-        "python": '"${PYTHON:-python3}"',
-        "toolchain": '"$TOOLCHAIN"',
+    """Quote a word for the shell, and replace placeholders in it by variables."""
+    variables = {
+        "{input}": source,
+        "{output}": '"$OUT/out"',
+        "{python}": '"${PYTHON:-python3}"',
+        "{toolchain}": '"$TOOLCHAIN"',
     }
-    # texts and names in turn
-    parts = re.split(r"\{(input|output|python|toolchain)\}", word)
-    return (
-        "".join(
-            places[part] if index % 2 else shlex.quote(part)
-            for index, part in enumerate(parts)
-            if part
-        )
-        or "''"
-    )
+    parts = filter(None, re.split(r"(\{(?:input|output|python|toolchain)\})", word))
+    return "".join(variables.get(part) or shlex.quote(part) for part in parts) or "''"
 
 
 def _keys() -> type[CommandFormat]:
@@ -140,15 +130,12 @@ def _keys() -> type[CommandFormat]:
 
 
 class Command(Compiler):
-    """A family of one compiler: the releases of a package, or what folders hold."""
+    """The family of one compiler that recipes call by a command line. Its toolchains
+    are the releases of a package, or folders.
+    """
 
-    # The input may well be Python or ONNX, so every file is passed on unchanged.
-    recipe = RecipeFamily(
-        "command",
-        any_input=True,
-        sections=("command",),
-        keys=_keys,
-    )
+    # The input may be Python or ONNX, too, so every file is passed on unchanged.
+    recipe = RecipeFamily("command", any_input=True, sections=("command",), keys=_keys)
     folders = "a folder, a virtual environment, or a program"
     script = CommandScript()
 
@@ -158,19 +145,20 @@ class Command(Compiler):
         packages: tuple[str, ...] = (),
         version: VersionRule | None = None,
     ) -> None:
-        """`packages` begin with the compiler's own. `version` says how one that is not
-        a package tells its version.
+        """Create the family of a compiler.
+
+        Args:
+            name: As `FamilyRef` reads it.
+            packages: The compiler's own package, then further requirements.
+            version: How to find the version of a compiler that is not a package.
         """
         self.name = name
-        if packages:
-            self.distribution = packages[0]
-        else:
-            self.distribution = ""
+        self.distribution = packages[0] if packages else ""
         self.packaging: Packaging = Environment(packages[1:])
-        self._version = version
+        self._version_rule = version
 
     @cached_property
-    def recipe_from_input(self) -> LlvmToolRecipes:
+    def recipe_starter(self) -> LlvmToolRecipes:
         from triage.compilers.command.recipe import LlvmToolRecipes
 
         return LlvmToolRecipes()
@@ -184,69 +172,64 @@ class Command(Compiler):
 
     def locate(self, root: Path) -> Path | None:
         """Return the interpreter of a virtual environment; otherwise the folder or the
-        program itself.
+        program itself, if it exists.
         """
+        if not root.exists():
+            return None
         python = root / "bin" / "python"
-        if root.exists():
-            return (python if _environment_of(python) else root).absolute()
-        return None
+        return (python if _environment_of(python) else root).absolute()
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        """Return all of a virtual environment; the programs, libraries and scripts of a
-        folder; or the program.
+        """Return all packages of a virtual environment; the programs, libraries and
+        scripts in a folder; or the program.
         """
         root = _environment_of(program)
         if root is not None:
-            return (
-                root / "pyvenv.cfg",
-                *sorted(path for folder in _site(root) for path in _files(folder)),
-            )
+            packages = [
+                path for folder in _site_packages(root) for path in _files(folder)
+            ]
+            return (root / "pyvenv.cfg", *sorted(packages))
         if program.is_dir():
-            return tuple(
-                sorted(
-                    path
-                    for path in _files(program)
-                    if _CODE.fullmatch(path.name) or os.access(path, os.X_OK)
-                )
+            code = (
+                path
+                for path in _files(program)
+                if _CODE.fullmatch(path.name) or os.access(path, os.X_OK)
             )
+            return tuple(sorted(code))
         return (program,)
 
     def describe(self, program: Path) -> Description:
-        root, version = _environment_of(program), None
-        if self._version is not None:
-            run, pattern = self._version
-            answer = answer_of(
-                [fill_placeholders(word, _places(program)) for word in run]
-            )
+        root = _environment_of(program)
+        version = None
+        if self._version_rule is not None:
+            words, pattern = self._version_rule
+            values = _placeholder_values(program)
+            answer = ask_compiler([fill_placeholders(word, values) for word in words])
             match = re.search(pattern, answer.stdout.text + answer.stderr.text)
-            version = match and pep440(match[1] if match.groups() else match[0])
+            if match:
+                version = match[1] if match.groups() else match[0]
         elif self.distribution and root is not None:
             from importlib.metadata import distributions
 
-            found = distributions(
-                name=self.distribution, path=[str(folder) for folder in _site(root)]
-            )
-            version = next(
-                (pep440(distribution.version) for distribution in found), None
-            )
-        return Description(version, None, None, Capabilities())
+            folders = list(map(str, _site_packages(root)))
+            for distribution in distributions(name=self.distribution, path=folders):
+                version = distribution.version
+                break
+        return Description(pep440(version), None, None, Capabilities())
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        if not isinstance(spec := case.spec, CommandSpec):
+        spec = case.spec
+        if not isinstance(spec, CommandSpec):
             return NoAnswer(Cause.RECIPE, f"the recipe of {case.name} has no command")
-        flags = [
-            flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
-        ]
-        if "{flags}" in spec.words:
-            words = spec.words
-        else:
-            words = (*spec.words, "{flags}")
-        options = tuple(
-            text for word in words for text in (flags if word == "{flags}" else [word])
-        )
-        places, program = _places(toolchain.program), toolchain.program
+        flags = applied_flags(case, toolchain.version)
+        options: list[str] = []
+        for word in spec.words:
+            options += flags if word == "{flags}" else [word]
+        if "{flags}" not in spec.words:
+            options += flags
+        values = _placeholder_values(toolchain.program)
         for name in ("python", "site_packages"):
-            if name not in places and f"{{{name}}}" in str(options):
+            if name not in values and f"{{{name}}}" in str(options):
                 return NoAnswer(
                     Cause.RECIPE,
                     (
@@ -254,55 +237,48 @@ class Command(Compiler):
                         f"{{{name}}} has no value"
                     ),
                 )
-        # The toolchain's programs come first, the user's modules are hidden, and the
-        # hash seed is fixed.
-        if "python" in places:
-            folder = program.parent
-        else:
-            folder = program / "bin"
-        path = os.pathsep.join(
-            [
-                *([str(folder)] if folder.is_dir() else []),
-                os.environ.get("PATH", os.defpath),
-            ]
-        )
+        path = os.environ.get("PATH", os.defpath)
+        programs = Path(values["toolchain"], "bin")
+        if programs.is_dir():
+            path = f"{programs}{os.pathsep}{path}"
+        # The user's modules are hidden, and the hash seed is fixed.
         env = {
             "PATH": path,
             "PYTHONPATH": "",
             "PYTHONNOUSERSITE": "1",
             "PYTHONHASHSEED": "0",
         }
-        return Invocation(options, env=env, places=places)
+        return Invocation(tuple(options), env=env, placeholders=values)
 
 
-def _environment_of(program: Path) -> Path | None:
-    """Return the virtual environment whose interpreter this is."""
-    root = program.parent.parent
-    if program.name == "python" and (root / "pyvenv.cfg").is_file():
+def _environment_of(python: Path) -> Path | None:
+    """Return the virtual environment that an interpreter belongs to, if any."""
+    root = python.parent.parent
+    if python.name == "python" and (root / "pyvenv.cfg").is_file():
         return root
     return None
 
 
-def _places(program: Path) -> dict[str, str]:
+def _placeholder_values(program: Path) -> dict[str, str]:
     root = _environment_of(program)
     if root is None:
         return {"toolchain": str(program)}
+    site_packages = [*_site_packages(root), root / "lib"]
     return {
         "toolchain": str(root),
         "python": str(program),
-        "site_packages": str([*_site(root), root / "lib"][0]),
+        "site_packages": str(site_packages[0]),
     }
 
 
-def _site(root: Path) -> list[Path]:
+def _site_packages(root: Path) -> list[Path]:
     return sorted(root.glob("lib/python3*/site-packages"))
 
 
 def _files(folder: Path) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in _NOT_OURS]
-        yield from (
-            path
-            for name in names
-            if (path := Path(parent, name)).is_file() and path.suffix != ".pyc"
-        )
+        folders[:] = [name for name in folders if name not in _NOT_OF_COMPILER]
+        for name in names:
+            path = Path(parent, name)
+            if path.is_file() and path.suffix != ".pyc":
+                yield path

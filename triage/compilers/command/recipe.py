@@ -1,5 +1,5 @@
-"""The recipe keys of a compiler behind a command, and recipes from calls of LLVM's and
-MLIR's tools, such as `llc -O2 a.ll`.
+"""The recipe keys of a compiler that a command line calls, and recipes from calls of
+LLVM's and MLIR's tools, such as `llc -O2 a.ll`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from pydantic import AfterValidator, Field, model_validator
 
 from triage.compilers.base import VERSION
 from triage.compilers.command.adapter import CommandSpec, is_mlir
-from triage.compilers.family_ref import FamilyRef
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, read_llvm
-from triage.compilers.recipe_input import PastedText, RecipeFromInput, ShellCommand
+from triage.compilers.recipe_input import PastedText, RecipeStarter, ShellCommand
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.model.revision import FamilyRef
 from triage.recipes.family import RecipeStart
 from triage.recipes.mapping import AtKey, MappingFormat, OneOrMore, Scalar, Text
 from triage.recipes.recipe import File, RecipeFormat, TargetFormat, locate
 from triage.recipes.values import unknown_word
 
-_PLACES = (
+_PLACEHOLDERS = (
     "{input}",
     "{output}",
     "{toolchain}",
@@ -38,17 +38,10 @@ _PLACES = (
 )
 
 
-def _word(text: str) -> str:
-    unknown = next(
-        (
-            name
-            for name in re.findall(r"\{\w+\}", text.replace("${", ""))
-            if name not in _PLACES
-        ),
-        None,
-    )
-    if unknown is not None:
-        raise ValueError(unknown_word(unknown, "placeholder", _PLACES))
+def _known_placeholders(text: str) -> str:
+    for name in re.findall(r"\{\w+\}", text.replace("${", "")):
+        if name not in _PLACEHOLDERS:
+            raise ValueError(unknown_word(name, "placeholder", _PLACEHOLDERS))
     return text
 
 
@@ -71,7 +64,8 @@ def _pattern(text: str) -> str:
     return text
 
 
-_Words = Annotated[list[Annotated[Scalar, AfterValidator(_word)]], Field(min_length=1)]
+_Word = Annotated[Scalar, AfterValidator(_known_placeholders)]
+_Words = Annotated[list[_Word], Field(min_length=1)]
 
 
 class VersionFormat(MappingFormat):
@@ -96,7 +90,7 @@ class CommandFormat(RecipeFormat):
     )
     command: _Words = Field(
         description="Program and arguments, with the placeholders "
-        f"{', '.join(_PLACES)}.",
+        f"{', '.join(_PLACEHOLDERS)}.",
         examples=[["{python}", "-m", "cython", "{input}", "-o", "{output}"]],
     )
     package: Annotated[
@@ -150,57 +144,65 @@ class CommandFormat(RecipeFormat):
         return self
 
     def complete(self, case: Case, folder: Path) -> Case:
-        """Return the case with one family per package, whose toolchains recipes share;
-        without a package one per recipe.
+        """Return the case with its command and the name of its compiler. Recipes with
+        the same packages share a compiler, others have one each.
         """
         if self.version:
             rule = (tuple(self.version.run), self.version.pattern)
         else:
             rule = None
-        strict = self.parse_errors == "fail" or (
-            self.parse_errors is None and not is_mlir(self.input)
-        )
+        if self.parse_errors is None:
+            parse_errors_fail = not is_mlir(self.input)
+        else:
+            parse_errors_fail = self.parse_errors == "fail"
         packages = tuple(self.package)
         recipe = None if packages else self.name
         return replace(
             case,
             compiler=str(FamilyRef(case.compiler, packages, recipe)),
             rules=locate(folder, self.rules) if self.rules else None,
-            spec=CommandSpec(tuple(self.command), packages, rule, strict),
+            spec=CommandSpec(tuple(self.command), packages, rule, parse_errors_fail),
         )
 
 
-# The short names are words of English, too, so that they count only where a command
-# begins.
+# The short names are English words, too, so they are tools only where a command begins.
 _TOOLS = re.compile(
     r"(?:^\s*|[`|;&]\s*|[$%]\s+|(?<!\S)RUN:|RUN:\s+)(?:[^\s`\"'|;&]*/)?"
     r"(?P<tool>mlir-opt|circt-opt|triton-opt|opt|llc)(?:-\d+)?(?=\s+\S)"
 )
 _PROGRAM = re.compile(r"\.(?:ll|bc|mlir|mlirbc|mir)$")
+_STDIN = ("-", "%s", "/dev/stdin")
 
 
-class LlvmToolRecipes(RecipeFromInput):
-    """Recipes of the command family whose toolchain is a folder with the tool."""
+class LlvmToolRecipes(RecipeStarter):
+    """Makes recipes from calls of LLVM's tools. Their toolchain is a folder with the
+    tool.
+    """
 
     def call_in(self, words: Sequence[str]) -> ShellCommand | None:
-        return next(
-            calls_in(words[0] if len(words) == 1 else shlex.join(words), _TOOLS), None
-        )
+        text = words[0] if len(words) == 1 else shlex.join(words)
+        return next(calls_in(text, _TOOLS), None)
 
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
     ) -> RecipeStart:
-        inputs = [Path(word) for word in call.words if _PROGRAM.search(word)]
         flags: list[str] = []
+        programs: list[str] = []
         rest = iter(call.words)
         for word in rest:
             if word == "-o":
                 next(rest, None)
-            elif word.startswith("-") and word != "-" and not word.startswith("-o="):
+            elif word in _STDIN or word.startswith("-o="):
+                continue
+            elif word.startswith("-"):
                 flags.append(word)
-            elif not _PROGRAM.search(word) and word not in ("-", "%s", "/dev/stdin"):
-                flags[-1:] = [f"{flags[-1]}={word}" if flags else word]
-        named = source or (Path(call.stdin) if call.stdin else next(iter(inputs), None))
+            elif _PROGRAM.search(word):
+                programs.append(word)
+            elif flags:
+                flags[-1] += f"={word}"  # the value of the flag before it
+            else:
+                flags.append(word)
+        named = source or call.stdin or next(iter(programs), None)
         if named is None:
             raise BadInput(
                 f"the command line of {call.tool} names no program; name it with "
@@ -215,7 +217,7 @@ class LlvmToolRecipes(RecipeFromInput):
         note = f"The toolchain is a folder that holds bin/{call.tool}."
         return RecipeStart(
             "command",
-            named,
+            Path(named),
             None,
             tuple(flags),
             keys=keys,
@@ -224,7 +226,7 @@ class LlvmToolRecipes(RecipeFromInput):
         )
 
     @property
-    def flags_of_texts(self) -> frozenset[str]:
+    def flags_allowed_in_texts(self) -> frozenset[str]:
         return names_in(files(__package__) / "pasted_flags.yaml")
 
     def read_text(self, text: str) -> PastedText:

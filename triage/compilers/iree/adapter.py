@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from triage.compilers.base import Compiler, Description, ModelImporter, pep440
 from triage.compilers.interpreters import is_script
-from triage.compilers.invocation import Invocation, MlirTools, answer_of, flag_name
+from triage.compilers.invocation import Invocation, MlirTools, ask_compiler, flag_name
 from triage.compilers.iree.devices import IREE, target_flags
 from triage.compilers.parts import Measures
 from triage.compilers.repro_script import ReproScript
@@ -22,7 +22,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.crash_stack import PRINT_ADDRESSES
-from triage.recipes.expectations import flag_applies
+from triage.recipes.expectations import applied_flags
 
 if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
     from triage.compilers.iree.command_line import IreeRecipes
@@ -129,7 +129,7 @@ class Iree(Compiler):
         return IreeRemedies()
 
     @cached_property
-    def recipe_from_input(self) -> IreeRecipes:
+    def recipe_starter(self) -> IreeRecipes:
         from triage.compilers.iree.command_line import IreeRecipes
 
         return IreeRecipes()
@@ -157,7 +157,7 @@ class Iree(Compiler):
         tools = self.mlir_tools(toolchain)
         if tools is None:
             return frozenset()
-        answer = answer_of([str(tools.optimizer), "--show-dialects"])
+        answer = ask_compiler([str(tools.optimizer), "--show-dialects"])
         listed = answer.stdout.text.partition(":")[2].split(",")
         return frozenset(name.strip() for name in listed if name.strip())
 
@@ -192,10 +192,11 @@ class Iree(Compiler):
         if match is None or "--iree-hal-target-backends" not in help_text:
             raise EnvironmentFailure(f"{program} does not answer like an IREE compiler")
         version, commit = match.groups()
+        day = _NIGHTLY.search(version)
         return Description(
             version=pep440(version),
             commit=commit,
-            date="-".join(day.groups()) if (day := _NIGHTLY.search(version)) else None,
+            date="-".join(day.groups()) if day else None,
             capabilities=Capabilities(
                 backends=frozenset(re.findall(r"^  (\S+)$", backends, re.MULTILINE)),
                 phases=choices.pop("compile-to", ()),
@@ -206,36 +207,36 @@ class Iree(Compiler):
         )
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        known, name = toolchain.capabilities, toolchain.revision.name
-        if case.target.backend not in known.backends:
-            has = ", ".join(sorted(known.backends))
+        capabilities, name = toolchain.capabilities, toolchain.revision.name
+        if case.target.backend not in capabilities.backends:
+            has = ", ".join(sorted(capabilities.backends))
             return NoAnswer(
                 Cause.TARGET,
                 f"{name} has no backend {case.target.backend} (it has {has})",
             )
-        if case.phase is not None and case.phase not in known.phases:
+        if case.phase is not None and case.phase not in capabilities.phases:
             return NoAnswer(Cause.FLAG, f"{name} has no phase {case.phase}")
-        flags = [
-            flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
-        ]
-        target = target_flags(case.target, known.flags, flags)
+        flags = applied_flags(case, toolchain.version)
+        target = target_flags(case.target, capabilities.flags, flags)
         if isinstance(target, NoAnswer):
             return target
         if case.phase:
             phase = [f"--compile-to={case.phase}"]
         else:
             phase = []
-        printing: tuple[str, ...] = (_QUIET,)
-        if flag_name(_QUIET) in map(flag_name, flags):
-            printing = ()
-        return Invocation((*target, *phase, *flags), printing, PRINT_ADDRESSES)
+        is_in_recipe = flag_name(_QUIET) in map(flag_name, flags)
+        return Invocation(
+            options=(*target, *phase, *flags),
+            printing=() if is_in_recipe else (_QUIET,),
+            env=PRINT_ADDRESSES,
+        )
 
 
 def _output_of(program: Path, *options: str) -> str:
     """Return what a program prints. Raises EnvironmentFailure if it does not run or
     fails.
     """
-    answer = answer_of([str(program), *options])
+    answer = ask_compiler([str(program), *options])
     if not answer.ok:
         first = next(
             iter((answer.stderr.text or answer.stdout.text).splitlines()),

@@ -24,7 +24,12 @@ from triage.compilers.iree.devices import (
 )
 from triage.compilers.pasted_flags import names_in
 from triage.compilers.pasted_text import calls_in, chip_in, read_mlir
-from triage.compilers.recipe_input import PastedText, RecipeFromInput, ShellCommand
+from triage.compilers.recipe_input import (
+    PastedText,
+    RecipeRequest,
+    RecipeStarter,
+    ShellCommand,
+)
 from triage.model.case import Target
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
@@ -73,7 +78,7 @@ _DEVICES_IN_TEXTS = {
 }
 
 
-class IreeRecipes(RecipeFromInput):
+class IreeRecipes(RecipeStarter):
     """Recipes for IREE from programs, command lines and issues."""
 
     def call_in(self, words: Sequence[str]) -> ShellCommand | None:
@@ -99,8 +104,8 @@ class IreeRecipes(RecipeFromInput):
     def from_call(
         self, call: ShellCommand, backend: str | None, source: Path | None
     ) -> RecipeStart:
-        inputs, flags, left_out = _sorted(_joined(call))
-        path = source or _input(inputs, call.stdin)
+        inputs, flags, left_out = _sort_words(_join_values(call))
+        path = source or _input_path(inputs, call.stdin)
         if call.tool == "iree-opt":
             keys = {"package": "iree-base-compiler", "command": _IREE_OPT}
             start = RecipeStart(
@@ -112,25 +117,19 @@ class IreeRecipes(RecipeFromInput):
                 toolchain="command:iree-base-compiler:latest",
             )
         else:
-            start = _iree_compile(path, flags, backend)
+            start = _start_of_compile(path, flags, backend)
         return replace(start, left_out=tuple(left_out), env=dict(call.env))
 
     @property
-    def flags_of_texts(self) -> frozenset[str]:
+    def flags_allowed_in_texts(self) -> frozenset[str]:
         return names_in(files(__package__) / "pasted_flags.yaml")
 
-    def from_source(
-        self,
-        recipe: Path,
-        source: Path,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
-        if kernel:
+    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
+        if request.kernel:
             return None
-        target = self.target_named(backend or _DEFAULT_BACKEND, chip)
-        assumed = [] if backend else [_DEFAULT_BACKEND]
+        backend = request.backend or _DEFAULT_BACKEND
+        target = self.target_named(backend, request.chip)
+        assumed = [] if request.backend else [_DEFAULT_BACKEND]
         return RecipeStart(IREE.name, source, target, assumed=assumed)
 
     def read_text(self, text: str) -> PastedText:
@@ -149,7 +148,7 @@ class IreeRecipes(RecipeFromInput):
         return Target(_DEFAULT_BACKEND)
 
 
-def _joined(call: ShellCommand) -> list[str]:
+def _join_values(call: ShellCommand) -> list[str]:
     """Return the words with `--` before every option and its value joined to it."""
     joined: list[str] = []
     takes_value = False
@@ -167,7 +166,7 @@ def _joined(call: ShellCommand) -> list[str]:
     return joined
 
 
-def _sorted(words: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+def _sort_words(words: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     """Return inputs, flags, and words that are left out."""
     inputs: list[str] = []
     flags: list[str] = []
@@ -189,7 +188,10 @@ def _sorted(words: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     return inputs, flags, left_out
 
 
-def _input(inputs: Sequence[str], stdin: str | None) -> Path:
+def _input_path(inputs: Sequence[str], stdin: str | None) -> Path:
+    """Return the only input, or the file that is redirected to standard input. Raises
+    BadInput if there is not exactly one.
+    """
     if inputs in ([], ["-"], ["/dev/stdin"]) and stdin:
         return Path(stdin)
     if len(inputs) != 1:
@@ -207,7 +209,10 @@ def _input(inputs: Sequence[str], stdin: str | None) -> Path:
     return Path(inputs[0])
 
 
-def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeStart:
+def _start_of_compile(path: Path, flags: list[str], backend: str | None) -> RecipeStart:
+    """Return the start of a recipe that compiles a program with these flags. Raises
+    BadInput if nothing names the backend.
+    """
     notes: list[str] = []
     assumed: list[str] = []
     for index, flag in enumerate(flags):
@@ -221,7 +226,7 @@ def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeSt
     else:
         phase = None
     starts_late = any(map(STARTS_LATE.match, flags))
-    chosen = _OLD_BACKENDS.get(backend or "", backend) or _backend(flags)
+    chosen = _OLD_BACKENDS.get(backend or "", backend) or _backend_of_flags(flags)
     if chosen is None:
         chosen = _backend_in(path) or ("llvm-cpu" if phase in _EARLY else None)
         if chosen is None:
@@ -254,22 +259,21 @@ def _iree_compile(path: Path, flags: list[str], backend: str | None) -> RecipeSt
     )
 
 
-def _backend(flags: Sequence[str]) -> str | None:
-    """Return the backend that the flags compile for. A GPU comes first: versions spell
-    its chip differently.
+def _backend_of_flags(flags: Sequence[str]) -> str | None:
+    """Return the backend that the flags compile for, None if they name none. A GPU
+    comes first: versions spell its chip differently.
     """
-    named = named_targets(flags)[0] or [
-        CHIPS[name] for flag in flags if (name := flag.partition("=")[0]) in CHIPS
-    ]
-    known = [name for name in named if name in IREE.backends] or named[:1]
-    return next(
-        (name for name in known if name in ("rocm", "cuda")),
-        known[0] if known else None,
-    )
+    named, _ = named_targets(flags)
+    if not named:
+        names = [flag.partition("=")[0] for flag in flags]
+        named = [CHIPS[name] for name in names if name in CHIPS]
+    backends = [name for name in named if name in IREE.backends] or named[:1]
+    on_gpu = [name for name in backends if name in ("rocm", "cuda")]
+    return next(iter((*on_gpu, *backends)), None)
 
 
 def _backend_in(path: Path) -> str | None:
-    """Return the backend that a textual program names itself."""
+    """Return the backend that a textual program names itself, or None."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             match = _IN_PROGRAM.search(file.read(_READ))
@@ -281,7 +285,7 @@ def _backend_in(path: Path) -> str | None:
 
 
 def _devices(flags: Sequence[str], backend: str) -> int | None:
-    """Return the number of devices, if they are declared by number from 0 on."""
+    """Return the number of devices; None unless they are declared by number from 0."""
     declared = [flag for flag in flags if flag.startswith(DEVICE)]
     if not declared or backend not in DEVICE_NAMES:
         return None

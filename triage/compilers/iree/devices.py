@@ -172,7 +172,7 @@ def devices_in(text: str) -> Iterator[str]:
 
 
 def position_of(device: str) -> int | None:
-    """Return the position that a device's name stands for, unless the name is
+    """Return the position that a device's name stands for; None if the name is
     user-defined.
     """
     found = _POSITION.fullmatch(device)
@@ -181,7 +181,7 @@ def position_of(device: str) -> int | None:
     return None
 
 
-def declared_by(options: Sequence[str]) -> DeclaredDevices:
+def devices_declared_by(options: Sequence[str]) -> DeclaredDevices:
     """Return the devices that a command line declares."""
     backends = [text for text in options if text.startswith(BACKENDS)]
     # the older option: one device, and options that declare devices are ignored
@@ -203,7 +203,7 @@ def declared_by(options: Sequence[str]) -> DeclaredDevices:
     return DeclaredDevices(dict(zip(positions, flags, strict=True)))
 
 
-def declared_in(module: Module) -> dict[str, str]:
+def devices_declared_in(module: Module) -> dict[str, str]:
     """Return the devices that a module declares itself, as in `DeclaredDevices`."""
     from triage.mlir.tree import entries, split  # a compile does not parse the program
 
@@ -285,8 +285,8 @@ def named_targets(options: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def target_of(options: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return the backend and the chip that a command line compiles for, each if it
-    names exactly one.
+    """Return the backend and the chip that a command line compiles for; None for one of
+    which it does not name exactly one.
     """
     backends, chips = map(set, named_targets(options))
     backend = backends.pop() if len(backends) == 1 else None
@@ -300,12 +300,12 @@ def is_gpu(backend: str | None) -> bool:
 
 
 def target_flags(
-    target: Target, known: frozenset[str], own: Sequence[str]
+    target: Target, supported: frozenset[str], own: Sequence[str]
 ) -> list[str] | NoAnswer:
-    """Return the flags for backend or devices, and chip, or why the version, which has
-    the flags `known`, has none.
+    """Return the flags for backend or devices, and chip, or why the version has none.
 
-    The recipe's `own` flags are not repeated.
+    supported: the flags of the version, without dashes. The recipe's `own` flags are
+    not repeated.
     """
     flags: list[str] = []
     if not any(
@@ -314,7 +314,8 @@ def target_flags(
         flags += device_flags(target)
     if target.chip is not None:
         spelling = next(
-            (name for name in CHIP_FLAGS.get(target.backend, ()) if name in known), None
+            (name for name in CHIP_FLAGS.get(target.backend, ()) if name in supported),
+            None,
         )
         if spelling is None:
             return NoAnswer(

@@ -35,25 +35,25 @@ _ONE_THREAD = "--mlir-disable-threading"
 class IreeIr(IrPrinter):
     """How the compiler prints its IR."""
 
-    def naming_pass(self, invocation: Invocation) -> Invocation:
-        return _printing(
+    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
+        return _with_printing(
             invocation, ("--mlir-print-ir-after-failure", _ONE_THREAD, _ELIDED)
         )
 
     def on_one_thread(self, invocation: Invocation) -> Invocation:
-        return _printing(invocation, (_ONE_THREAD,))
+        return _with_printing(invocation, (_ONE_THREAD,))
 
     @property
-    def words(self) -> Vocabulary:
+    def vocabulary(self) -> Vocabulary:
         return _vocabulary()
 
-    def is_printed_by(self, toolchain: Toolchain) -> bool:
+    def is_supported_by(self, toolchain: Toolchain) -> bool:
         return {
             "mlir-print-ir-after-all",
             "mlir-print-ir-after-change",
         } <= toolchain.capabilities.flags
 
-    def after_passes(
+    def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
         if only:
@@ -75,7 +75,7 @@ class IreeIr(IrPrinter):
 class IreeResources(Resources):
     """Kernels and their shared memory."""
 
-    def up_to(self, invocation: Invocation, phase: str) -> Invocation:
+    def stopped_after(self, invocation: Invocation, phase: str) -> Invocation:
         others = [
             text for text in invocation.options if not text.startswith("--compile-to")
         ]
@@ -85,12 +85,10 @@ class IreeResources(Resources):
             printing=(*invocation.printing, *_PLAIN, _GENERIC),
         )
 
-    def phase(self, toolchain: Toolchain, last: str | None) -> str | None:
-        known = toolchain.capabilities.phases
-        if last in known:
-            reached = known[: known.index(last) + 1]
-        else:
-            reached = known
+    def best_phase(self, toolchain: Toolchain, last: str | None) -> str | None:
+        reached = toolchain.capabilities.phases
+        if last in reached:
+            reached = reached[: reached.index(last) + 1]
         return next(
             (phase for phase in ("executable-targets", "stream") if phase in reached),
             None,
@@ -103,7 +101,7 @@ class IreeResources(Resources):
             )
 
 
-def _printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
+def _with_printing(invocation: Invocation, extra: Sequence[str]) -> Invocation:
     """Return the same compile with the options that the recipe does not set."""
     names = {flag_name(option) for option in invocation.options}
     return replace(
@@ -170,8 +168,8 @@ def resource_metrics(
 
 
 def _type_bytes(text: str) -> int | None:
-    """Return the bytes that nested arrays and vectors of one element type take, if they
-    are known.
+    """Return the bytes that nested arrays and vectors of one element type take; None if
+    they are not known.
     """
     sizes = [int(bits or eighths) for bits, eighths in _SCALAR.findall(text)]
     if len(sizes) == 1:

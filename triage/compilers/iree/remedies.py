@@ -12,10 +12,10 @@ from pathlib import Path
 from triage.compilers.iree.devices import (
     DEVICE,
     DEVICE_NAMES,
-    declared_by,
     declaring_options,
     device_flags,
     device_order,
+    devices_declared_by,
     position_of,
 )
 from triage.compilers.iree.lint.program import lint_words
@@ -35,7 +35,7 @@ class IreeRemedies(RemedyHints):
 
     def __init__(self) -> None:
         words = lint_words()
-        self.names = RewriteNames(words.barrier, words.transfers)
+        self.rewrite_names = RewriteNames(words.barrier, words.transfers)
 
     def devices_named(self, program: Path) -> frozenset[str]:
         if not program.stat().st_size:
@@ -57,11 +57,12 @@ class IreeRemedies(RemedyHints):
                 return None
             if case.target.devices:
                 options += device_flags(case.target)
-        known = declared_by([text for text in options if text.startswith(DEVICE)])
-        missing = sorted(set(devices) - known.devices.keys(), key=device_order)
-        if not missing or known.problem:
+        flags = [text for text in options if text.startswith(DEVICE)]
+        declared = devices_declared_by(flags)
+        missing = sorted(set(devices) - declared.devices.keys(), key=device_order)
+        if not missing or declared.problem:
             return None
-        wanted = [*known.devices, *missing]
+        wanted = [*declared.devices, *missing]
         highest = max(position_of(name) or 0 for name in wanted)
         if highest >= _MAX_DEVICES:
             return None

@@ -64,7 +64,7 @@ class IreeRunner(Runner):
         )
 
     def device(self, case: Case, run: RunSpec) -> str | None:
-        name = _device(case, run).partition(":")[0]
+        name = _device_name(case, run).partition(":")[0]
         if name.startswith("local"):
             return None
         return name
@@ -74,7 +74,7 @@ class IreeRunner(Runner):
         if any(flag.startswith("--device=") for flag in run.flags):
             options = []
         else:
-            options = [f"--device={_device(case, run)}"]
+            options = [f"--device={_device_name(case, run)}"]
         if run.function:
             options += [f"--function={run.function}"]
         options += run.flags
@@ -89,7 +89,7 @@ class IreeRunner(Runner):
     def overlooks_nan(self, version: str | None) -> bool:
         return version is not None and Version(version) < _COMPARES_NAN
 
-    def unusable(self, stderr: str) -> NoAnswer | None:
+    def startup_failure(self, stderr: str) -> NoAnswer | None:
         match = _NO_DEVICE.search(stderr)
         if match:
             return NoAnswer(
@@ -114,13 +114,13 @@ class IreeRunner(Runner):
 class IreeKernels(Kernels):
     """The kernels of a program, as the compiler's own options show them."""
 
-    def counting(self, file: Path) -> list[str]:
+    def count_options(self, file: Path) -> list[str]:
         return [
             "--iree-scheduling-dump-statistics-format=json",
             f"--iree-scheduling-dump-statistics-file={file}",
         ]
 
-    def dispatches(self, text: str) -> int | None:
+    def kernel_count(self, text: str) -> int | None:
         try:
             report = json.loads(text)
             return int(report["stream-aggregate"]["execution"]["dispatch-count"])
@@ -128,10 +128,10 @@ class IreeKernels(Kernels):
         except (ValueError, RecursionError, LookupError, TypeError, OverflowError):
             return None
 
-    def extracting(self, folder: Path) -> list[str]:
+    def extract_options(self, folder: Path) -> list[str]:
         return [f"--iree-hal-dump-executable-benchmarks-to={folder}"]
 
-    def extracted(self, text: str) -> list[tuple[str, str]]:
+    def kernels_in(self, text: str) -> list[tuple[str, str]]:
         executable = _EXECUTABLE.search(text)
         if executable:
             name = executable[1]
@@ -147,5 +147,5 @@ class IreeKernels(Kernels):
         ]
 
 
-def _device(case: Case, run: RunSpec) -> str:
+def _device_name(case: Case, run: RunSpec) -> str:
     return run.device or _DEVICES.get(case.target.backend, "local-sync")

@@ -5,8 +5,8 @@ with flags and known failures.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pydantic import Field, PositiveFloat
@@ -14,7 +14,7 @@ from pydantic import Field, PositiveFloat
 from triage.compilers.iree.devices import IREE
 from triage.compilers.iree.suite_files import Suite, SuiteFile
 from triage.compilers.iree.suite_models import (
-    expected_at,
+    expectations_at,
     is_model_test,
     is_onnx_models,
     model_cases,
@@ -92,41 +92,59 @@ class IreeSuites(Suites):
                 f"{path}: only configs with {' and '.join(_EXPECTED)} can be updated; "
                 "edit this file by hand"
             )
-        config = file.content(SuiteConfig)
-        # the tests to remove from each list, and to add to it
-        removed: dict[str, set[str]] = {key: set() for key in _EXPECTED}
-        added: dict[str, set[str]] = {key: set() for key in _EXPECTED}
-        changes = []
+        edits = _ListEdits(file.content(SuiteConfig))
         for entry in observed:
-            test = entry.case.name.removesuffix(f"[config={config.config_name}]")
-            fails = _list_of(entry)
-            listed = [key for key in _EXPECTED if test in getattr(config, key)]
-            if fails is None and entry.case.run is None and _RUN in listed:
-                listed.remove(_RUN)  # nothing was run
-            wanted = [] if fails is None else [fails]
-            for key in listed:
-                if key not in wanted:
-                    removed[key].add(test)
-            for key in wanted:
-                if key not in listed:
-                    added[key].add(test)
-            if listed != wanted:
-                changes.append(
-                    ExpectationChange(test, listed[0] if listed else None, fails)
-                )
-        existing = {name for folder in folders for name, _ in _tests(folder)}
-        for key in _EXPECTED if prune else ():
-            gone = set(getattr(config, key)) - existing
-            removed[key] |= gone
-            changes += [ExpectationChange(test, key, None) for test in sorted(gone)]
+            edits.move(entry)
+        if prune:
+            edits.remove_missing({name for one in folders for name, _ in _tests(one)})
         text = read_text(path)
-        edits = {key: (removed[key], added[key]) for key in _EXPECTED}
-        edited = edited_json_lists(path, text, edits)
-        return UpdatedFile(path, text, edited, tuple(changes))
+        pairs = {key: (edits.removed[key], edits.added[key]) for key in _EXPECTED}
+        edited = edited_json_lists(path, text, pairs)
+        return UpdatedFile(path, text, edited, tuple(edits.changes))
+
+
+def _no_tests() -> dict[str, set[str]]:
+    return {key: set() for key in _EXPECTED}
+
+
+@dataclass(slots=True)
+class _ListEdits:
+    """Edits of the lists of expected failures in a config: sets of tests by list."""
+
+    config: SuiteConfig
+    removed: dict[str, set[str]] = field(default_factory=_no_tests)
+    added: dict[str, set[str]] = field(default_factory=_no_tests)
+    changes: list[ExpectationChange] = field(default_factory=list)
+
+    def move(self, entry: ObservedCase) -> None:
+        """Move a test to the list that it belongs in, and out of the others."""
+        test = entry.case.name.removesuffix(f"[config={self.config.config_name}]")
+        expected_list = _list_of(entry)
+        listed = [key for key in _EXPECTED if test in getattr(self.config, key)]
+        if expected_list is None and entry.case.run is None and _RUN in listed:
+            listed.remove(_RUN)  # nothing was run
+        for key in listed:
+            if key != expected_list:
+                self.removed[key].add(test)
+        if expected_list and expected_list not in listed:
+            self.added[expected_list].add(test)
+        if listed != ([expected_list] if expected_list else []):
+            before = listed[0] if listed else None
+            self.changes.append(ExpectationChange(test, before, expected_list))
+
+    def remove_missing(self, existing: Collection[str]) -> None:
+        """Remove the tests that do not exist from all lists."""
+        for key in _EXPECTED:
+            gone = set(getattr(self.config, key)).difference(existing)
+            self.removed[key] |= gone
+            for test in sorted(gone):
+                self.changes.append(ExpectationChange(test, key, None))
 
 
 def _list_of(entry: ObservedCase) -> str | None:
-    """Return the list of expected failures that a test belongs in, if it fails."""
+    """Return the list of expected failures that a test belongs in; None if it does not
+    fail.
+    """
     if entry.failure is None:
         return None
     if entry.failure.stage in (Stage.RUN, Stage.COMPARE):
@@ -173,16 +191,16 @@ def _cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
             programs.append((name, *_program(suite, test)))
     config = file.content(SuiteConfig)
     for name, program, values in programs:
-        if name not in config.skip_compile_tests:
-            case = _case(file, config, name, program, values)
-            yield (
-                replace(case, name=f"{name}[config={config.config_name}]")
-                if several
-                else case
-            )
+        if name in config.skip_compile_tests:
+            continue
+        case = _case(file, config, name, program, values)
+        if several:
+            case = replace(case, name=f"{name}[config={config.config_name}]")
+        yield case
 
 
 def _program(suite: Suite, test: Path) -> tuple[Path, RunSpec]:
+    """Return the program of a test, and how to run it."""
     if (test / _TORCH_VALUES).is_file():
         return torch_test(SuiteFile(suite, test / _TORCH_VALUES))
     programs = [path for path in test.iterdir() if path.suffix in (".mlir", ".mlirbc")]
@@ -222,7 +240,7 @@ def _case(
     stages = [stage for key, stage in _STAGES if test in getattr(config, key)]
     return replace(
         case,
-        expect=expected_at(*stages),
+        expect=expectations_at(*stages),
         run=None if test in config.skip_run_tests else run,
         benchmarks=(run,) if run.measured else (),
         thresholds=thresholds,

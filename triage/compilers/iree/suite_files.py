@@ -76,19 +76,21 @@ class Suite:
         except BadFiles as error:
             self.problems += error.problems
 
-    def made(
+    def add_artifact(
         self, key: str, name: str, source: str | Generator, *before: Artifact
     ) -> Path:
-        """Return the path of a file that is downloaded or generated from `before`. The
-        key decides its content.
+        """Add a file that is downloaded, or generated from `before`, and return its
+        path. The key decides its content.
         """
         path = self.downloads / sha256(key.encode()).hexdigest()[:16] / name
         self._artifacts[path] = (*before, Artifact(path, source))
         return path
 
     def download(self, url: str) -> Path:
-        """Return the path of the file of a URL."""
-        return self.made(url, PurePosixPath(urlsplit(url).path).name or "file", url)
+        """Add the file of a URL, and return its path."""
+        return self.add_artifact(
+            url, PurePosixPath(urlsplit(url).path).name or "file", url
+        )
 
     def artifacts_of(self, *paths: Path) -> tuple[Artifact, ...]:
         """Return what has to be obtained before these files are there."""
@@ -96,7 +98,7 @@ class Suite:
             artifact for path in paths for artifact in self._artifacts.get(path, ())
         )
 
-    def run(
+    def run_spec(
         self,
         inputs: Sequence[str],
         expected: Sequence[str] = (),
@@ -107,14 +109,10 @@ class Suite:
         """Return a run with these values and weights (by scope). Flags that set a
         tolerance become tolerances.
         """
-        files = [
-            Path(file)
-            for text in (*inputs, *expected)
-            if (file := split_value(text).file)
-        ]
-        tolerances = {
-            flag: match for flag in flags if (match := _TOLERANCE.match(flag))
-        }
+        named = [split_value(text).file for text in (*inputs, *expected)]
+        files = [Path(file) for file in named if file]
+        matches = {flag: _TOLERANCE.match(flag) for flag in flags}
+        tolerances = {flag: match for flag, match in matches.items() if match}
         return RunSpec(
             inputs=tuple(inputs),
             expected=tuple(expected),
@@ -309,12 +307,9 @@ class RandomTensor:
         random.rand(self.skipped)
         try:
             array = np.asarray(self.coeff * random.rand(*self.shape) + self.offset)
-            np.save(
-                target,
-                (np.round(array) if np.dtype(self.dtype).kind == "b" else array).astype(
-                    self.dtype
-                ),
-            )
+            if np.dtype(self.dtype).kind == "b":
+                array = np.round(array)
+            np.save(target, array.astype(self.dtype))
         except TypeError as error:
             raise ValueError(
                 f"random values of the type {self.dtype} cannot be made: {error}"
@@ -323,14 +318,17 @@ class RandomTensor:
 
 @dataclass(frozen=True, slots=True)
 class ModelArguments:
-    """Random arguments for an ONNX model, whose number and types it says itself."""
+    """Makes random arguments for an ONNX model: a tensor for each of its inputs that
+    has no weights. A size that the model leaves open is 1.
+    """
 
     model: Path
     folder: Path
+    """Where the files of the arguments are generated."""
 
     def __call__(self) -> tuple[Artifact, ...]:
-        """Return a file for each argument. Raises ValueError if the model cannot be
-        read.
+        """Return a file to generate for each argument. Raises ValueError if the model
+        cannot be read.
         """
         import onnx
 
@@ -350,19 +348,14 @@ class ModelArguments:
                     f'{self.model}: the argument "{value.name}" is not a tensor'
                 )
             tensor = value.type.tensor_type
-            # a size that is not fixed is 1
             shape = tuple(size.dim_value or 1 for size in tensor.shape.dim)
             dtype = str(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type))
             name = "-".join(["random", str(index), dtype, *map(str, shape)])
-            # integers are 0 or 1
-            if "float" in dtype:
-                largest = 1.0
-            else:
-                largest = 2.0
+            upper_bound = 1.0 if "float" in dtype else 2.0  # integers are 0 or 1
             arguments.append(
                 Artifact(
                     self.folder / f"{name}.npy",
-                    RandomTensor(shape, dtype, index, coeff=largest),
+                    RandomTensor(shape, dtype, index, coeff=upper_bound),
                 )
             )
         return tuple(arguments)

@@ -181,7 +181,7 @@ def model_cases(file: SuiteFile) -> Iterator[Case]:
         yield _sharktank_case(file)
 
 
-def expected_at(*stages: Stage) -> tuple[Expectation, ...]:
+def expectations_at(*stages: Stage) -> tuple[Expectation, ...]:
     """Return known failures at these stages."""
     return tuple(Expectation(None, stage=stage) for stage in stages)
 
@@ -195,7 +195,7 @@ def _typed_case(file: SuiteFile) -> Case:
     ]
     case = replace(file.case(test.type, first), summary=" ".join(test.markers))
     if test.type == "compstat":
-        return _golden(
+        return _with_thresholds(
             case,
             dispatches=test.golden_dispatch_count,
             artifact_bytes=test.golden_binary_size,
@@ -217,11 +217,13 @@ def _typed_case(file: SuiteFile) -> Case:
         weights.append((entry.scope, path))
     inputs = _values(file, "inputs", test.inputs)
     expected = _values(file, "expected_outputs", test.expected_outputs)
-    run = file.suite.run(inputs, expected, weights, test.run_args, others)
+    run = file.suite.run_spec(inputs, expected, weights, test.run_args, others)
     if test.type == "quality":
         return replace(case, run=run)
     time = test.golden_time_ms
-    return _measured(_golden(case, run_ms=time and time * test.tolerance_factor), run)
+    return _with_measured_run(
+        _with_thresholds(case, run_ms=time and time * test.tolerance_factor), run
+    )
 
 
 def _module(file: SuiteFile, name: str, *at: At) -> Library:
@@ -239,7 +241,7 @@ def _random_weights(file: SuiteFile, program: Library, seed: int | None) -> Path
         name = "zero.safetensors"
     else:
         name = "random.safetensors"
-    return file.suite.made(
+    return file.suite.add_artifact(
         f"{path}\0{seed}", name, RandomWeights(path, seed), *program.artifacts
     )
 
@@ -251,7 +253,8 @@ def _values(file: SuiteFile, key: str, values: Sequence[_Value]) -> list[str]:
     ]
 
 
-def _golden(case: Case, **limits: float | None) -> Case:
+def _with_thresholds(case: Case, **limits: float | None) -> Case:
+    """Return the case with thresholds for metrics, without those that are None."""
     return replace(
         case,
         thresholds=tuple(
@@ -260,7 +263,7 @@ def _golden(case: Case, **limits: float | None) -> Case:
     )
 
 
-def _measured(case: Case, run: RunSpec) -> Case:
+def _with_measured_run(case: Case, run: RunSpec) -> Case:
     """Return the case with a run that is measured, also by `bench`."""
     run = replace(run, measured=True)
     plain = replace(
@@ -279,7 +282,7 @@ def _sharktank_case(file: SuiteFile) -> Case:
         stages = []
     if machine.chip in test.compile_chip_expecting_to_fail:
         stages += [Stage.COMPILE]
-    case = replace(file.case("quality", program), expect=expected_at(*stages))
+    case = replace(file.case("quality", program), expect=expectations_at(*stages))
     if test.compile_only:
         return case
     libraries = []
@@ -288,7 +291,7 @@ def _sharktank_case(file: SuiteFile) -> Case:
         libraries.append(file.program(test.pipeline_mlir, own, "pipeline_mlir"))
     inputs = _values(file, "inputs", test.inputs)
     expected = _values(file, "outputs", test.outputs)
-    run = file.suite.run(
+    run = file.suite.run_spec(
         inputs, expected, [(_SCOPE, weights)], test.threshold_args, libraries
     )
     return replace(
@@ -315,7 +318,7 @@ def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
         file.value(text, None, "inputs", index)
         for index, text in enumerate(test.inputs)
     ]
-    run = file.suite.run(
+    run = file.suite.run_spec(
         inputs,
         (),
         [(_SCOPE, weights) for _, weights in models],
@@ -323,14 +326,16 @@ def _sharktank_time(file: SuiteFile) -> Iterator[Case]:
         programs[1:],
     )
     time = test.golden_time_ms.get(machine.kind)
-    case = _golden(
+    case = _with_thresholds(
         file.case("benchmark", programs[0]),
         run_ms=time
         and time * test.golden_time_tolerance_multiplier.get(machine.kind, 1.1),
         dispatches=test.golden_dispatch.get(machine.kind),
         artifact_bytes=test.golden_size.get(machine.kind),
     )
-    yield _measured(case, replace(run, device=test.device, function=test.function_run))
+    yield _with_measured_run(
+        case, replace(run, device=test.device, function=test.function_run)
+    )
 
 
 def _quality_test(file: SuiteFile, name: str) -> SuiteFile:
@@ -410,7 +415,7 @@ def onnx_cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
             str(local) if local.is_file() else url, config.iree_compile_flags
         )
         arguments = ModelArguments(program.input.path, suite.download(url).parent)
-        run = suite.run((), flags=config.iree_run_module_flags)
+        run = suite.run_spec((), flags=config.iree_run_module_flags)
         run = replace(run, reference=Reference(onnxruntime=True), arguments=arguments)
         if program.input.path.is_file():
             with suppress(ValueError):  # the import reports it
@@ -421,7 +426,7 @@ def onnx_cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
         yield replace(
             file.case(config.config_name, program, name),
             run=run,
-            expect=expected_at(*_STAGES[outcome]),
+            expect=expectations_at(*_STAGES[outcome]),
         )
 
 
@@ -435,7 +440,9 @@ def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
         tensor = RandomTensor(
             **dict(argument["Formula"]), seed=test.seed, skipped=skipped
         )
-        inputs.append(file.suite.made(repr(tensor), f"input_{len(inputs)}.npy", tensor))
+        inputs.append(
+            file.suite.add_artifact(repr(tensor), f"input_{len(inputs)}.npy", tensor)
+        )
         skipped += prod(tensor.shape)
     expected = [
         file.file(
@@ -443,10 +450,10 @@ def torch_test(file: SuiteFile) -> tuple[Path, RunSpec]:
         )
         for index, output in enumerate(test.expected_output or ())
     ]
-    run = file.suite.run(
+    run = file.suite.run_spec(
         [f"@{path}" for path in inputs], [f"@{path}" for path in expected]
     )
     run = replace(run, function=test.function_name, measured=test.mode == "benchmark")
-    return program, run if run.measured else replace(
-        run, closeness=(test.rtol, test.atol, test.equal_nan)
-    )
+    if not run.measured:
+        run = replace(run, closeness=(test.rtol, test.atol, test.equal_nan))
+    return program, run

@@ -1,5 +1,5 @@
-"""Find Triton below a folder, read what its package reports about itself, and translate
-a case; a worker compiles it.
+"""Find Triton below a folder, read its version, and make the command line of a case: a
+worker, in a process of its own, compiles the kernel.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from triage.compilers.base import (
     kernel_of,
     pep440,
 )
+from triage.compilers.interpreters import Version as PythonVersion
 from triage.compilers.interpreters import interpreter, version_of
 from triage.compilers.invocation import Invocation
 from triage.compilers.triton.standalone import TritonScript, chip_of
@@ -42,66 +43,22 @@ _PHASES = {
     "cuda": ("ttir", "ttgir", "llir", "ptx", "cubin"),
     "hip": ("ttir", "ttgir", "llir", "amdgcn", "hsaco"),
 }
-# Those that 3.1.0 to 3.9.0 compile a small kernel for.
-_HIP_CHIPS = (
-    *(
-        "gfx906",
-        "gfx908",
-        "gfx90a",
-        "gfx940",
-        "gfx941",
-        "gfx942",
-        "gfx950",
-        "gfx1010",
-        "gfx1011",
-        "gfx1012",
-        "gfx1013",
-    ),
-    *(
-        "gfx1030",
-        "gfx1031",
-        "gfx1032",
-        "gfx1033",
-        "gfx1034",
-        "gfx1035",
-        "gfx1036",
-        "gfx1100",
-        "gfx1101",
-        "gfx1102",
-    ),
-    *(
-        "gfx1103",
-        "gfx1150",
-        "gfx1151",
-        "gfx1152",
-        "gfx1153",
-        "gfx1200",
-        "gfx1201",
-        "gfx1250",
-    ),
-)
-_CUDA_CHIPS = (
-    *(
-        "sm_50",
-        "sm_52",
-        "sm_53",
-        "sm_60",
-        "sm_61",
-        "sm_62",
-        "sm_70",
-        "sm_72",
-        "sm_75",
-        "sm_80",
-        "sm_86",
-        "sm_87",
-        "sm_88",
-    ),
-    *("sm_89", "sm_90", "sm_100", "sm_101", "sm_103", "sm_110", "sm_120", "sm_121"),
-)
+# The chips for which 3.1.0 to 3.9.0 compile a small kernel.
+_HIP_CHIPS = """
+gfx906 gfx908 gfx90a gfx940 gfx941 gfx942 gfx950
+gfx1010 gfx1011 gfx1012 gfx1013
+gfx1030 gfx1031 gfx1032 gfx1033 gfx1034 gfx1035 gfx1036
+gfx1100 gfx1101 gfx1102 gfx1103 gfx1150 gfx1151 gfx1152 gfx1153
+gfx1200 gfx1201 gfx1250
+"""
+_CUDA_CHIPS = """
+sm_50 sm_52 sm_53 sm_60 sm_61 sm_62 sm_70 sm_72 sm_75 sm_80 sm_86 sm_87 sm_88 sm_89
+sm_90 sm_100 sm_101 sm_103 sm_110 sm_120 sm_121
+"""
 _LIBRARY = "triton/_C/libtriton*.so"
 _PLACES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
-# The Python part compiles as much as the library does; assemblers and device libraries
-# come with it.
+# Besides the library, these decide the result: Python modules, assemblers and device
+# libraries.
 _PARTS = ("**/*.py", "**/bin/ptxas*", "**/*.bc")
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 _COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
@@ -123,7 +80,7 @@ class Triton(Compiler):
         name="triton",
         backends=("cuda", "hip"),
         aliases={"amd": "hip", "nvidia": "cuda", "rocm": "hip"},
-        chips={"hip": _HIP_CHIPS, "cuda": _CUDA_CHIPS},
+        chips={"hip": tuple(_HIP_CHIPS.split()), "cuda": tuple(_CUDA_CHIPS.split())},
         phases=("ttir", "ttgir", "llir", "ptx", "cubin", "amdgcn", "hsaco"),
         # A kernel file is compiled, not run as a generator. IR compiles with the
         # release that wrote it, and often with its neighbours.
@@ -142,7 +99,7 @@ class Triton(Compiler):
     )
 
     @cached_property
-    def recipe_from_input(self) -> TritonRecipes:
+    def recipe_starter(self) -> TritonRecipes:
         from triage.compilers.triton.kernel_recipe import TritonRecipes
 
         return TritonRecipes()
@@ -156,53 +113,35 @@ class Triton(Compiler):
         return None
 
     def locate(self, root: Path) -> Path | None:
-        """`libtriton.so` of an unpacked wheel, a virtual environment, a source tree
-        built in place, or the library itself.
+        """Return `libtriton.so` of an unpacked wheel, of a virtual environment or of a
+        source tree built in place. `root` may be the library itself.
         """
         if root.is_file():
-            if root.match("libtriton*.so"):
-                return root.absolute()
-            return None
-        return next(
-            (
-                path.absolute()
-                for pattern in _PLACES
-                for path in sorted(root.glob(pattern))
-            ),
-            None,
-        )
+            return root.absolute() if root.match("libtriton*.so") else None
+        for pattern in _PLACES:
+            for library in sorted(root.glob(pattern)):
+                return library.absolute()
+        return None
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        parts = (
-            path
-            for pattern in _PARTS
-            for path in program.parents[1].glob(pattern)
-            if path.is_file()
-        )
-        # The worker is part of the compiler: results of another worker must not be
-        # reused.
-        return (program, *sorted(parts), *sorted(_WORKER.glob("*.py")))
+        package = program.parents[1]
+        parts = [path for pattern in _PARTS for path in package.glob(pattern)]
+        # Results of another worker must not be used again.
+        worker = sorted(_WORKER.glob("*.py"))
+        return (program, *sorted(filter(Path.is_file, parts)), *worker)
 
     def describe(self, program: Path) -> Description:
         package = program.parents[1]
         if not (package / "compiler").exists():
             raise EnvironmentFailure(f"{program} has no Triton compiler next to it")
-        source = package / "__init__.py"
-        if source.is_file():
-            found = _VERSION.search(source.read_text("utf-8", "replace"))
-        else:
-            found = None
         # The metadata of a nightly's wheel contains the commit, its source does not.
-        named = [
+        wheels = [
             folder.name.removesuffix(".dist-info") for folder in _metadata(program)
         ]
-        if named:
-            version = named[0].split("-")[1]
-        elif found:
-            version = found[1]
-        else:
-            version = None
-        commit = _COMMIT.search(" ".join(named))
+        version = _version_in_source(package / "__init__.py")
+        if wheels:
+            version = wheels[0].split("-")[1]
+        commit = _COMMIT.search(" ".join(wheels))
         backends = ["cuda"]
         if (package / "backends" / "amd").is_dir():
             backends.append("hip")
@@ -215,17 +154,16 @@ class Triton(Compiler):
         return Description(pep440(version), commit[1] if commit else None, None, known)
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
-        python, spec = _python(toolchain), _spec(case, toolchain)
+        python = _python(toolchain)
         if isinstance(python, NoAnswer):
             return python
+        spec = _worker_spec(case, toolchain)
         if isinstance(spec, NoAnswer):
             return spec
-        options = (
-            "--spec",
-            json.dumps(spec, sort_keys=True),
-            *(("--phase", case.phase) if case.phase else ()),
-        )
-        # The user's site-packages and variables must not decide what is imported.
+        options = ["--spec", json.dumps(spec, sort_keys=True)]
+        if case.phase:
+            options += ["--phase", case.phase]
+        # -I and -S hide the user's variables and modules.
         launcher = (str(python), "-I", "-S", str(_WORKER))
         # The worker removes Triton's own variables, except those that the recipe names.
         env = {
@@ -236,44 +174,54 @@ class Triton(Compiler):
         printer = toolchain.capabilities.stack_printer
         if printer is not None:
             env["TRIAGE_STACK_PRINTER"] = f"{printer}:{toolchain.program}"
-        return Invocation(options, env=env, launcher=launcher)
+        return Invocation(tuple(options), env=env, launcher=launcher)
+
+
+def _version_in_source(module: Path) -> str | None:
+    if not module.is_file():
+        return None
+    match = _VERSION.search(module.read_text("utf-8", "replace"))
+    return match[1] if match else None
 
 
 def _metadata(program: Path) -> Iterator[Path]:
+    """Yield the folders with metadata of Triton's wheel, `triton-3.2.0.dist-info`."""
     for path in sorted(program.parents[2].glob("*triton*.dist-info")):
         if re.match(r"(?:pytorch_)?triton(?:_nightly)?-", path.name):
             yield path
 
 
 def _python(toolchain: Toolchain) -> Path | NoAnswer:
-    """Return the interpreter for the Python version of the wheel."""
-    wanted = None
-    for folder in _metadata(toolchain.program):
-        if (folder / "WHEEL").is_file():
-            tags = (folder / "WHEEL").read_text("utf-8", "replace")
-        else:
-            tags = ""
-        match = re.search(r"^Tag: cp(\d)(\d+)-", tags, re.MULTILINE)
-        if match:
-            wanted = int(match[1]), int(match[2])
-    if wanted is None:
-        match = re.search(r"/lib/python(3\.\d+)/site-packages/", str(toolchain.program))
-        if match:
-            wanted = version_of(match[1])
-    if wanted is None:
+    """Return an interpreter of the Python version that the wheel was built for."""
+    version = _python_version(toolchain.program)
+    if version is None:
         return NoAnswer(
             Cause.TOOLCHAIN,
             f"nothing in {toolchain.root} names the Python version of its Triton",
         )
     text = (
-        f"{toolchain.revision.name} needs Python {wanted[0]}.{wanted[1]}, and none is "
-        "installed here"
+        f"{toolchain.revision.name} needs Python {version[0]}.{version[1]}, and none "
+        "is installed here"
     )
-    return interpreter(wanted) or NoAnswer(Cause.TOOLCHAIN, text)
+    return interpreter(version) or NoAnswer(Cause.TOOLCHAIN, text)
 
 
-def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | NoAnswer:
-    """Return the case as the worker reads it; it contains no path."""
+def _python_version(program: Path) -> PythonVersion | None:
+    for folder in _metadata(program):
+        wheel = folder / "WHEEL"
+        if wheel.is_file():
+            tags = wheel.read_text("utf-8", "replace")
+            tag = re.search(r"^Tag: cp(\d)(\d+)-", tags, re.MULTILINE)
+            if tag:
+                return int(tag[1]), int(tag[2])
+    place = re.search(r"/lib/python(3\.\d+)/site-packages/", str(program))
+    return version_of(place[1]) if place else None
+
+
+def _worker_spec(case: Case, toolchain: Toolchain) -> dict[str, object] | NoAnswer:
+    """Return the case as the worker reads it, or why this version cannot compile it.
+    The spec contains no path.
+    """
     backend, name = case.target.backend, toolchain.revision.name
     if backend not in toolchain.capabilities.backends:
         known = ", ".join(sorted(toolchain.capabilities.backends))
@@ -282,10 +230,7 @@ def _spec(case: Case, toolchain: Toolchain) -> dict[str, object] | NoAnswer:
         )
     chip = chip_of(backend, case.target.chip or "")
     if chip is None:
-        if backend == "cuda":
-            example = "sm_90"
-        else:
-            example = "gfx942"
+        example = "sm_90" if backend == "cuda" else "gfx942"
         return NoAnswer(
             Cause.RECIPE,
             (

@@ -1,5 +1,5 @@
-"""Start a recipe for a kernel: guess its arguments, and correct the guess by what the
-compiler says.
+"""Start a recipe for a kernel: guess the types and constants to compile it for, and
+correct them with the help of the compiler's errors.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from triage.compilers.base import Constant
 from triage.compilers.pasted_text import chip_in, read_kernels
-from triage.compilers.recipe_input import PastedText, RecipeFromInput
+from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
 from triage.compilers.triton.kernel_copy import copy_kernel, is_standalone
 from triage.compilers.triton.kernel_source import (
     KernelGuess,
@@ -27,20 +26,21 @@ from triage.model.execution import Execution
 from triage.recipes.family import RecipeStart
 
 _REFUSED = re.compile(r'^triage: (\{"refused".*)$', re.MULTILINE)
-_LACKING = re.compile(
+# Messages that say what is wrong, and so what to correct.
+_MISSING_FEATURE = re.compile(
     r"module 'triton|(?:have|has) been removed|^error: this Triton has no|No module "
     r"named|cannot import name"
 )
 _UNBOUND = re.compile(r"NameError\(['\"]+(\w+)")
-_BITS = re.compile(
+_NEEDS_INTEGERS = re.compile(
     r"invalid operands of type (\S*f\S*) and \1'|atomic_\w+ does not support|must all "
     r"be ints|bitcast|is_int"
 )
-_TYPE = re.compile(
+_NEEDS_TYPE = re.compile(
     r"'(?:int|float|bool|str|NoneType)' object|(?:int|float|bool) object|expected "
     r"`dtype`|constexpr\[\d"
 )
-_SIZES = re.compile(
+_WRONG_SIZE = re.compile(
     r"(?i)arange|power of 2|shape|broadcast|numel|rank|dimension|resource|too "
     r"large|timeout"
 )
@@ -50,58 +50,46 @@ _COMMENT = (
 
 _DEFAULT_CHIP = "sm_90"
 _CORRECTIONS = 2  # attempts after the first
-Try = Callable[[RecipeStart], Execution | None]
+Compile = Callable[[RecipeStart], Execution | None]
+"""Compiles a recipe with the newest release; None if nothing can be compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelStart(RecipeStart):
-    """A new recipe with what was guessed of its kernel."""
+    """A new recipe for a kernel."""
 
     guess: KernelGuess
 
 
-class TritonRecipes(RecipeFromInput):
-    """Recipes for kernels. One that imports from its own package is copied next to the
-    recipe, with all that it uses.
+class TritonRecipes(RecipeStarter):
+    """Makes recipes for kernels. A kernel that imports from its own package is copied
+    next to the recipe, with all that it uses.
     """
 
-    def from_source(
-        self,
-        recipe: Path,
-        source: Path,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
-        if source.suffix == ".py":
-            text = source.read_text("utf-8", "replace")
-        else:
-            text = ""
-        start = _start(source, text, backend, chip, kernel)
+    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
+        if source.suffix != ".py":
+            return None
+        text = source.read_text("utf-8", "replace")
+        start = _start(request, source, text)
         if start is None or is_standalone(source, text):
             return start
-        return _copied(start, recipe, copy_kernel(source, text, start.guess.name), text)
+        copy = copy_kernel(source, text, start.guess.name)
+        return _start_of_copy(start, request.path, copy, text)
 
-    def from_pasted(
-        self,
-        recipe: Path,
-        program: str,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
+    def from_pasted(self, request: RecipeRequest, program: str) -> RecipeStart | None:
+        recipe = request.path
         if "tt.func" in program:
             is_lowered = "#ttg." in program or "#triton_gpu." in program
             place = recipe.with_suffix(".ttgir" if is_lowered else ".ttir")
-            target = Target(backend or "cuda", chip or _DEFAULT_CHIP)
+            target = Target(request.backend or "cuda", request.chip or _DEFAULT_CHIP)
             return RecipeStart("triton", place, target, copied=program)
-        place = recipe.with_suffix(".py")
-        start = _start(place, program, backend, chip, kernel)
-        if start is None or is_standalone(None, program):
-            return start and replace(start, copied=program)
-        return _copied(
-            start, recipe, copy_kernel(None, program, start.guess.name), program
-        )
+        start = _start(request, recipe.with_suffix(".py"), program)
+        if start is None:
+            return None
+        if is_standalone(None, program):
+            return replace(start, copied=program)
+        copy = copy_kernel(None, program, start.guess.name)
+        return _start_of_copy(start, recipe, copy, program)
 
     def read_text(self, text: str) -> PastedText:
         return read_kernels(text)
@@ -110,9 +98,9 @@ class TritonRecipes(RecipeFromInput):
         chip = chip_in(text) or _DEFAULT_CHIP
         return Target("hip" if chip.startswith("gfx") else "cuda", chip)
 
-    def improve(self, start: RecipeStart, compile_: Try) -> RecipeStart:
-        """Compile with the guessed values and correct them at most twice. If the kernel
-        still does not compile, the constants that may be wrong become `?`.
+    def improve(self, start: RecipeStart, compile_: Compile) -> RecipeStart:
+        """Compile with the guessed values, and correct them at most twice. If the
+        kernel still does not compile, write `?` for the constants that may be wrong.
         """
         if not isinstance(start, KernelStart):
             return start
@@ -124,8 +112,8 @@ class TritonRecipes(RecipeFromInput):
         guess = best.start.guess
         changes = _changes(start.guess, guess)
         improved = replace(best.start, notes=(*best.start.notes, *changes))
-        # it compiles, it fails before the kernel is read, or no other value helps
-        if best.passed or best.progress == (0, 0) or best.lacks_a_feature:
+        fails_before_kernel = best.progress == (0, 0)
+        if best.passed or fails_before_kernel or best.lacks_a_feature:
             return improved
         constants = guess.guessed.keys() & guess.constexprs.keys()
         refused = constants & computed_from(best.names, kernel)
@@ -144,41 +132,42 @@ def _kernel_of(start: KernelStart) -> ast.FunctionDef:
     )
 
 
-def _best_attempt(kernel: ast.FunctionDef, first: _Attempt, compile_: Try) -> _Attempt:
-    """Correct the guess of the first attempt at most twice; return the attempt that
+def _best_attempt(
+    kernel: ast.FunctionDef, first: _Attempt, compile_: Compile
+) -> _Attempt:
+    """Correct the guess of the first attempt at most twice. Return the attempt that
     gets furthest.
     """
     best = first
-    seen = [first.start.guess]
+    tried = [first.start.guess]
     for _ in range(_CORRECTIONS):
         if best.passed or best.lacks_a_feature:
             break
         corrections = _corrections(kernel, best)
-        guess = next((each for each in corrections if each not in seen), None)
+        guess = next((each for each in corrections if each not in tried), None)
         if guess is None:
             break
-        seen.append(guess)
+        tried.append(guess)
         attempt = _attempt(_with(best.start, guess), compile_)
         if attempt and attempt.is_better_than(best):
             best = attempt
     return best
 
 
-def _start(
-    source: Path, text: str, backend: str | None, chip: str | None, kernel: str | None
-) -> KernelStart | None:
+def _start(request: RecipeRequest, source: Path, text: str) -> KernelStart | None:
+    """Return a recipe for the kernel in a text, if it has one. `source` is its file."""
     try:
-        guess = guess_kernel(text, kernel)
+        guess = guess_kernel(text, request.kernel)
     except RecursionError as error:
         raise BadInput(
             f"an expression in {source.name} is nested too deeply"
         ) from error
     if guess is None:
         return None
-    default_chip = "gfx942" if backend == "hip" else _DEFAULT_CHIP
-    target = Target(backend or "cuda", chip or default_chip)
-    assumed = [] if backend else ["cuda"]
-    if chip is None:
+    default_chip = "gfx942" if request.backend == "hip" else _DEFAULT_CHIP
+    target = Target(request.backend or "cuda", request.chip or default_chip)
+    assumed = [] if request.backend else ["cuda"]
+    if request.chip is None:
         assumed.append(default_chip)
     start = KernelStart(
         family="triton",
@@ -191,11 +180,11 @@ def _start(
     return _with(start, guess)
 
 
-def _copied(
+def _start_of_copy(
     start: KernelStart, recipe: Path, copy: tuple[str, tuple[str, ...]], host: str
 ) -> KernelStart:
-    """Return the recipe of a copied kernel: the copy has functions of other files, the
-    original has launches.
+    """Return the recipe for a copy of the kernel, see `copy_kernel`. `host` is the file
+    that was copied; it has the launches.
     """
     text, problems = copy
     start = replace(start, input=recipe.with_suffix(".py"), copied=text, notes=problems)
@@ -204,18 +193,22 @@ def _copied(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
+    """A compile with guessed values."""
+
     start: KernelStart
     passed: bool
     progress: tuple[int, int]
-    """How many stages began, and the number of the refused line of the kernel."""
+    """The number of stages that began, and the line of the kernel that the compiler
+    refused (0 if it names none).
+    """
     names: tuple[str, ...]
-    """Names in that line."""
+    """The names in that line."""
     message: str
 
     @property
     def lacks_a_feature(self) -> bool:
-        """Whether the release lacks what the kernel uses, so that no value helps."""
-        return _LACKING.search(self.message) is not None
+        """Whether the release lacks a feature of the kernel, so that no value helps."""
+        return _MISSING_FEATURE.search(self.message) is not None
 
     def is_better_than(self, other: _Attempt) -> bool:
         if self.passed:
@@ -224,93 +217,87 @@ class _Attempt:
         return self.progress >= other.progress and not is_same
 
 
-def _attempt(start: KernelStart, compile_: Try) -> _Attempt | None:
+def _attempt(start: KernelStart, compile_: Compile) -> _Attempt | None:
     execution = compile_(start)
     if execution is None:
         return None
     printed = execution.stdout.text
+    line, names = 0, list[str]()
     refused = _REFUSED.search(printed)
-    place: dict[str, Any]
     if refused:
         place = json.loads(refused[1])["refused"]
-    else:
-        place = {"line": 0, "names": []}
-    progress = printed.count('triage: {"stage"'), place["line"]
+        line, names = place["line"], place["names"]
     return _Attempt(
         start,
         execution.ok,
-        progress,
-        tuple(place["names"]),
+        (printed.count('triage: {"stage"'), line),
+        tuple(names),
         execution.stderr.last_line or "timeout",
     )
 
 
 def _corrections(kernel: ast.FunctionDef, attempt: _Attempt) -> Iterator[KernelGuess]:
-    """Yield other guesses, those that the message suggests first."""
+    """Yield other guesses, first those that fit the compiler's message. Only guessed
+    values are changed.
+    """
     guess, message = attempt.start.guess, attempt.message
+    in_line = guess.guessed.keys() & set(attempt.names)
     names = (*attempt.names, *_UNBOUND.findall(message))
-    near = computed_from(names, kernel) & guess.guessed.keys()
-    refused = guess.guessed.keys() & set(attempt.names)
-    arguments, constants = guess.signature.items(), guess.constexprs.items()
-    halves = [name for name, kind in arguments if kind in ("*fp16:16", "*bf16:16")]
-    floats = {name: "*fp32:16" for name in halves if name in guess.guessed}
-    integers = {
-        name: "*i32:16" for name, kind in arguments if kind[0] == "*" and name in near
-    }
-    scalars = {
-        name: "i32" if kind == "fp32" else "*fp16:16"
-        for name, kind in arguments
-        if kind[0] != "*" and name in refused
-    }
-    sizes = {
-        name: 16
-        for name, value in constants
-        if type(value) is int and value > 2 and name in guess.guessed
-    }
-    switches = {
-        name: not value
-        for name, value in constants
-        if isinstance(value, bool) and name in near
-    }
-    types = dict.fromkeys(refused & guess.constexprs.keys(), "tl.float32")
-    # beyond the kernel's language, a smaller program is more likely to compile
+    near_line = guess.guessed.keys() & computed_from(names, kernel)
+    float_pointers: dict[str, Constant] = {}
+    integer_pointers: dict[str, Constant] = {}
+    scalars: dict[str, Constant] = {}
+    for name, kind in guess.signature.items():
+        if kind in ("*fp16:16", "*bf16:16") and name in guess.guessed:
+            float_pointers[name] = "*fp32:16"
+        if kind.startswith("*") and name in near_line:
+            integer_pointers[name] = "*i32:16"
+        elif not kind.startswith("*") and name in in_line:
+            scalars[name] = "i32" if kind == "fp32" else "*fp16:16"
+    sizes: dict[str, Constant] = {}
+    switches: dict[str, Constant] = {}
+    for name, value in guess.constexprs.items():
+        if isinstance(value, bool):
+            if name in near_line:
+                switches[name] = not value
+        elif isinstance(value, int) and value > 2 and name in guess.guessed:
+            sizes[name] = 16
+    types = dict.fromkeys(in_line & guess.constexprs.keys(), "tl.float32")
+    # After the first stage, a smaller program is more likely to compile.
     if attempt.progress[0] > 1:
-        stages: dict[str, Constant]
+        smaller = _changed(guess, sizes)
         if "num_stages" in guess.guessed:
-            stages = {"num_stages": 1}
-        else:
-            stages = {}
-        yield replace(_changed(guess, sizes), options={**guess.options, **stages})
+            smaller = replace(smaller, options={**guess.options, "num_stages": 1})
+        yield smaller
     for pattern, values in (
         (_UNBOUND, switches),
-        (_BITS, integers),
-        (_TYPE, types),
-        (_SIZES, sizes),
+        (_NEEDS_INTEGERS, integer_pointers),
+        (_NEEDS_TYPE, types),
+        (_WRONG_SIZE, sizes),
     ):
         if pattern.search(message):
             yield _changed(guess, values)
-    for values in (scalars, floats, switches, integers):
+    for values in (scalars, float_pointers, switches, integer_pointers):
         yield _changed(guess, values)
 
 
 def _changes(before: KernelGuess, after: KernelGuess) -> Iterator[str]:
     """Yield a sentence for each guessed value that was changed."""
     for name in sorted(after.guessed):
-        old, new = (_value_in(guess, name) for guess in (before, after))
+        old, new = _value_in(before, name), _value_in(after, name)
         if new != old:
             yield f"Guessed {name}: {old} does not compile; {new} is used."
 
 
 def _value_in(guess: KernelGuess, name: str) -> Constant:
-    values: Mapping[str, Constant] = {
-        **guess.signature,
-        **guess.constexprs,
-        **guess.options,
-    }
-    return values.get(name, "the default")
+    for values in (guess.options, guess.constexprs, guess.signature):
+        if name in values:
+            return values[name]
+    return "the default"
 
 
 def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:
+    """Return the guess with other types and constants."""
     signature = {
         name: str(values.get(name, kind)) for name, kind in guess.signature.items()
     }
@@ -327,6 +314,7 @@ def _changed(guess: KernelGuess, values: Mapping[str, Constant]) -> KernelGuess:
 
 
 def _with(start: KernelStart, guess: KernelGuess) -> KernelStart:
+    """Return the recipe with the keys of a guess."""
     keys = {
         "kernel": guess.name,
         "signature": guess.signature,

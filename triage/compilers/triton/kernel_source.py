@@ -1,8 +1,8 @@
-"""Guess how a kernel is specialised: from what it does with its parameters, its
-decorators and its launches.
+"""Guess the types and constants to compile a kernel for.
 
-A launch such as `kernel[grid](x, x.stride(0), BLOCK=128)` shows values, kinds and
-element types; the kernel's own code tells pointers from numbers.
+A launch in host code, such as `kernel[grid](x, x.stride(0), BLOCK=128)`, shows
+constants and types. What no launch shows is guessed from how the kernel uses a
+parameter, and from the parameter's name.
 """
 
 from __future__ import annotations
@@ -30,20 +30,11 @@ _NAMES_FRACTION = re.compile(
     r"(?i)scal|eps|alpha|beta|gamma|sigma|theta|cap|slope|(?:^|_)(?:lr|p|temp|mean|std"
     r"|inv)(?:_|$)|momentum|decay|prob|rate|factor"
 )
-_SWITCHES = (
-    "USE_",
-    "IS_",
-    "HAS_",
-    "STORE_",
-    "OUTPUT_",
-    "CAUSAL",
-    "ALLOW_",
-    "EVEN_",
-    "ENABLE_",
-    "SAVE_",
+_NAMES_SWITCH = re.compile(
+    r"(?i)(?:USE|IS|HAS|STORE|OUTPUT|ALLOW|EVEN|ENABLE|SAVE)_|CAUSAL"
 )
 _SCALARS = {"int": "i32", "float": "fp32", "bool": "i1"}
-# torch's and triton.language's names of types -> the names in a signature.
+# The name of a type in torch or triton.language -> its name in a signature.
 _TYPES = {
     **{
         f"{sign}int{bits}": f"{sign or 'i'}{bits}"
@@ -61,82 +52,71 @@ _TORCH = {
     "long": "int64",
     "bool": "int1",
 }
-_COUNTS = {
-    "stride",
-    "numel",
-    "size",
-    "dim",
-    "element_size",
-    "len",
-    "int",
-    "cdiv",
-    "next_power_of_2",
-    "ceil",
-    "floor",
-}
-
+# Functions of host code that return an integer.
+_COUNTS = re.compile(
+    "stride|numel|size|dim|element_size|len|int|cdiv|next_power_of_2|ceil|floor"
+)
+# Functions of the kernel's language.
 _MEMORY = ("load", "store", "make_block_ptr", "make_tensor_descriptor", "advance")
 _LOOPS = ("range", "static_range", "arange", "cdiv")
-_SHAPING = (
-    *_LOOPS,
-    "zeros",
-    "full",
-    "reshape",
-    "view",
-    "broadcast_to",
-    "make_block_ptr",
-    "dot",
-)
+_SHAPING = re.compile("zeros|full|reshape|view|broadcast_to|make_block_ptr|dot")
 # only of 32-bit floats and wider
-_WIDE = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt", "sin", "cos", "erf", "sigmoid")
+_WIDE = re.compile("exp2?|log2?|r?sqrt|sin|cos|erf|sigmoid")
 _TYPED = ("to", "cast", "zeros", "empty", "full")  # their last argument is a type
-_MOST_LAUNCHES = 100  # of a function that are looked at
+_MOST_LAUNCHES = 100  # launches in a function that are read
 
 
 @dataclass(frozen=True, slots=True)
 class KernelGuess:
-    """A specialisation of a kernel."""
+    """The types, constants and launch options to compile a kernel for. `KernelSpec`
+    describes the fields.
+    """
 
     name: str
     signature: Mapping[str, str]
     constexprs: Mapping[str, Constant]
     options: Mapping[str, Constant]
     guessed: Mapping[str, str] = field(default_factory=dict)
-    """Name -> why it has its value, where that follows from its use alone."""
+    """Parameter or option that host code does not show -> why it has its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostValue:
-    """What host code passes to a kernel."""
+    """A value that host code passes to a kernel."""
 
     kind: str = ""
-    """int, float, bool, str, tensor or type; empty when host code shows nothing."""
+    """int, float, bool, str, tensor or type; empty if host code does not show it."""
     value: Constant = None
-    """A literal; `tl.float16` for a type; the element type of a tensor in a signature's
-    words.
+    """A literal; `tl.float16` for a type; the name of the element type, as in a
+    signature, for a tensor.
     """
 
 
 Bindings = Mapping[str, Sequence[ast.expr]]
-"""Name -> the values that it is bound to. `p += n` binds `p + n`, whose first operand
-is still the address.
-"""
+"""Name -> the values that are assigned to it. `p += n` assigns `p + n`."""
 Uses = Mapping[str, set[str]]
-"""Use -> parameters: `pointers` are addresses, `of_indices` and `of_floats` those of
-integers and 32-bit floats, `tested` conditions; `types` and `sizes` are constexprs.
+"""How a kernel uses parameters: the use -> their names.
+
+- `pointers`: as an address; `index_pointers`: as the address of integers;
+  `float_pointers`: as the address of 32-bit floats
+- `conditions`, `types`, `sizes`: as a condition, as a type, in a shape
 """
 
 
 def guess_kernel(
     source: str, name: str | None = None, host: str | None = None
 ) -> KernelGuess | None:
-    """Guess a specialisation of the source's kernel, if it is Python and has one.
+    """Guess what the source's kernel is compiled for. Returns None if the source is not
+    Python, or has no kernel.
 
-    `host` is the text with the launches and decorators, if it is another one.
+    Args:
+        source: The file with the kernel.
+        name: The kernel, if there are several.
+        host: The file with its launches and decorators (default: `source`).
 
     Raises:
-        BadInput: No kernel has that name; or no name is given and there are several
-            kernels that no other calls.
+        BadInput: No kernel has that name; or no name is given, and there are several
+            kernels that no kernel calls.
     """
     try:
         tree = ast.parse(source)
@@ -153,20 +133,21 @@ def guess_kernel(
         raise BadInput(f"there is no kernel {name!r}; there is {', '.join(kernels)}")
     called = {
         ast.unparse(node.func)
-        for each in kernels.values()
-        for node in ast.walk(each)
+        for kernel in kernels.values()
+        for node in ast.walk(kernel)
         if isinstance(node, ast.Call)
     }
-    outer = [each for each in kernels if each not in called] or list(kernels)
-    if name is None and len(outer) > 1:
+    outermost = [each for each in kernels if each not in called] or list(kernels)
+    if name is None and len(outermost) > 1:
         raise BadInput(
             "the file has several kernels; name one as FILE.py:KERNEL: "
-            f"{', '.join(outer)}"
+            f"{', '.join(outermost)}"
         )
     for alias, values in bindings_in(tree).items():
-        if isinstance(value := values[0], ast.Name) and value.id in kernels:
+        value = values[0]
+        if isinstance(value, ast.Name) and value.id in kernels:
             kernels.setdefault(alias, kernels[value.id])
-    return _guess(ast.parse(host or source), kernels[name or outer[0]], kernels)
+    return _guess(ast.parse(host or source), kernels[name or outermost[0]], kernels)
 
 
 def is_jit(decorator: ast.expr) -> bool:
@@ -182,20 +163,24 @@ def _guess(
     host: ast.Module, kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]
 ) -> KernelGuess:
     parameters = [*kernel.args.posonlyargs, *kernel.args.args, *kernel.args.kwonlyargs]
-    shown = _shown(host, kernel.name, [each.arg for each in parameters])
+    shown = _host_values(host, kernel.name, [each.arg for each in parameters])
     uses, defaults = _uses_of(kernel, callees), bindings_in(kernel.args)
     element = "fp16"
     if "bfloat16" in ast.unparse(kernel):
-        element = "bf16"  # products want both factors of one type
+        element = "bf16"  # both factors of a product must have one type
     signature: dict[str, str] = {}
     constexprs: dict[str, Constant] = {}
-    options = dict.fromkeys(("num_warps", "num_stages"), "Triton's default")
-    guessed = {name: why for name, why in options.items() if name not in shown}
+    options: dict[str, Constant] = {}
+    guessed: dict[str, str] = {}
+    for name in ("num_warps", "num_stages"):
+        if name not in shown:
+            guessed[name] = "Triton's default"
+        elif shown[name].value:
+            options[name] = shown[name].value
     for parameter in parameters:
-        name, passed = parameter.arg, shown.get(parameter.arg, HostValue())
-        annotation = ""
-        if parameter.annotation:
-            annotation = ast.unparse(parameter.annotation)
+        name = parameter.arg
+        passed = shown.get(name, HostValue())
+        annotation = ast.unparse(parameter.annotation) if parameter.annotation else ""
         if "constexpr" not in annotation:
             signature[name], why = _type(name, annotation, passed, uses, element)
             if passed.kind != "tensor" and annotation not in _SCALARS:
@@ -208,46 +193,47 @@ def _guess(
         if value is None and not isinstance(default, ast.Constant):
             value, guessed[name] = _constant(name, passed.kind, uses)
         constexprs[name] = value
-    launched = {name: shown[name].value for name in options if name in shown}
-    known = {name: value for name, value in launched.items() if value}
     return KernelGuess(
-        kernel.name, signature, constexprs, known or {"num_warps": 4}, guessed
+        kernel.name, signature, constexprs, options or {"num_warps": 4}, guessed
     )
 
 
 def _constant(name: str, kind: str, uses: Uses) -> tuple[Constant, str]:
-    """Return a value that fits how a constexpr is used, and why. `kind` is that of what
-    host code passes.
+    """Guess the value of a constexpr, and say why. `kind` is the kind of value that
+    host code passes, see `HostValue`.
     """
+    is_size = name in uses["sizes"]
     if kind == "type" or name in uses["types"]:
         return "tl.float32", "used as a type"
-    if not kind and _NAMES_TYPE.search(name) and name not in uses["sizes"]:
+    if not kind and _NAMES_TYPE.search(name) and not is_size:
         return "tl.float32", "named like a type"
-    is_switch = name in uses["tested"] or name.upper().startswith(_SWITCHES)
-    if kind == "bool" or (kind != "int" and name not in uses["sizes"] and is_switch):
+    is_switch = name in uses["conditions"] or bool(_NAMES_SWITCH.match(name))
+    if kind == "bool" or (kind != "int" and is_switch and not is_size):
         return False, "a switch"
     if kind == "float":
         return 1.0, "launched with a float"
     if _NAMES_COUNT.search(name):
         return 2, "named like a count"
-    return 64, "a size" if name in uses["sizes"] else "a number"
+    return 64, "a size" if is_size else "a number"
 
 
 def _type(
     name: str, annotation: str, passed: HostValue, uses: Uses, element: str
 ) -> tuple[str, str]:
-    """Return the type of an argument, and why."""
+    """Guess the type of an argument, and say why. Unless something shows another type,
+    a pointer points to `element`.
+    """
     if passed.kind == "tensor":
         return f"*{passed.value}:16", "launched with a tensor"
     is_pointer = name in uses["pointers"] or annotation.strip("'\"").endswith("Tensor")
     if not is_pointer and annotation in _SCALARS:
         return _SCALARS[annotation], "annotated"
     if is_pointer or name.lower().endswith("ptr"):
-        if name in uses["of_indices"]:
+        if name in uses["index_pointers"]:
             return "*i32:16", "an address of indices"
         if _NAMES_INDICES.search(name):
             return "*i32:16", "named like indices"
-        if name in uses["of_floats"]:
+        if name in uses["float_pointers"]:
             return "*fp32:16", "what it loads is used as 32-bit floats"
         why = "an address" if is_pointer else "named like a pointer"
         return f"*{element}:16", why
@@ -258,19 +244,19 @@ def _type(
     return "i32", "a number"
 
 
-def _shown(
+def _host_values(
     host: ast.Module, kernel: str, parameters: Sequence[str]
 ) -> dict[str, HostValue]:
-    """Parameter or option -> its value in the first `Config({...}, num_warps=...)`,
-    else in the first launch that shows it.
+    """Return the values of parameters and options that host code shows: those of the
+    first `Config({...}, num_warps=...)`, then those of the first launch with each.
     """
     everywhere = bindings_in(host)
-    shown = _tuned(host, kernel, everywhere)
+    shown = _autotuned_values(host, kernel, everywhere)
     for scope in (*_functions(host), host):
         launches = _launches(scope, kernel)
         if not launches:
             continue
-        near = everywhere | bindings_in(scope)
+        bound = everywhere | bindings_in(scope)
         for call in launches:
             positional = (
                 value for value in call.args if not isinstance(value, ast.Starred)
@@ -278,16 +264,16 @@ def _shown(
             passed = (*zip(parameters, positional, strict=False), *_keywords(call))
             for name, node in passed:
                 if name not in shown:
-                    value = _value_of(node, dict(near))
+                    value = _value_of(node, dict(bound))
                     if value.kind:
                         shown[name] = value
     return shown
 
 
-def _tuned(
+def _autotuned_values(
     host: ast.Module, kernel: str, bound: Mapping[str, list[ast.expr]]
 ) -> dict[str, HostValue]:
-    """Return the values of an autotuned kernel's first `Config` that shows any."""
+    """Return the values in the first `Config` of an autotuned kernel that shows any."""
     decorators = [
         decorator
         for function in _functions(host)
@@ -300,27 +286,24 @@ def _tuned(
     for node in nodes:
         if not isinstance(node, ast.Call) or _callee(node) != "Config":
             continue
-        values = {
-            name: _value_of(entry, dict(bound)) for name, entry in _config_entries(node)
-        }
-        known = {
-            name: value for name, value in values.items() if value.value is not None
-        }
+        known = {}
+        for name, entry in _config_entries(node):
+            value = _value_of(entry, dict(bound))
+            if value.value is not None:
+                known[name] = value
         if known:
             return known
     return {}
 
 
-def _config_entries(config: ast.Call) -> list[tuple[str, ast.expr]]:
-    """Return what a `Config` sets: its keywords, and the entries of its dictionary."""
-    entries = _keywords(config)
+def _config_entries(config: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the keywords of a `Config`, and the entries of its dictionary."""
+    yield from _keywords(config)
     match config.args:
         case [ast.Dict(keys=keys, values=values), *_]:
-            names = [getattr(key, "value", None) for key in keys]
-            entries += [
-                (name, value) for name, value in zip(names, values, strict=True) if name
-            ]
-    return entries
+            for key, value in zip(keys, values, strict=True):
+                if isinstance(key, ast.Constant) and key.value:
+                    yield str(key.value), value
 
 
 def _launches(scope: ast.AST, kernel: str) -> list[ast.Call]:
@@ -346,8 +329,10 @@ def _keywords(call: ast.Call) -> list[tuple[str, ast.expr]]:
 
 
 def _value_of(node: ast.expr, names: dict[str, list[ast.expr]]) -> HostValue:
-    """Return what an expression of host code is, if its text shows it; of a list, an
-    element.
+    """Return the kind and the value of an expression in host code, as far as its text
+    shows them. A list counts as its first element that shows them.
+
+    `names` are the bindings of names; a name is removed when it is looked up.
     """
     same: Sequence[ast.expr] = ()  # expressions that this one may be equal to
     match node:
@@ -367,61 +352,82 @@ def _value_of(node: ast.expr, names: dict[str, list[ast.expr]]) -> HostValue:
         case ast.Attribute(attr="dtype" | "shape" as name):
             return HostValue("type" if name == "dtype" else "int")
         case ast.Call():
-            callee = _callee(node)
-            types = [word.value for word in node.keywords if word.arg == "dtype"]
-            if callee == "to":
-                types += node.args[:1]
-            if types:
-                element = _value_of(types[0], {})
-                if element.kind == "type" and element.value:
-                    name = str(element.value).removeprefix("tl.")
-                    return HostValue("tensor", _TYPES[name])
-            return HostValue("int" if callee in _COUNTS else "")
+            return _value_of_call(node)
         case ast.Name(id=name):
-            same = names.pop(name, ())  # so that no name is followed twice
+            same = names.pop(name, ())  # so that no name is looked up twice
         case ast.IfExp(body=first, orelse=second):
             same = (first, second)
         case ast.BoolOp(values=values) | ast.List(elts=values) | ast.Tuple(elts=values):
             same = values
-    return next(
-        (known for each in same if (known := _value_of(each, names)).kind), HostValue()
-    )
+    for each in same:
+        known = _value_of(each, names)
+        if known.kind:
+            return known
+    return HostValue()
+
+
+def _value_of_call(call: ast.Call) -> HostValue:
+    """Return a tensor if the call names the type of its elements, and an integer for a
+    function that returns one.
+    """
+    callee = _callee(call)
+    types = [value for name, value in _keywords(call) if name == "dtype"]
+    if callee == "to":
+        types += call.args[:1]
+    if types:
+        element = _value_of(types[0], {})
+        if element.kind == "type" and element.value:
+            name = str(element.value).removeprefix("tl.")
+            return HostValue("tensor", _TYPES[name])
+    return HostValue("int" if _COUNTS.fullmatch(callee) else "")
 
 
 def _uses_of(kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]) -> Uses:
-    """Return what a kernel, and the kernels that it calls, do with its parameters."""
+    """Return how a kernel, and the kernels that it calls, use its parameters."""
     seen, bound = _expressions_by_use(kernel, callees), bindings_in(kernel)
-    uses = {use: _names_of(seen[use]) for use in ("types", "sizes", "tested")}
-    for use, computed in (
-        ("of_indices", [*seen["pointers"], *seen["numbers"]]),
-        ("of_floats", seen["wide"]),
-    ):
-        nodes = _below(
-            computed,
-            bound,
-            lambda node: () if _is_load(node) else ast.iter_child_nodes(node),
-        )
-        sources = [
-            node.args[0]
-            for node in nodes
-            if isinstance(node, ast.Call) and _is_load(node) and node.args
-        ]
-        uses[use] = _names_of(_below([*sources, *seen[use]], bound, _base_of))
-    return {**uses, "pointers": _names_of(_below(seen["pointers"], bound, _base_of))}
+    integers = [*seen["pointers"], *seen["counts"]]
+    indices = [*seen["index_pointers"], *_loaded_addresses(integers, bound)]
+    floats = [*seen["float_pointers"], *_loaded_addresses(seen["floats"], bound)]
+    return {
+        "pointers": _pointers_in(seen["pointers"], bound),
+        "index_pointers": _pointers_in(indices, bound),
+        "float_pointers": _pointers_in(floats, bound),
+        **{use: _names_of(seen[use]) for use in ("types", "sizes", "conditions")},
+    }
+
+
+def _loaded_addresses(values: Iterable[ast.expr], bound: Bindings) -> list[ast.expr]:
+    """Return the addresses from which the kernel loads to compute these values."""
+    nodes = _expressions_in(
+        values,
+        bound,
+        lambda node: () if _is_load(node) else ast.iter_child_nodes(node),
+    )
+    return [
+        node.args[0]
+        for node in nodes
+        if isinstance(node, ast.Call) and _is_load(node) and node.args
+    ]
+
+
+def _pointers_in(addresses: Iterable[ast.expr], bound: Bindings) -> set[str]:
+    """Return the names that addresses such as `x + offsets` begin with."""
+    return _names_of(_expressions_in(addresses, bound, _base_of))
 
 
 def _expressions_by_use(
     kernel: ast.FunctionDef, callees: Mapping[str, ast.FunctionDef]
 ) -> dict[str, list[ast.expr]]:
     """Return the expressions that a kernel, and the kernels that it calls, use in each
-    way.
+    way of `Uses`, and as `counts` (integers) and `floats` (of 32 bits or more).
     """
     callees = {name: callee for name, callee in callees.items() if callee is not kernel}
     seen: dict[str, list[ast.expr]] = defaultdict(list)
     for node in ast.walk(kernel):
         match node:
             case ast.If(test=test) | ast.IfExp(test=test):
-                seen["tested"] += [
+                # `a and b` and `not a` use their parts as well
+                seen["conditions"] += [
                     test,
                     *getattr(test, "values", []),
                     getattr(test, "operand", test),
@@ -447,35 +453,32 @@ def _expressions_by_use(
 
 
 def _uses_in_call(call: ast.Call) -> Iterator[tuple[str, Sequence[ast.expr]]]:
-    """Yield each use that a call makes of expressions, with these."""
+    """Yield the uses of a call's arguments, each with these arguments."""
     callee, named = _callee(call), _keywords(call)
     yield "types", [value for name, value in named if name.endswith("dtype")]
     if callee in _TYPED:
         yield "types", call.args[-1:]
-    if callee in _SHAPING:
+    if callee in _LOOPS or _SHAPING.fullmatch(callee):
         parts = chain.from_iterable(map(ast.walk, call.args))
         yield "sizes", [part for part in parts if isinstance(part, ast.Name)]
     if callee in _LOOPS:
-        yield "numbers", call.args
-    if callee in _WIDE:
-        yield "wide", call.args
+        yield "counts", call.args
+    if _WIDE.fullmatch(callee):
+        yield "floats", call.args
     if callee in _MEMORY or callee.startswith("atomic_"):
-        yield "pointers", call.args[:1]
-        yield (
-            "pointers",
-            [value for name, value in named if name in ("base", "pointer")],
-        )
+        addresses = [value for name, value in named if name in ("base", "pointer")]
+        yield "pointers", [*call.args[:1], *addresses]
 
 
 def computed_from(names: Sequence[str], kernel: ast.FunctionDef) -> set[str]:
-    """Return the names that these are computed from, themselves included."""
+    """Return these names, and all names that their values are computed from."""
     nodes = map(ast.Name, names)
-    return _names_of(_below(nodes, bindings_in(kernel), ast.iter_child_nodes))
+    return _names_of(_expressions_in(nodes, bindings_in(kernel), ast.iter_child_nodes))
 
 
 def bindings_in(tree: ast.AST) -> dict[str, list[ast.expr]]:
-    """Return what names are bound to: by assignments, loops and defaults of
-    parameters.
+    """Return the values of names, see `Bindings`: those of assignments, of loops and of
+    defaults of parameters.
     """
     bound: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
@@ -497,32 +500,24 @@ def bindings_in(tree: ast.AST) -> dict[str, list[ast.expr]]:
             ):
                 pairs = [(ast.unparse(target), value)]
             case ast.arguments(args=positional, defaults=defaults):
-                pairs = list(
-                    zip(
-                        [each.arg for each in positional][::-1],
-                        defaults[::-1],
-                        strict=False,
-                    )
-                )
-                pairs += [
-                    (each.arg, value)
-                    for each, value in zip(
-                        node.kwonlyargs, node.kw_defaults, strict=True
-                    )
-                    if value
-                ]
+                with_default = positional[len(positional) - len(defaults) :]
+                parameters = [*with_default, *node.kwonlyargs]
+                values = [*defaults, *node.kw_defaults]
+                for parameter, value in zip(parameters, values, strict=True):
+                    if value:
+                        pairs.append((parameter.arg, value))
         for name, value in pairs:
             bound.setdefault(name, []).append(value)
     return bound
 
 
-def _below(
+def _expressions_in(
     values: Iterable[ast.AST],
     bound: Bindings,
     parts: Callable[[ast.AST], Iterable[ast.AST]],
 ) -> Iterator[ast.AST]:
-    """Yield these expressions, their parts, the values that names are bound to, and
-    their parts.
+    """Yield expressions, their `parts`, the values of names among them, and so on. Each
+    name is looked up once.
     """
     names: set[str] = set()
     waiting = list(values)
@@ -541,13 +536,13 @@ def _names_of(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _is_load(node: ast.AST) -> bool:
-    """Return whether this reads memory; an atomic operation returns what was there."""
+    """Return whether a node reads memory; atomic operations return the old value."""
     return isinstance(node, ast.Call) and _callee(node).startswith(("load", "atomic_"))
 
 
 def _base_of(node: ast.AST) -> Sequence[ast.AST]:
-    """Return the parts of an address that may be the pointer: the first operand of a
-    sum.
+    """Return the parts of an address that may contain its pointer: the left operand of
+    a sum, the first argument of a call, both branches of a choice.
     """
     match node:
         case (

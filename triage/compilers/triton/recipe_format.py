@@ -1,4 +1,4 @@
-"""The recipe keys of a Triton kernel."""
+"""The recipe keys of a kernel in Triton."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ _TYPE = (
     r"\s*(\**(k?[iu](1|8|16|32|64)|fp(8\w*|16|32|64)|bf16|f(16|32|64)|tensordesc<.+>"
     r"|nvTmaDesc))\s*(:\s*(1|16)?\s*)?"
 )
-_WORDS = {"true": True, "false": False, "null": None, "none": None}
+_YAML_WORDS = {"true": True, "false": False, "null": None, "none": None}
 
 
 def _constant(value: str) -> Constant:
-    """Return a number, truth value, null or text, whether quoted or not."""
+    """Return the number, truth value, None or text that a scalar stands for. Quotes do
+    not matter.
+    """
     if value == "?":
         raise ValueError(
             "this value is not known: write one that the kernel is launched with."
@@ -30,8 +32,8 @@ def _constant(value: str) -> Constant:
         raise ValueError(
             f'"{value}" is a truth value in YAML 1.1; write true or false.'
         )
-    if value.lower() in _WORDS:
-        return _WORDS[value.lower()]
+    if value.lower() in _YAML_WORDS:
+        return _YAML_WORDS[value.lower()]
     for number in (int, float):
         try:
             return number(value)
@@ -103,22 +105,22 @@ class TritonFormat(RecipeFormat):
             raise AtKey(
                 "target", "a kernel is compiled for one device; remove `devices`."
             )
-        both = next((name for name in self.signature if name in self.constexprs), None)
-        if both is not None:
-            raise AtKey(
-                "constexprs",
-                (
-                    f'"{both}" has a type in signature and a value here; remove one '
-                    "of them."
-                ),
-            )
-        stray = next((name for name in self.hints if name not in self.signature), None)
-        if stray is not None:
-            raise AtKey("hints", f'"{stray}" is not an argument of signature.')
+        for name in self.signature:
+            if name in self.constexprs:
+                raise AtKey(
+                    "constexprs",
+                    (
+                        f'"{name}" has a type in signature and a value here; remove '
+                        "one of them."
+                    ),
+                )
+        for name in self.hints:
+            if name not in self.signature:
+                raise AtKey("hints", f'"{name}" is not an argument of signature.')
         return self
 
     def complete(self, case: Case, folder: Path) -> Case:
-        """Return the case with the kernel's signature and options."""
+        """Return the case with what its kernel is compiled for."""
         hints = {name: dict(values) for name, values in self.hints.items()}
         types: dict[str, str] = {}
         for name, text in self.signature.items():

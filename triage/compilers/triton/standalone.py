@@ -1,4 +1,6 @@
-"""A Triton kernel as recipe keys, and as a script that compiles it without triage."""
+"""Describe the compile of a kernel in a reproducer: its recipe keys, and a script that
+compiles it without triage.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from triage.recipes.values import parse_version
 _SCRIPT = "repro.py"
 _PYTHON = "3.11"  # every release from 3.0 on has a wheel for it
 _TEMPLATE = Path(__file__).with_name("repro.py.j2")
-# What a block may opt in to, bytes.
+# Compute capability -> bytes of shared memory that a block may ask for.
 _CUDA_SHARED = {
     **dict.fromkeys((70, 72), 98304),
     75: 65536,
@@ -31,17 +33,18 @@ _CUDA_SHARED = {
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """What a compile for a chip needs to know."""
+    """The facts about a chip that a compile needs."""
 
     arch: str
+    """`90` of `sm_90`; `gfx942` as it is."""
     warp_size: int
     shared_limit: int | None
     """Bytes of shared memory (LDS) that one block may ask for, if known."""
 
 
 def chip_of(backend: str, name: str) -> Chip | None:
-    """Describe a chip, such as `sm_90` of cuda or `gfx942` of hip, if this is its
-    name.
+    """Describe the chip of a name such as `sm_90` of cuda or `gfx942` of hip. Returns
+    None if no chip of the backend can have this name.
     """
     if backend == "cuda":
         match = re.fullmatch(r"(?:sm_?)?(\d{2,3})a?", name)
@@ -50,73 +53,60 @@ def chip_of(backend: str, name: str) -> Chip | None:
         return None
     if not re.fullmatch(r"gfx[0-9a-f]{3,4}", name):
         return None
-    return Chip(
-        name,
-        32 if re.fullmatch(r"gfx1[0-2]\d\d", name) else 64,
-        163840 if name == "gfx950" else 65536,
-    )
+    warp_size = 32 if re.fullmatch(r"gfx1[0-2]\d\d", name) else 64
+    return Chip(name, warp_size, 163840 if name == "gfx950" else 65536)
 
 
 class TritonScript(ReproScript):
-    """Repeats a compile with a Python script."""
+    """Repeats the compile of a kernel with a Python script."""
 
     def recipe_keys(self, case: Case) -> Mapping[str, object]:
         kernel = kernel_of(case)
         if kernel is None:
             return super().recipe_keys(case)
-        names = ("kernel", "signature", "constexprs", "hints", "options")
-        values = (
-            kernel.name,
-            kernel.signature,
-            kernel.constexprs,
-            kernel.hints,
-            kernel.options,
-        )
-        keys = {name: value for name, value in zip(names, values, strict=True) if value}
-        return {**super().recipe_keys(case), **keys}
+        keys = {
+            "kernel": kernel.name,
+            "signature": kernel.signature,
+            "constexprs": kernel.constexprs,
+            "hints": kernel.hints,
+            "options": kernel.options,
+        }
+        known = {name: value for name, value in keys.items() if value}
+        return {**super().recipe_keys(case), **known}
 
     def program_name(self, case: Case, toolchain: Toolchain) -> str:
         return "triton"
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
-        """Run the script next to the kernel."""
+        """Return the command that runs the script next to the kernel."""
         check = '"${PYTHON:-python3}" -c "import triton" || exit 127'
-        remark = "\n# Set PYTHON to the interpreter that has it."
-        install = " ".join(_packages(task)) or None
         return StandaloneCall(
-            install,
+            " ".join(_requirements(task)) or None,
             ("python3", _SCRIPT),
             f'"${{PYTHON:-python3}}" {_SCRIPT}',
-            remark,
+            "\n# Set PYTHON to the interpreter that has it.",
             (check,),
         )
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         kernel = kernel_of(task.case)
-        if kernel:
-            return {_SCRIPT: script(task, kernel)}
-        return {}
+        return {_SCRIPT: script(task, kernel)} if kernel else {}
 
 
-def _packages(task: StandaloneCompile) -> list[str]:
-    """Return the requirements of the script: the release, and what it imports but its
-    wheel does not require.
-    """
+def _requirements(task: StandaloneCompile) -> list[str]:
+    """Return what pip installs for the script; empty if the compiler is no release."""
+    if not task.requirement:
+        return []
     if _release(task) < (3, 3):
-        unlisted = ["setuptools"]
-    else:
-        unlisted = []
-    if task.requirement:
-        return [task.requirement, *unlisted]
-    return []
+        # imported by Triton, but not required by its wheel
+        return [task.requirement, "setuptools"]
+    return [task.requirement]
 
 
 def _release(task: StandaloneCompile) -> tuple[int, int]:
+    """Return major and minor version. A build without a version counts as new."""
     version = parse_version(task.version)
-    # a build is newer than any release
-    if version:
-        return (version.major, version.minor)
-    return (1000, 0)
+    return (version.major, version.minor) if version else (1000, 0)
 
 
 def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
@@ -127,8 +117,17 @@ def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
 
     target, release = task.case.target, _release(task)
     chip = chip_of(target.backend, target.chip or "")
-    assert chip  # it was compiled for it
-    wanted = [word for package in _packages(task) for word in ("--with", package)]
+    assert chip is not None  # the kernel was compiled for it
+    command = ""
+    requirements = _requirements(task)
+    if requirements:
+        words = ["uv", "run", "--no-project", "--python", _PYTHON]
+        for requirement in requirements:
+            words += ["--with", requirement]
+        command = shlex.join([*words, _SCRIPT])
+    limit = None
+    if task.failure_class == "shared-memory-overflow":
+        limit = chip.shared_limit
     template = Environment(  # noqa: S701 - it makes Python
         trim_blocks=True,
         lstrip_blocks=True,
@@ -142,49 +141,45 @@ def script(task: StandaloneCompile, kernel: KernelSpec) -> str:
         backend=target.backend,
         arch=int(chip.arch) if chip.arch.isdigit() else chip.arch,
         warp_size=chip.warp_size,
-        limit=chip.shared_limit
-        if task.failure_class == "shared-memory-overflow"
-        else None,
+        limit=limit,
         release=task.release,
-        command=wanted
-        and shlex.join(
-            ["uv", "run", "--no-project", "--python", _PYTHON, *wanted, _SCRIPT]
-        ),
+        command=command,
         lacks_linker=target.backend == "hip" and release < (3, 5),
         has_types=any(
             str(value).startswith("tl.") for value in kernel.constexprs.values()
         ),
         options=kernel.options,
         function=task.function,
-        **(_arguments(task, kernel, release)),
+        **_source_values(task, kernel, release),
     )
 
 
-def _arguments(
+def _source_values(
     task: StandaloneCompile, kernel: KernelSpec, release: tuple[int, int]
 ) -> dict[str, Any]:
-    """Return the arguments of `ASTSource`, and what hints need before it."""
-    from triage.compilers.triton.worker.api_versions import Specialised
+    """Return the template's values for the call of `ASTSource` and for the statements
+    before it, which hints need in some releases.
+    """
+    from triage.compilers.triton.worker.api_versions import KernelArguments
 
     if task.function is None:
         return {"hints": None}
     spec = {"signature": kernel.signature, "hints": kernel.hints}
-    known = Specialised.of(
+    specialised = KernelArguments.of(
         None, list(task.function.parameters), spec, dict(kernel.constexprs)
     )
-    arguments = known.arguments(release)
+    arguments = specialised.arguments(release)
     if release >= (3, 3) or not any(kernel.hints.values()):
         return {"hints": None, "arguments": arguments}
     if release >= (3, 2):
-        ranged = known.with_hint("pointer_range", 32)
         arguments["attrs"] = _Code("known")
         return {
             "hints": "from_hints",
-            "known": known.known(),
-            "ranged": ranged,
+            "known": specialised.divisors(),
+            "ranged": specialised.with_hint("pointer_range", 32),
             "arguments": arguments,
         }
-    sets = (set(known.with_hint("divisibility", value)) for value in (16, 1))
+    sets = (set(specialised.with_hint("divisibility", value)) for value in (16, 1))
     arguments["attrs"] = _Code(
         "AttrsDescriptor(divisible_by_16={}, equal_to_1={})".format(*sets)
     )
@@ -196,6 +191,7 @@ class _Code(str):
 
 
 def _code(value: object) -> str:
+    """Return a value as Python; texts that begin with `tl.` are names of types."""
     if isinstance(value, Mapping):
         items = (f"{_code(key)}: {_code(inner)}" for key, inner in value.items())
         return f"{{{', '.join(items)}}}"

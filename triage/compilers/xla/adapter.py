@@ -1,5 +1,5 @@
-"""Find a jaxlib in a virtual environment, ask it about itself, and translate cases; a
-worker in that environment compiles.
+"""Find a jaxlib in a virtual environment, read its version and options, and make the
+command line of a case: a worker in that environment compiles.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from triage.compilers.base import (
     Packaging,
     pep440,
 )
-from triage.compilers.invocation import Invocation, MlirTools, answer_of
+from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
 from triage.compilers.parts import Measures, WorkerRunner
 from triage.compilers.xla.standalone import XlaScript
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
-from triage.recipes.expectations import flag_applies
+from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 DISABLE = "xla_disable_hlo_passes"
 WORKER = Path(__file__).with_name("worker.py")
 _LOWERING = Path(__file__).with_name("lowering.py")
-_ISOLATED = ("-I", str(WORKER))
-"""What follows an interpreter: the user's own modules are not seen."""
+_ISOLATED_WORKER = ("-I", str(WORKER))  # -I hides the user's own modules
 _PACKAGE = "lib/python3*/site-packages/jaxlib"
 _INPUTS = {
     ".mlir": InputKind.MLIR,
@@ -53,12 +52,12 @@ def _keys() -> type[XlaFormat]:
 
 
 class XlaRunner(WorkerRunner):
-    """Runs programs with the worker, which can also be a persistent one."""
+    """Runs programs with the worker."""
 
     def persistent_worker(
         self, toolchain: Toolchain, program: Path, invocation: Invocation
     ) -> tuple[str, ...]:
-        return (str(program), *_ISOLATED, "serve", *invocation.options[1:])
+        return (str(program), *_ISOLATED_WORKER, "serve", *invocation.options[1:])
 
 
 class Xla(Compiler):
@@ -97,7 +96,7 @@ class Xla(Compiler):
         return XlaRemedies()
 
     @cached_property
-    def recipe_from_input(self) -> XlaRecipes:
+    def recipe_starter(self) -> XlaRecipes:
         from triage.compilers.xla.recipe_format import XlaRecipes
 
         return XlaRecipes()
@@ -118,32 +117,24 @@ class Xla(Compiler):
         return frozenset({"stablehlo", "chlo", "func"})
 
     def locate(self, root: Path) -> Path | None:
-        """The interpreter of a virtual environment that has a jaxlib."""
-        if root.is_file():
-            python = root
-        else:
-            python = root / "bin" / "python"
+        """Return the interpreter of a virtual environment that has a jaxlib."""
+        python = root if root.is_file() else root / "bin" / "python"
         if python.is_file() and list(python.parents[1].glob(f"{_PACKAGE}/version.py")):
             return python.absolute()
         return None
 
     def identity_files(self, program: Path) -> tuple[Path, ...]:
-        """The libraries and modules of jaxlib, and the worker: results of another
-        worker must not be used again.
+        """Return the libraries and modules of jaxlib, and the worker: results of
+        another worker must not be used again.
         """
-        packages = sorted(program.parents[1].glob(_PACKAGE))
-        return (
-            *(
-                path
-                for package in packages
-                for end in ("*.so", "*.py")
-                for path in sorted(package.glob(end))
-            ),
-            WORKER,
-        )
+        files: list[Path] = []
+        for package in sorted(program.parents[1].glob(_PACKAGE)):
+            files += sorted(package.glob("*.so"))
+            files += sorted(package.glob("*.py"))
+        return (*files, WORKER)
 
     def describe(self, program: Path) -> Description:
-        answer = answer_of([str(program), *_ISOLATED, "describe"])
+        answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"])
         try:
             known = json.loads(answer.stdout.text)
             options = dict(known["options"])
@@ -153,10 +144,7 @@ class Xla(Compiler):
                 f"{program} has no jaxlib that compiles: {answer.stderr.last_line}"
             ) from error
         switches = frozenset(name for name, kind in options.items() if kind == "bool")
-        if DISABLE in options:
-            choices = {DISABLE: passes}
-        else:
-            choices = {}
+        choices = {DISABLE: passes} if DISABLE in options else {}
         capabilities = Capabilities(
             frozenset({"cpu"}),
             flags=frozenset(options),
@@ -169,9 +157,7 @@ class Xla(Compiler):
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         name = toolchain.revision.name
-        flags = [
-            flag.text for flag in case.flags if flag_applies(flag, toolchain.version)
-        ]
+        flags = applied_flags(case, toolchain.version)
         if case.target.backend != "cpu":
             return NoAnswer(
                 Cause.TARGET,
@@ -183,5 +169,5 @@ class Xla(Compiler):
         return Invocation(
             ("compile", *flags),
             env={"JAX_PLATFORMS": "cpu"},
-            launcher=(str(toolchain.program), *_ISOLATED),
+            launcher=(str(toolchain.program), *_ISOLATED_WORKER),
         )

@@ -1,5 +1,5 @@
-"""HLO as XLA prints it, in the generic form of MLIR, so that one reader compares the IR
-of every compiler family.
+"""Convert HLO, as XLA prints it, to the generic form of MLIR, so that one reader
+compares the IR of every compiler family.
 
 A module becomes one function. A computation that an instruction calls becomes a region
 of that instruction, because the names and numbers of computations change from release
@@ -15,7 +15,7 @@ _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.-]+) .*\{$")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = ")
 _LAYOUT = re.compile(r"\{[^{}]*\}|/\*.*?\*/")
 _NAME = re.compile(r"%?([\w.-]+)\s*$")
-_UNREAD = {
+_IGNORED_ATTRIBUTES = {
     "metadata",
     "frontend_attributes",
     "backend_config",
@@ -24,11 +24,13 @@ _UNREAD = {
     "origin",
 }
 _DEEPEST = 50
+Computations = dict[str, list[str]]
+"""Name of a computation -> its instructions, a line each."""
 
 
 def generic_form(text: str) -> str:
     """Return a module of HLO as MLIR text."""
-    computations: dict[str, list[str]] = {}
+    computations: Computations = {}
     lines: list[str] = []
     entry = ""
     for line in text.splitlines():
@@ -46,57 +48,63 @@ def generic_form(text: str) -> str:
     )
 
 
-def _operations(
-    computations: dict[str, list[str]], name: str, depth: int
-) -> Iterator[str]:
-    types: dict[str, str] = {}
+def _operations(computations: Computations, name: str, depth: int) -> Iterator[str]:
+    """Yield the lines of a computation. Those nested too deeply are left out."""
+    if depth == _DEEPEST:
+        return
     indent = "  " * depth
-    for line in computations.get(name, ()) if depth < _DEEPEST else ():
-        result, rest = line.split(" = ", 1)
-        if rest.startswith("("):
-            end = _end_of(rest)
-        else:
-            end = (rest + " ").index(" ")
-        kind, (opcode, _, rest) = (
-            _LAYOUT.sub("", rest[:end]),
-            rest[end:].lstrip().partition("("),
-        )
-        types[_NAME.findall(result)[0]] = kind
-        end = _end_of("(" + rest) - 1
-        operands, attributes, called = _split(rest[: end - 1]), [], []
-        for part in _split(rest[end:].lstrip(", ")):
-            key, _, value = part.partition("=")
-            names = [
-                each
-                for each in re.findall(r"%?([\w.-]+)", value)
-                if each in computations
-            ]
+    types: dict[str, str] = {}
+    for line in computations.get(name, ()):
+        result, type_, opcode, operands, attributes = _instruction(line)
+        types[result] = type_
+        printed, called = [], []
+        for attribute in attributes:
+            key, _, value = attribute.partition("=")
+            words = re.findall(r"%?([\w.-]+)", value)
+            names = [word for word in words if word in computations]
             called += names
-            if key not in _UNREAD and not names:
-                attributes.append(f'{key} = "{value}"'.replace("\\", ""))
+            if key not in _IGNORED_ATTRIBUTES and not names:
+                printed.append(f'{key} = "{value}"'.replace("\\", ""))
         if opcode in ("constant", "parameter"):
-            attributes.append(f'value = "{"".join(operands)}"')
+            printed.append(f'value = "{"".join(operands)}"')
             operands = []
-        kinds = [
-            types.get(_NAME.findall(each)[0], "?")
-            for each in operands
-            if _NAME.findall(each)
-        ]
-        head = f'{indent}"hlo.{opcode.strip()}"()' + (
-            f" <{{{', '.join(attributes)}}}>" if attributes else ""
-        )
-        tail = f" : ({', '.join(kinds)}) -> {kind}"
+        names = [match[1] for match in map(_NAME.search, operands) if match]
+        operand_types = ", ".join(types.get(each, "?") for each in names)
+        head = f'{indent}"hlo.{opcode.strip()}"()'
+        if printed:
+            head += f" <{{{', '.join(printed)}}}>"
+        tail = f" : ({operand_types}) -> {type_}"
         if not called:
             yield head + tail
             continue
         yield head + " ({"
         for number, each in enumerate(called):
-            yield from [f"{indent}}}, {{"] if number else []
+            if number:
+                yield f"{indent}}}, {{"
             yield from _operations(computations, each, depth + 1)
         yield f"{indent}}}){tail}"
 
 
-def _end_of(text: str) -> int:
+def _instruction(line: str) -> tuple[str, str, str, list[str], list[str]]:
+    """Split an instruction into name, type, opcode, operands and attributes.
+
+    >>> _instruction("  ROOT %y = f32[4]{0} add(f32[4] %x, f32[4] %x), metadata={}")
+    ('y', 'f32[4]', 'add', ['f32[4] %x', 'f32[4] %x'], ['metadata={}'])
+    """
+    result, rest = line.split(" = ", 1)
+    if rest.startswith("("):
+        end = _end_of_bracket(rest)
+    else:
+        end = (rest + " ").index(" ")
+    type_ = _LAYOUT.sub("", rest[:end])
+    opcode, _, rest = rest[end:].lstrip().partition("(")
+    end = _end_of_bracket("(" + rest) - 1
+    operands = _split_at_commas(rest[: end - 1])
+    attributes = _split_at_commas(rest[end:].lstrip(", "))
+    return _NAME.findall(result)[0], type_, opcode, operands, attributes
+
+
+def _end_of_bracket(text: str) -> int:
     """Return the position behind the bracket that closes the first one."""
     depth = 0
     for position, character in enumerate(text):
@@ -106,14 +114,13 @@ def _end_of(text: str) -> int:
     return len(text)
 
 
-def _split(text: str) -> list[str]:
-    """Split at the commas that are in no bracket."""
+def _split_at_commas(text: str) -> list[str]:
+    """Split at the commas that are not in a bracket."""
     parts, depth, begin = [], 0, 0
     for position, character in enumerate(text):
         depth += (character in "({[") - (character in ")}]")
         if character == "," and not depth:
             parts.append(text[begin:position].strip())
             begin = position + 1
-    if text[begin:].strip():
-        return [*parts, text[begin:].strip()]
-    return parts
+    last = text[begin:].strip()
+    return [*parts, last] if last else parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 _JIT = re.compile(r"\bjit\b")
@@ -16,11 +16,11 @@ class JittedFunction:
     """A function under `jax.jit`."""
 
     parameters: tuple[str, ...] = ()
-    """Those without a default."""
+    """Its parameters without a default."""
     names: set[str] = field(default_factory=set)
-    """Its own, and those that the compiled function is bound to."""
+    """Its own name, and the variables that hold the compiled function."""
     is_called: bool = False
-    """Whether the file calls it, so that the types of its arguments show when it runs.
+    """Whether the file calls it. A run of the file shows the types of its arguments.
     """
 
 
@@ -37,36 +37,35 @@ def imports_jax(text: str) -> bool:
 
 def jitted_functions(text: str) -> dict[str, JittedFunction]:
     """Return the functions under `jax.jit` by name."""
-    tree = _parsed(text)
-    nodes = list(ast.walk(tree))
+    nodes = list(ast.walk(_parsed(text)))
     parameters = dict(_definitions(nodes))
     found: dict[str, JittedFunction] = {}
-    for name in _jitted(nodes):
+    for name in _jitted_names(nodes):
         found.setdefault(name, JittedFunction(parameters.get(name, ()), {name}))
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
     for node in nodes:
         if isinstance(node, ast.Assign) and _is_jit(node.value):
-            function = found.get(_target(node.value))
+            function = found.get(_compiled_name(node.value))
             if function is not None:
                 function.names |= {_last_name(target) for target in node.targets}
-    for call in calls:
-        called = _called(call)
-        for function in found.values():
-            function.is_called |= called in function.names
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            called = _called_name(node)
+            for function in found.values():
+                function.is_called |= called in function.names
     return found
 
 
 def parameters_of(text: str, name: str) -> tuple[str, ...] | None:
-    """Return the parameters without a default of a function, or None if the text does
-    not define it.
+    """Return the parameters of a function that have no default, or None if the text
+    does not define the function.
     """
     return dict(_definitions(ast.walk(_parsed(text)))).get(name)
 
 
 def _definitions(
-    nodes: Iterator[ast.AST] | list[ast.AST],
+    nodes: Iterable[ast.AST],
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield functions with their parameters, also lambdas that get a name."""
+    """Yield each function's name and parameters, also of lambdas with a name."""
     for node in nodes:
         if isinstance(node, ast.FunctionDef):
             yield node.name, _required(node.args)
@@ -74,20 +73,19 @@ def _definitions(
             yield _last_name(node.targets[0]), _required(node.value.args)
 
 
-def _jitted(nodes: list[ast.AST]) -> Iterator[str]:
+def _jitted_names(nodes: Iterable[ast.AST]) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.FunctionDef):
-            if any(
-                _JIT.search(ast.unparse(decorator)) for decorator in node.decorator_list
-            ):
+            decorators = map(ast.unparse, node.decorator_list)
+            if any(map(_JIT.search, decorators)):
                 yield node.name
         elif _is_jit(node):
-            yield _target(node)
+            yield _compiled_name(node)
 
 
 def _is_jit(node: ast.AST) -> bool:
-    """Return whether this is a call such as `jax.jit(f)`, and not the decorator
-    `jax.jit(static_argnums=1)`.
+    """Return whether a node is a call such as `jax.jit(f)`. The decorator
+    `jax.jit(static_argnums=1)` is not.
     """
     return (
         isinstance(node, ast.Call)
@@ -96,9 +94,9 @@ def _is_jit(node: ast.AST) -> bool:
     )
 
 
-def _target(node: ast.AST) -> str:
-    """Return what a call of `jit` compiles: `f` of `jit(f)`, `jit(self.f)` and
-    `jit(jax.grad(f))`.
+def _compiled_name(node: ast.AST) -> str:
+    """Return the name of the function that a call of `jit` compiles: `f` for `jit(f)`,
+    `jit(self.f)` and `jit(jax.grad(f))`.
     """
     while isinstance(node, ast.Call):
         if node.args:
@@ -110,16 +108,14 @@ def _target(node: ast.AST) -> str:
     return _last_name(node)
 
 
-def _called(call: ast.Call) -> str:
-    """Return the name of what a call runs or lowers: `f` of `f(x)`, `self.f(x)`,
-    `jax.jit(f)(x)` and `f.lower(x)`.
+def _called_name(call: ast.Call) -> str:
+    """Return the name of the function that a call runs or lowers: `f` for `f(x)`,
+    `self.f(x)`, `jax.jit(f)(x)` and `f.lower(x)`.
     """
     inner = call.func
     if isinstance(inner, ast.Attribute) and inner.attr == "lower":
         inner = inner.value
-    if _is_jit(inner):
-        return _target(inner)
-    return _last_name(inner)
+    return _compiled_name(inner) if _is_jit(inner) else _last_name(inner)
 
 
 def _last_name(node: ast.AST) -> str:
@@ -128,9 +124,8 @@ def _last_name(node: ast.AST) -> str:
 
 def _required(arguments: ast.arguments) -> tuple[str, ...]:
     positional = [*arguments.posonlyargs, *arguments.args]
-    return tuple(
-        each.arg for each in positional[: len(positional) - len(arguments.defaults)]
-    )
+    required = positional[: len(positional) - len(arguments.defaults)]
+    return tuple(each.arg for each in required)
 
 
 def _parsed(text: str) -> ast.Module:

@@ -1,11 +1,11 @@
-"""Prints a function of JAX as StableHLO; a release's interpreter starts this script,
+"""Prints a function of JAX as StableHLO. A release's interpreter starts this script,
 which imports nothing of triage.
 
     lowering.py SCRIPT [--function NAME] [--argument 4x8xf32...] [--NAME VALUE...]
 
-Without --argument, SCRIPT runs until it first calls the function, and the values of
-that call say what the program takes. An argument is a type such as `4x8xf32`, or JSON
-for a tuple (a list) or a dict of types.
+Without --argument, SCRIPT runs until it first calls the function, and that call shows
+the types of the arguments. An argument is a type such as `4x8xf32`, or JSON for a tuple
+(a list) or a dict of types.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_OLDEST_READER = "1.0.0"  # the version of StableHLO that every release since 2024 reads
+_OLDEST_READER = "1.0.0"
 _IMPORTED = "<imported>"  # `__name__` of a script that only defines its functions
 
 
 class Called(BaseException):
-    """The script calls the function that is looked for."""
+    """Raised when the script calls the wanted function, to end the script."""
 
     def __init__(self, lowered: Any) -> None:
         self.lowered = lowered
 
 
-class Watched:
-    """A function under `jax.jit`, lowered instead of called if its name is the one that
-    is looked for.
+class WatchedFunction:
+    """Stands for a function under `jax.jit` while the script runs. The first call of
+    the wanted function lowers it and ends the script.
     """
 
     def __init__(self, inner: Any, jitted: Any, wanted: str | None) -> None:
+        """`wanted` is the name of the wanted function; None means any."""
         self.inner, self.jitted, self.wanted = inner, jitted, wanted
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        self.stop_if_wanted(arguments, named)
+        self.end_if_wanted(arguments, named)
         return self.jitted(*arguments, **named)
 
     def __get__(self, owner: Any, kind: Any) -> Any:
@@ -55,11 +56,11 @@ class Watched:
         return getattr(self.jitted, name)
 
     def lower(self, *arguments: Any, **named: Any) -> Any:
-        """Lower the function, as its caller asks."""
-        self.stop_if_wanted(arguments, named)
+        """Lower the function for its caller, unless it is the wanted one."""
+        self.end_if_wanted(arguments, named)
         return self.jitted.lower(*arguments, **named)
 
-    def stop_if_wanted(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def end_if_wanted(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
         jax = import_module("jax")
         leaves = jax.tree_util.tree_leaves((arguments, named))
         is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
@@ -67,7 +68,7 @@ class Watched:
             raise Called(self.jitted.lower(*arguments, **named))
 
     def names(self) -> Iterator[str]:
-        """Yield the names that the script has for this function."""
+        """Yield the function's own name, and the variables that hold it."""
         yield getattr(self.inner, "__name__", "")
         frame = sys._getframe(1)  # noqa: SLF001
         while frame is not None:
@@ -78,16 +79,18 @@ class Watched:
 
 
 def run_script(script: Path, name: str) -> dict[str, Any]:
-    """Run a script, whose output goes to stderr, and return its names."""
+    """Run a script as the module `name`, and return its global variables. Its output
+    goes to stderr.
+    """
     sys.argv = [str(script)]
     sys.path.insert(0, str(script.parent))
     with redirect_stdout(sys.stderr):
         return runpy.run_path(str(script), run_name=name)
 
 
-def run_until_called(script: Path, function: str | None) -> Any:
-    """Return what the first call of a function lowers to, or the names of the script if
-    it does not call it.
+def run_until_called(script: Path, function: str | None) -> dict[str, Any]:
+    """Run a script and return its global variables. Raises Called when it first calls
+    the function (None means any), and LookupError if it exits.
     """
     jax: Any = import_module("jax")
     original = jax.jit
@@ -95,13 +98,11 @@ def run_until_called(script: Path, function: str | None) -> Any:
     def jit(inner: Any = None, **options: Any) -> Any:
         if inner is None:
             return partial(jit, **options)
-        return Watched(inner, original(inner, **options), function)
+        return WatchedFunction(inner, original(inner, **options), function)
 
     jax.jit = jit
     try:
         return run_script(script, "__main__")
-    except Called as found:
-        return found.lowered
     except SystemExit as ended:
         raise LookupError(
             f"{script.name} ends before it calls "
@@ -114,22 +115,23 @@ def run_until_called(script: Path, function: str | None) -> Any:
 def lowered(
     script: Path, function: str | None, arguments: list[str], settings: dict[str, Any]
 ) -> Any:
-    """Return what JAX makes of a function. Raises LookupError if there is no such
-    function, or nothing says what it takes.
+    """Return a function lowered by JAX. Raises LookupError if there is no such
+    function, or if the types of its arguments are not known.
     """
-    types = [
-        argument_type(json.loads(text) if text[0] in "[{" else text)
-        for text in arguments
-    ]
+    types = []
+    for text in arguments:
+        is_nested = text[0] in "[{"
+        types.append(argument_type(json.loads(text) if is_nested else text))
     if types or settings:
-        names = run_script(script, _IMPORTED)
+        variables = run_script(script, _IMPORTED)
     else:
-        names = run_until_called(script, function)
-        if not isinstance(names, dict):
-            return names
+        try:
+            variables = run_until_called(script, function)
+        except Called as call:
+            return call.lowered
     jitted = {
         name: value
-        for name, value in names.items()
+        for name, value in variables.items()
         if callable(value) and hasattr(value, "lower")
     }
     if function is None and len(jitted) != 1:
@@ -139,16 +141,16 @@ def lowered(
             f"{{function: NAME}}; it has: {known}"
         )
     name = function or next(iter(jitted))
-    if name not in jitted and not callable(names.get(name)):
+    if name in jitted:
+        chosen = jitted[name]
+    elif callable(variables.get(name)):
+        chosen = import_module("jax").jit(variables[name])
+    else:
         raise LookupError(
             f"{script.name} has no function {name}; under jax.jit it has: "
             f"{', '.join(jitted) or 'none'}"
         )
-    if name in jitted:
-        chosen = jitted[name]
-    else:
-        chosen = import_module("jax").jit(names[name])
-    if isinstance(chosen, Watched):
+    if isinstance(chosen, WatchedFunction):
         chosen = chosen.jitted
     try:
         return chosen.lower(*types, **settings)
@@ -163,8 +165,8 @@ def lowered(
 
 
 def argument_type(tree: Any) -> Any:
-    """Return what JAX traces for a type such as `4x8xf32`, or for a list (a tuple) or a
-    dict of types.
+    """Return a value that JAX can trace for a type such as `4x8xf32`. A list of types
+    becomes a tuple, a dict of types a dict.
     """
     if isinstance(tree, dict):
         return {name: argument_type(item) for name, item in tree.items()}
@@ -182,8 +184,8 @@ def argument_type(tree: Any) -> Any:
 
 
 def dtype_of(element: str) -> Any:
-    """Return the type of numpy for an element type of MLIR, as the worker next to this
-    script does.
+    """Return the type of numpy for an element type of MLIR. The worker next to this
+    script knows them.
     """
     sys.path.insert(0, str(Path(__file__).parent))
     try:
@@ -193,20 +195,21 @@ def dtype_of(element: str) -> Any:
 
 
 def print_portable(module: Any) -> None:
-    """Print a module of StableHLO in the oldest version that has its operations."""
+    """Print a module of StableHLO in the syntax of its version 1.0, which every release
+    since 2024 reads.
+    """
     xla, ir = import_module("jaxlib.xla_client"), import_module("jaxlib.mlir.ir")
 
-    def without_sharding(operation: Any) -> Any:
-        for name in [
-            each.name if hasattr(each, "name") else each
-            for each in operation.attributes
-        ]:
+    def remove_sharding(operation: Any) -> Any:
+        # by release, the attributes or their names
+        names = [getattr(each, "name", each) for each in operation.attributes]
+        for name in names:
             if name.startswith("sdy."):
                 del operation.attributes[name]
         return ir.WalkResult.ADVANCE
 
     with module.context:
-        module.operation.walk(without_sharding)
+        module.operation.walk(remove_sharding)
         module.operation.write_bytecode(written := io.BytesIO())
         convert = xla._xla.mlir  # noqa: SLF001
         try:
@@ -236,11 +239,8 @@ def main() -> int:
     names = [name.lstrip("-") for name in rest[::2]]
     settings = dict(zip(names, map(json.loads, rest[1::2]), strict=True))
     try:
-        print_portable(
-            lowered(
-                options.script, options.function, options.argument, settings
-            ).compiler_ir("stablehlo")
-        )
+        function = lowered(options.script, options.function, options.argument, settings)
+        print_portable(function.compiler_ir("stablehlo"))
     except LookupError as error:
         sys.stderr.write(f"error: {error.args[0]}\n")
         return 2

@@ -1,6 +1,4 @@
-"""How XLA prints its HLO after each pass, the vocabulary of HLO, and the options that
-remedies try.
-"""
+"""Make XLA print its HLO after each pass, and say which names matter in it."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from triage.compilers.invocation import Invocation
 from triage.compilers.parts import IrPrinter, RemedyHints, RewriteNames
 from triage.mlir.fingerprint import Vocabulary
 
-_WORDS = Vocabulary(
+_VOCABULARY = Vocabulary(
     functions=frozenset({"func.func"}),
     inert=frozenset(
         f"hlo.{name}"
@@ -29,24 +27,23 @@ _WORDS = Vocabulary(
 
 
 class XlaIr(IrPrinter):
-    """How the compiler prints its HLO."""
+    """Makes the worker print HLO."""
 
-    words = _WORDS
+    vocabulary = _VOCABULARY
 
-    def naming_pass(self, invocation: Invocation) -> Invocation:
+    def naming_failed_pass(self, invocation: Invocation) -> Invocation:
         return replace(invocation, printing=(*invocation.printing, "--name-pass"))
 
-    def after_passes(
+    def printing_passes(
         self, invocation: Invocation, only: str | None = None, *, generic: bool = True
     ) -> Invocation:
-        printing = (
-            f"--print-after={only or 'all'}",
-            *(["--generic"] if generic else []),
-        )
-        return replace(invocation, printing=(*invocation.printing, *printing))
+        printing = [*invocation.printing, f"--print-after={only or 'all'}"]
+        if generic:
+            printing.append("--generic")
+        return replace(invocation, printing=tuple(printing))
 
 
 class XlaRemedies(RemedyHints):
-    """Options of XLA, and the names of StableHLO."""
+    """Tries the options in `options.yaml`, and rewrites StableHLO."""
 
-    names = RewriteNames("stablehlo.optimization_barrier", frozenset())
+    rewrite_names = RewriteNames("stablehlo.optimization_barrier", frozenset())

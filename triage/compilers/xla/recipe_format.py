@@ -1,4 +1,6 @@
-"""The recipe keys of XLA: how to run a program, and how to lower a function of JAX."""
+"""The recipe keys of XLA: how to run a program, and how to lower a function of JAX.
+Also recipes that are made from programs and texts.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from triage.compilers.pasted_text import read_jax
-from triage.compilers.recipe_input import PastedText, RecipeFromInput
+from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
 from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
 from triage.model.errors import BadInput
@@ -20,15 +22,15 @@ from triage.recipes.mapping import AtKey, MappingFormat, Text, Word
 from triage.recipes.run_keys import RunnableFormat
 
 _CPU = Target("cpu")
-_NAMES = ("xla", "cpu", "host", "llvm-cpu", "local")  # of the backend
+_BACKEND_NAMES = ("xla", "cpu", "host", "llvm-cpu", "local")
 _SHAPE = re.compile(
     r"(\d+x)*(i1|[su]?i(8|16|32|64)|bf16|f16|f32|f64|f8E\w+|complex<f(32|64)>)"
 )
 
 
 def _argument(value: object) -> object:
-    """Check the type of an argument: a shape, a tuple (written as a list), or a dict of
-    such types.
+    """Check the type of an argument: a text such as `4x8xf32`, or a list or a dict of
+    types.
     """
     if isinstance(value, dict):
         return {name: _argument(item) for name, item in value.items()}
@@ -108,40 +110,31 @@ class XlaFormat(RunnableFormat):
         if case.input.kind is not InputKind.GENERATOR:
             return case
         lower = self.lower or LowerFormat()
+        options: list[tuple[str, str]] = []
         if lower.function:
-            words = [("function", lower.function)]
-        else:
-            words = []
-        words += [
-            ("argument", shape if isinstance(shape, str) else json.dumps(shape))
-            for shape in lower.arguments
-        ]
-        source = replace(case.input, args=(*words, *case.input.args), maker=lower.with_)
+            options.append(("function", lower.function))
+        for type_ in lower.arguments:
+            text = type_ if isinstance(type_, str) else json.dumps(type_)
+            options.append(("argument", text))
+        source = replace(
+            case.input, args=(*options, *case.input.args), maker=lower.with_
+        )
         return replace(case, input=source)
 
 
-class XlaRecipes(RecipeFromInput):
-    """Recipes for HLO, for functions of JAX, and for other programs whose backend is
-    named `xla`.
+class XlaRecipes(RecipeStarter):
+    """Makes recipes for HLO, for functions of JAX, and for other programs if the user
+    names the backend `xla`.
     """
 
-    def from_source(
-        self,
-        recipe: Path,
-        source: Path,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
+    def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
         if source.suffix == ".hlo":
             return RecipeStart("xla", source, _CPU)
-        if source.suffix == ".py":
+        if source.suffix == ".py" and request.backend in (None, *_BACKEND_NAMES):
             text = source.read_text("utf-8", "replace")
-        else:
-            text = ""
-        if imports_jax(text) and backend in (None, *_NAMES):
-            return _from_jax(source, text, kernel)
-        if backend == "xla":
+            if imports_jax(text):
+                return _from_jax(source, text, request.kernel)
+        if request.backend == "xla":
             return RecipeStart("xla", source, _CPU)
         return None
 
@@ -151,57 +144,48 @@ class XlaRecipes(RecipeFromInput):
     def target_in(self, text: str) -> Target:
         return _CPU
 
-    def from_pasted(
-        self,
-        recipe: Path,
-        program: str,
-        backend: str | None,
-        chip: str | None,
-        kernel: str | None,
-    ) -> RecipeStart | None:
+    def from_pasted(self, request: RecipeRequest, program: str) -> RecipeStart | None:
         if program.lstrip().startswith("HloModule"):
-            return RecipeStart("xla", recipe.with_suffix(".hlo"), _CPU, copied=program)
-        place = recipe.with_suffix(".py")
+            path = request.path.with_suffix(".hlo")
+            return RecipeStart("xla", path, _CPU, copied=program)
+        function = request.kernel
         functions = jitted_functions(program)
-        called = [name for name, each in functions.items() if each.is_called]
-        if kernel is None and len(functions) > 1 and called:
-            kernel = called[0]
-        return replace(_from_jax(place, program, kernel), copied=program)
+        if function is None and len(functions) > 1:
+            called = (name for name, each in functions.items() if each.is_called)
+            function = next(called, None)
+        start = _from_jax(request.path.with_suffix(".py"), program, function)
+        return replace(start, copied=program)
 
 
 def _from_jax(source: Path, text: str, name: str | None) -> RecipeStart:
-    """Return the recipe of a function of JAX. Raises BadInput if it is not clear which
-    one, or if there is none.
+    """Return a recipe for a function of JAX. `name` is its own name, or that of a
+    variable that holds the compiled function; None means the only one under `jax.jit`.
+
+    Raises BadInput if there is no such function, or if `name` is None and there are
+    several.
     """
     functions = jitted_functions(text)
+    known = ", ".join(functions) or "none"
     if name is None and len(functions) != 1:
-        if functions:
-            known = f"it has {', '.join(functions)}"
-        else:
-            known = "it has none"
         raise BadInput(
             f"{source} imports JAX; name the function to compile as "
-            f"{source}:FUNCTION; under jax.jit {known}"
+            f"{source}:FUNCTION; under jax.jit it has {known}"
         )
-    own = next(
-        (key for key, each in functions.items() if name is None or name in each.names),
-        name or "",
-    )
-    parameters = parameters_of(text, own)
-    if own in functions:
-        parameters = functions[own].parameters
+    own_name = name or ""
+    parameters = parameters_of(text, own_name)
+    is_called = False
+    for key, function in functions.items():
+        if name is None or name in function.names:
+            own_name, parameters = key, function.parameters
+            is_called = function.is_called
+            break
     if parameters is None:
         raise BadInput(
-            f"{source} has no function {own}; under jax.jit it has: "
-            f"{', '.join(functions) or 'none'}"
+            f"{source} has no function {own_name}; under jax.jit it has: {known}"
         )
-    start = RecipeStart(
-        "xla",
-        source,
-        _CPU,
-        keys={"lower": {"function": own}} if own.isidentifier() else {},
-    )
-    if not parameters or (own in functions and functions[own].is_called):
+    keys = {"lower": {"function": own_name}} if own_name.isidentifier() else {}
+    start = RecipeStart("xla", source, _CPU, keys=keys)
+    if not parameters or is_called:
         return start
     note = (
         f"Write the types of its arguments ({', '.join(parameters)}) as `arguments: "

@@ -1,5 +1,5 @@
-"""A script that compiles a program with jaxlib, runs it and compares its results
-without triage.
+"""Describe the compile of a program in a reproducer: a script that compiles it with
+jaxlib, runs it and compares its results.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ if hasattr(client, "compile_and_load"):  # since 0.6.1
 else:
     executable = client.compile(program, xla.CompileOptions())
 '''
-_RUN = """arguments = [jax.device_put(each) for each in [{inputs}]]
+_RUN = """\
+arguments = [jax.device_put(each) for each in [{inputs}]]
 results = [np.asarray(each) for each in executable.execute(arguments)]
 print(*results, sep="\\n")
 """
@@ -49,73 +50,66 @@ class XlaScript(ReproScript):
         return "jaxlib"
 
     def call(self, task: StandaloneCompile) -> StandaloneCall:
-        remark = "\n# Set PYTHON to the interpreter that has it."
         return StandaloneCall(
             task.requirement,
             ("python3", _SCRIPT),
             f'"${{PYTHON:-python3}}" {_SCRIPT}',
-            remark,
+            "\n# Set PYTHON to the interpreter that has it.",
         )
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
-        values: dict[str, list[str]] = {
-            "--input": [],
-            "--expected_output": [],
-            "--tolerances": ["{}"],
-        }
-        for name, _, text in (word.partition("=") for word in task.run):
-            if name in values:
-                values[name].append(text if name == "--tolerances" else _array(text))
-        inputs, expected = (
-            ", ".join(values[name]) for name in ("--input", "--expected_output")
-        )
-        flags = json.dumps(
-            " ".join(word for word in task.options if word.startswith("--xla_"))
-        )
+        inputs: list[str] = []
+        expected: list[str] = []
+        tolerances: dict[str, float] = {}
+        for word in task.run:
+            name, _, text = word.partition("=")
+            if name == "--input":
+                inputs.append(_python_array(text))
+            elif name == "--expected_output":
+                expected.append(_python_array(text))
+            elif name == "--tolerances":
+                tolerances = json.loads(text)
+        flags = [word for word in task.options if word.startswith("--xla_")]
         text = _START.format(
             source=task.source,
             run=", run it and compare" if expected else "",
-            flags=flags,
+            flags=json.dumps(" ".join(flags)),
         )
         if task.run:
-            text += _RUN.format(inputs=inputs)
-        accepted = json.loads(values["--tolerances"][-1])
-        limits = {"rtol": accepted.get("relative", 0), "atol": accepted.get("f32", 0)}
-        return {
-            _SCRIPT: text
-            + (_COMPARE.format(expected=expected, **limits) if expected else "")
-        }
+            text += _RUN.format(inputs=", ".join(inputs))
+        if expected:
+            text += _COMPARE.format(
+                expected=", ".join(expected),
+                rtol=tolerances.get("relative", 0),
+                atol=tolerances.get("f32", 0),
+            )
+        return {_SCRIPT: text}
 
 
-def _array(text: str) -> str:
-    """Return a value as Python."""
+def _python_array(text: str) -> str:
+    """Return the Python expression of a value.
+
+    >>> _python_array("2xf32=1 2")
+    'np.array([1, 2], "float32").reshape([2])'
+    """
     value = split_value(text)
-    if value.type:
-        *sizes, element = value.type.split("x")
-    else:
-        *sizes, element = [""]
-    kind = {"i1": "bool", "bf16": "bfloat16"}.get(element) or element.replace(
-        "f", "float"
-    ).replace("i", "int")
-    if element == "bf16":
-        kind = "ml_dtypes.bfloat16"
-    else:
-        kind = f'"{kind}"'
+    *sizes, element = (value.type or "").split("x")
     shape = f"[{', '.join(sizes)}]"
+    if element == "bf16":
+        dtype = "ml_dtypes.bfloat16"
+    elif element == "i1":
+        dtype = '"bool"'
+    else:
+        dtype = f'"{element.replace("f", "float").replace("i", "int")}"'
     if value.file is not None:
-        is_array = value.file.endswith(".npy")
-        if is_array:
+        if value.file.endswith(".npy"):
             return f'np.load("{value.file}")'
-        return f'np.fromfile("{value.file}", {kind}).reshape({shape})'
-    numbers = (
-        ", ".join(
-            {"true": "1", "false": "0"}.get(word, word)
-            for word in value.literal.replace(",", " ").split()
-        )
-        or "0"
-    )
+        return f'np.fromfile("{value.file}", {dtype}).reshape({shape})'
+    words = value.literal.replace(",", " ").split()
+    booleans = {"true": "1", "false": "0"}
+    numbers = ", ".join(booleans.get(word, word) for word in words) or "0"
     if not element:
         return f"np.array({numbers})"
     if "," not in numbers:
-        return f"np.full({shape}, {numbers}, {kind})"
-    return f"np.array([{numbers}], {kind}).reshape({shape})"
+        return f"np.full({shape}, {numbers}, {dtype})"
+    return f"np.array([{numbers}], {dtype}).reshape({shape})"

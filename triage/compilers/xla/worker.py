@@ -12,8 +12,8 @@ runs them; imports nothing of triage.
 PROGRAM is StableHLO (a text, bytecode or a portable artifact) or the text of HLO.
 OUTPUT is a line of JSON with the options, then the program: a run compiles again,
 because not every release can load what it compiled. `serve` compiles and runs one
-program after another, see `served`. Lines on stdout that begin with
-`triage: ` are JSON about the compile.
+program after another, see `answer_to`. Lines on stdout that begin with `triage: ` are
+JSON about the compile.
 """
 
 from __future__ import annotations
@@ -29,29 +29,33 @@ import traceback
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-_PASS = re.compile(r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass ([^:]+)$")
-_ENDED = re.compile(
-    r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass: (.+) time:|initializing LLVM"
-)
+# Lines of XLA's log.
+_PASS_BEGAN = re.compile(r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass ([^:]+)$")
+_PASS_ENDED = re.compile(r"hlo_pass_pipeline\.cc:\d+\]\s+HLO pass: (.+) time:")
+_PASSES_ENDED = "initializing LLVM"
 _LOG = re.compile(r"^\s*(?:[IW]\d{4} |\d{4}-\d\d-\d\d [\d:.]+: [IW] )")
+# The name of a dump: number of the module, number of the dump, pass.
 _DUMP = re.compile(
     r"module_(\d+)\..*\.(\d{4})\.[^/]*?\.after_([^/]+)\.before_[^/]+\.txt"
 )
 _FLAG = re.compile(r"^\s*--(xla_\w+)=\S*\s+(\w+)", re.MULTILINE)
+# Element types of MLIR and HLO -> those of numpy. Types such as `f32` are made of
+# `_KINDS`.
 _ELEMENTS = {
     "pred": "bool",
     "i1": "bool",
     "bf16": "bfloat16",
     "f8E4M3FN": "float8_e4m3fn",
     "f8E5M2": "float8_e5m2",
+    "complex<f32>": "complex64",
+    "complex<f64>": "complex128",
 }
-_ELEMENTS |= {"complex<f32>": "complex64", "complex<f64>": "complex128"}
 _KINDS = {"f": "float", "i": "int", "si": "int", "s": "int", "ui": "uint", "u": "uint"}
 _M_PERTURB = -6  # an option of glibc's mallopt
-_SECONDS, _SAMPLES = 0.1, 3  # of each measurement, at least
-_SMALL = b"""func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+_SHORTEST, _FEWEST = 0.1, 3  # seconds and calls of a measurement
+_SMALL_PROGRAM = b"""func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %y = stablehlo.tanh %x : tensor<4x4xf32>
   return %y : tensor<4x4xf32>
 }"""
@@ -62,14 +66,13 @@ def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def refuse(text: str) -> int:
-    """Print an error, and return the exit status."""
-    sys.stderr.write(f"error: {text}\n")
-    return 2
+def add_xla_flags(flags: list[str]) -> None:
+    """Add options to the variable from which XLA reads its options."""
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
 
 
-def executable_of(program: bytes, client: Any = None) -> Any:
-    """Compile a program for this machine's processor. Raises what jaxlib raises."""
+def cpu_executable(program: bytes, client: Any = None) -> Any:
+    """Compile a program for this machine's processor. Raises jaxlib's errors."""
     xla: Any = import_module("jaxlib.xla_client")
     if b"custom_call" in program or b"custom-call" in program:
         import_module("jax")  # registers the kernels of LAPACK
@@ -94,9 +97,9 @@ def _from_hlo(xla: Any, text: str) -> Any:
 
 
 def compile_program(source: Path, output: Path, flags: list[str]) -> int:
-    """Compile a program, write OUTPUT, and print what the executable needs."""
+    """Compile a program, write OUTPUT, and print metrics of the executable."""
     program = source.read_bytes()
-    executable = executable_of(program)
+    executable = cpu_executable(program)
     output.write_bytes(json.dumps(flags).encode() + b"\n" + program)
     text = "\n".join(module.to_string() for module in executable.hlo_modules())
     memory = executable.get_compiled_memory_stats()
@@ -112,14 +115,21 @@ def compile_program(source: Path, output: Path, flags: list[str]) -> int:
     return 0
 
 
-def in_child(work: Callable[[], int]) -> tuple[int, list[str], str]:
-    """Do work in a child process that logs the passes.
+class Child(NamedTuple):
+    """A child process that ended."""
 
-    Returns:
-        Its status as `os.waitpid` returns it, the passes that it began, where the last
-            is empty if it ended, and what else it
-        wrote to stderr.
-    """
+    status: int
+    """As `os.waitpid` returns it."""
+    passes: list[str]
+    """The passes that began, in their order."""
+    unfinished: str | None
+    """The pass that did not end."""
+    printed: str
+    """What it wrote to stderr besides the log."""
+
+
+def in_child(work: Callable[[], int]) -> Child:
+    """Do work in a child process, and read from its log which passes ran."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -131,24 +141,24 @@ def in_child(work: Callable[[], int]) -> tuple[int, list[str], str]:
         os._exit(guarded(work))
     os.close(write)
     passes, printed = list[str](), list[str]()
+    unfinished = None
     with os.fdopen(read, errors="replace") as lines:
         for line in lines:
-            found = _PASS.search(line)
-            if found:
-                passes.append(found[1].strip())
-            elif (
-                (ended := _ENDED.search(line))
-                and passes
-                and ended[1] in (passes[-1], None)
-            ):
-                passes.append("")
+            began, ended = _PASS_BEGAN.search(line), _PASS_ENDED.search(line)
+            if began:
+                unfinished = began[1].strip()
+                passes.append(unfinished)
+            elif ended and ended[1] == unfinished:
+                unfinished = None
             elif not _LOG.match(line):
                 printed.append(line)
-    return os.waitpid(child, 0)[1], passes, "".join(printed)
+            elif _PASSES_ENDED in line:
+                unfinished = None
+    return Child(os.waitpid(child, 0)[1], passes, unfinished, "".join(printed))
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Do work; print the traceback of an error."""
+    """Do work and return its exit status. Print the traceback of an error."""
     try:
         return work()
     except Exception:
@@ -160,73 +170,83 @@ def guarded(work: Callable[[], int]) -> int:
 
 
 def compile_in_child(work: Callable[[], int], after: str | None, generic: bool) -> int:
-    """Compile, and name the pass that failed. `after`: print the HLO after this pass,
-    or `all`, where a pass changed it.
+    """Compile in a child process, name the pass that failed, and end like the child.
+
+    Args:
+        work: Compiles.
+        after: The pass after which to print the HLO, or `all`. Only passes that change
+            the HLO count. None prints none.
+        generic: Whether to print the HLO in MLIR's generic form.
     """
     dumps = Path.cwd() / "passes"
     if after:
-        os.environ["XLA_FLAGS"] += (
-            f" --xla_dump_to={dumps} --xla_dump_hlo_pass_re=.* --xla_dump_hlo_as_text"
+        add_xla_flags(
+            [
+                f"--xla_dump_to={dumps}",
+                "--xla_dump_hlo_pass_re=.*",
+                "--xla_dump_hlo_as_text",
+            ]
         )
-    status, passes, printed = in_child(work)
-    if after:
-        text = print_dumps(dumps, after, generic=generic)
-    else:
-        text = ""
-    if status and passes and passes[-1]:
-        sys.stderr.write(
-            f"// -----// IR Dump After {passes[-1]} Failed ({passes[-1]}) //----- "
-            f"//\n{text}\n"
-        )
-    sys.stderr.write(printed)
+    child = in_child(work)
+    last_text = print_dumps(dumps, after, generic=generic) if after else ""
+    if child.status and child.unfinished:
+        print_dump(f"{child.unfinished} Failed", child.unfinished, last_text)
+    sys.stderr.write(child.printed)
     sys.stderr.flush()
-    if os.WIFSIGNALED(status):
-        os.kill(os.getpid(), os.WTERMSIG(status))
-    return os.WEXITSTATUS(status)
+    if os.WIFSIGNALED(child.status):
+        os.kill(os.getpid(), os.WTERMSIG(child.status))
+    return os.WEXITSTATUS(child.status)
 
 
 def print_dumps(folder: Path, after: str, *, generic: bool) -> str:
-    """Print the dumps of a compile, all or those after one pass, and return the text of
-    the last.
+    """Print the dumps of the first module after one pass, or after all. Return the text
+    of its last dump.
     """
     sys.path.insert(0, str(Path(__file__).parent))
     generic_form: Callable[[str], str] = import_module("hlo_text").generic_form
-    found = [
-        (match[1], match[2], match[3], path)
-        for path in folder.glob("*.txt")
-        if (match := _DUMP.fullmatch(path.name))
-    ]
-    text, modules = "", sorted(found)
-    for number, (module, _, name, path) in enumerate(modules):
-        if module == modules[0][0] and (name != "pipeline-start" or number == 0):
-            text = path.read_text()
-            if generic:
-                text = generic_form(text)
-            if after in ("all", name):
-                sys.stderr.write(
-                    f"// -----// IR Dump After {name} ({name}) //----- //\n{text}\n"
-                )
+    dumps = []
+    for path in folder.glob("*.txt"):
+        match = _DUMP.fullmatch(path.name)
+        if match:
+            dumps.append((match[1], match[2], match[3], path))
+    dumps.sort()
+    text = ""
+    for number, (module, _, name, path) in enumerate(dumps):
+        is_repeated = name == "pipeline-start" and number > 0
+        if is_repeated or module != dumps[0][0]:
+            continue
+        text = path.read_text()
+        if generic:
+            text = generic_form(text)
+        if after in ("all", name):
+            print_dump(name, name, text)
     return text
 
 
+def print_dump(title: str, name: str, text: str) -> None:
+    """Print HLO below the header of MLIR's dumps."""
+    sys.stderr.write(f"// -----// IR Dump After {title} ({name}) //----- //\n{text}\n")
+
+
 def run_program(module: Path, options: argparse.Namespace) -> int:
-    """Run a compiled program; print, write, compare or measure its results."""
+    """Run a compiled program. Print, write and compare its results, or measure it.
+    Return the exit status.
+    """
     header, _, program = module.read_bytes().partition(b"\n")
-    os.environ["XLA_FLAGS"] = " ".join(
-        [os.environ.get("XLA_FLAGS", ""), *json.loads(header)]
-    )
+    add_xla_flags(json.loads(header))
     client, put = cpu_client()
-    executable = executable_of(program, client)
+    executable = cpu_executable(program, client)
     types = parameter_types(executable)
     if len(types) != len(options.input):
-        return refuse(
-            f"the number of inputs is {len(options.input)}, and the program takes "
-            f"{len(types)}"
+        sys.stderr.write(
+            f"error: the number of inputs is {len(options.input)}, and the program "
+            f"takes {len(types)}\n"
         )
-    call = call_of(executable, options.input, put)
+        return 2
+    call = bound_call(executable, options.input, put)
     results = call()
     if options.benchmark_format:
-        say(json.dumps({"benchmarks": iterations_of(call)}))
+        say(json.dumps({"benchmarks": measured_calls(call)}))
         return 0
     for index, result in enumerate(results):
         say(f"result[{index}]: {result_text(result)}")
@@ -239,11 +259,11 @@ def run_program(module: Path, options: argparse.Namespace) -> int:
     return 0
 
 
-def call_of(
+def bound_call(
     executable: Any, inputs: list[str], put: Callable[[Any], Any]
 ) -> Callable[[], list[Any]]:
-    """Return a function that runs a program with these values; its results are numpy
-    arrays.
+    """Return a function that runs a program with these inputs and returns its results
+    as numpy arrays. `put` copies an array to the device.
     """
     import numpy as np
 
@@ -255,47 +275,55 @@ def call_of(
 
 
 def serve(flags: list[str]) -> int:
-    """Answer requests until the input ends. A request and an answer are JSON after its
-    length in 8 hexadecimal digits.
+    """Answer requests until the input ends. A request or an answer is a text of JSON
+    that follows its length, in 8 hexadecimal digits.
     """
-    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *flags])
+    add_xla_flags(flags)
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print is not an answer
     client, put = cpu_client()
     known = dict[bytes, Any]()
     while len(header := source.read(8)) == 8:
         request = json.loads(source.read(int(header, 16)))
-        data = json.dumps(served(request, known, client, put)).encode()
+        data = json.dumps(answer_to(request, known, client, put)).encode()
         sink.write(f"{len(data):08x}".encode() + data)
         sink.flush()
     return 0
 
 
-def served(
+def answer_to(
     request: dict[str, Any],
     known: dict[bytes, Any],
     client: Any,
     put: Callable[[Any], Any],
 ) -> dict[str, Any]:
-    """Compile `program` and call it with `inputs`, once for each of `patterns`, the
-    byte that fills new memory. `known` has the last program.
+    """Compile `program` and call it with `inputs`, once for each byte of `patterns`,
+    with which new memory is filled. Arrays are written to the folders `0`, `1`, ... in
+    `folder`.
 
-    Return `results`, what `run` prints of each call, with the arrays in the folders
-    `0`, `1`, ... of `folder`; or `stage` and `error`.
+    Args:
+        request: Has these keys.
+        known: The last program and its executable, which is used again.
+        client: The client of `cpu_client`.
+        put: The function of `cpu_client`.
+
+    Returns:
+        `results`, the text that `run` prints for each call; or the `stage` that failed
+        and its `error`.
     """
     program, stage = Path(request["program"]).read_bytes(), "compile"
     try:
         if program not in known:
             known.clear()
-            known[program] = executable_of(program, client)
+            known[program] = cpu_executable(program, client)
         stage, printed = "run", []
-        call = call_of(known[program], request["inputs"], put)
+        call = bound_call(known[program], request["inputs"], put)
         for number, pattern in enumerate(request["patterns"]):
-            fill_memory(pattern)
+            fill_new_memory(pattern)
             lines = []
             for index, result in enumerate(call()):
                 lines.append(f"result[{index}]: {result_text(result)}")
-                name = f"{index}{ending_of(result)}"
+                name = f"{index}{file_ending(result)}"
                 write_result(Path(request["folder"], str(number), name), result)
             printed.append("\n".join(lines))
     except Exception:
@@ -303,8 +331,8 @@ def served(
     return {"results": printed}
 
 
-def fill_memory(pattern: int) -> None:
-    """Let glibc fill new memory with a byte, or with nothing for 0."""
+def fill_new_memory(pattern: int) -> None:
+    """Make glibc fill new memory with a byte; 0 leaves it as it is."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_PERTURB, pattern)
@@ -331,35 +359,38 @@ def parameter_types(executable: Any) -> list[str]:
     return re.findall(r"(\w+)\[[\d,<=]*\]", layout[1] if layout else "")
 
 
-def iterations_of(call: Callable[[], object]) -> list[dict[str, Any]]:
-    """Measure calls as Google's benchmark library reports iterations."""
-    iterations = list[dict[str, Any]]()
-    end = time.monotonic() + _SECONDS
-    while len(iterations) < _SAMPLES or time.monotonic() < end:
+def measured_calls(call: Callable[[], object]) -> list[dict[str, Any]]:
+    """Measure calls, and report them as Google's benchmark library does."""
+    calls = list[dict[str, Any]]()
+    end = time.monotonic() + _SHORTEST
+    while len(calls) < _FEWEST or time.monotonic() < end:
         began = time.perf_counter(), time.process_time()
         call()
         times = {
             "real_time": time.perf_counter() - began[0],
             "cpu_time": time.process_time() - began[1],
         }
-        iterations.append({"run_type": "iteration", "time_unit": "s", **times})
-    return iterations
+        calls.append({"run_type": "iteration", "time_unit": "s", **times})
+    return calls
+
+
+def type_name(array: Any) -> str:
+    """Return the shape and the element type of an array, such as `2x3xf32`."""
+    return "x".join([*map(str, array.shape), element_name(array.dtype)])
 
 
 def result_text(result: Any) -> str:
-    """`2x3xf32=1 2 3 4 5 6`, with the first eight numbers."""
-    kind = "x".join([*map(str, result.shape), element_name(result.dtype)])
+    """Return a result as `2x3xf32=1 2 3 4 5 6`, with at most eight numbers."""
     rest = " ..." if result.size > 8 else ""
-    return f"{kind}={' '.join(map(str, result.ravel()[:8]))}{rest}"
+    return f"{type_name(result)}={' '.join(map(str, result.ravel()[:8]))}{rest}"
 
 
-def ending_of(result: Any) -> str:
+def file_ending(result: Any) -> str:
     """Return the end of the name of a result's file: `.npy`, or `.2x3xbf16.bin` for a
-    type that no such file holds.
+    type that numpy's files cannot hold.
     """
-    element = element_name(result.dtype)
-    if element.startswith(("bf16", "f8")):
-        return f".{'x'.join([*map(str, result.shape), element])}.bin"
+    if element_name(result.dtype).startswith(("bf16", "f8")):
+        return f".{type_name(result)}.bin"
     return ".npy"
 
 
@@ -376,7 +407,9 @@ def write_result(path: Path, result: Any) -> None:
 def first_mismatch(
     results: list[Any], expected: list[str], tolerances: dict[str, float]
 ) -> dict[str, Any]:
-    """Return where the first wrong result differs, if one does."""
+    """Return the first difference from the expected results, see `difference`, and the
+    index of the result as `output`. Empty if there is none.
+    """
     for index, (text, result) in enumerate(zip(expected, results, strict=False)):
         wrong = difference(result, value(text, str(result.dtype)), tolerances)
         if wrong:
@@ -386,9 +419,7 @@ def first_mismatch(
 
 def value(text: str, element: str) -> Any:
     """Return the array of a value such as `2x3xf32=1 2 3 4 5 6`, `4xbf16=@values.bin`,
-    `@values.npy` or `5`.
-
-    `element` is the type of a number.
+    `@values.npy` or `5`. `element` is the type of a value without a type.
     """
     import numpy as np
 
@@ -403,14 +434,11 @@ def value(text: str, element: str) -> Any:
         if content.endswith(".npy"):
             return np.load(content[1:])
         return np.fromfile(content[1:], dtype).reshape(shape)
-    words = [
-        {"true": "1", "false": "0"}.get(word, word)
-        for word in re.split(r"[\s,\[\]]+", content)
-        if word
-    ] or ["0"]
-    array = np.array(
-        [float(word) if "float" in str(dtype) else int(word) for word in words]
-    ).astype(dtype)
+    convert = float if "float" in str(dtype) else int
+    words = filter(None, re.split(r"[\s,\[\]]+", content))
+    booleans = {"true": "1", "false": "0"}
+    numbers = [convert(booleans.get(word, word)) for word in words]
+    array = np.array(numbers or [0]).astype(dtype)
     if array.size == 1:
         return np.full(shape, array[0], dtype)
     return array.reshape(shape)
@@ -421,45 +449,44 @@ def dtype_of(element: str) -> Any:
     import numpy as np
 
     match = re.fullmatch(r"(si|ui|[fisu])(\d+)", element)
-    name = _ELEMENTS.get(element, _KINDS[match[1]] + match[2] if match else element)
-    return np.dtype(
-        name if name in np.sctypeDict else getattr(import_module("ml_dtypes"), name)
-    )
+    name = _ELEMENTS.get(element, element)
+    if match and element not in _ELEMENTS:
+        name = _KINDS[match[1]] + match[2]
+    if name in np.sctypeDict:
+        return np.dtype(name)
+    return np.dtype(getattr(import_module("ml_dtypes"), name))
 
 
 def element_name(dtype: Any) -> str:
-    """`f32` of numpy's float32."""
+    """Return the element type of MLIR for a type of numpy: `f32` for `float32`."""
     names = {name: element for element, name in _ELEMENTS.items()}
-    return names.get(str(dtype)) or re.sub(
-        r"^(float|uint|int)",
-        lambda kind: {"float": "f", "int": "i", "uint": "ui"}[kind[0]],
-        str(dtype),
-    )
+    if str(dtype) in names:
+        return names[str(dtype)]
+    name = str(dtype).replace("float", "f").replace("uint", "ui")
+    return name.replace("int", "i")
 
 
 def difference(
     result: Any, expected: Any, tolerances: dict[str, float]
 ) -> dict[str, Any]:
-    """Return where a result differs by more than its tolerance, if it does."""
+    """Return the first element that differs by more than the tolerance, or the shapes
+    if they differ, with the keys of `MISMATCH` in compilers/invocation.py. Empty if
+    nothing differs.
+    """
     import numpy as np
 
     if result.shape != expected.shape:
         sizes = ["x".join(map(str, array.shape)) for array in (result, expected)]
         return {"kind": "metadata", "actual": sizes[0], "expected": sizes[1]}
     name = element_name(result.dtype)
-    if name in tolerances:
-        relative = tolerances.get("relative", 0.0)
-    else:
-        relative = 0.0
+    relative = tolerances.get("relative", 0.0) if name in tolerances else 0.0
     got, want = (
         array.astype(array.dtype if array.dtype.kind in "iubc" else np.float64)
         for array in (result, expected)
     )
-    wrong = np.flatnonzero(
-        ~np.isclose(
-            got, want, rtol=relative, atol=tolerances.get(name, 0.0), equal_nan=True
-        )
-    )
+    absolute = tolerances.get(name, 0.0)
+    is_close = np.isclose(got, want, rtol=relative, atol=absolute, equal_nan=True)
+    wrong = np.flatnonzero(~is_close)
     if not wrong.size:
         return {}
     got, want = (number_text(array.flat[wrong[0]]) for array in (result, expected))
@@ -467,7 +494,7 @@ def difference(
 
 
 def number_text(number: Any) -> str:
-    """`0.5` of a number of any type of numpy."""
+    """Return a number of numpy as text, such as `0.5`."""
     if number.dtype.kind == "c":
         return f"{complex(number):g}"
     return f"{float(number):g}"
@@ -476,38 +503,35 @@ def number_text(number: Any) -> str:
 def describe() -> int:
     """Print the version, the options and the passes of this jaxlib as JSON."""
 
-    def asking() -> int:
-        os.environ["XLA_FLAGS"] = "--help"  # prints the options and aborts
-        return bool(executable_of(_SMALL))
+    def compile_small() -> int:
+        cpu_executable(_SMALL_PROGRAM)
+        return 0
 
-    usage = in_child(asking)[2]
-    passes = in_child(lambda: executable_of(_SMALL) is None)[1]
+    def print_options() -> int:
+        os.environ["XLA_FLAGS"] = "--help"  # prints the options and aborts
+        return compile_small()
+
     version = import_module("jaxlib.version")
     known = {
         "version": version.__version__,
         "commit": getattr(version, "_git_hash", None),
+        "options": _FLAG.findall(in_child(print_options).printed),
+        "passes": list(dict.fromkeys(in_child(compile_small).passes)),
     }
-    say(
-        json.dumps(
-            {
-                **known,
-                "options": _FLAG.findall(usage),
-                "passes": list(dict.fromkeys(filter(None, passes))),
-            }
-        )
-    )
+    say(json.dumps(known))
     return 0
 
 
 def main() -> int:
-    """Do what the first argument says, and return the exit status."""
+    """Do the work that the first argument names, and return the exit status."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # warnings and errors
-    parser, work = argparse.ArgumentParser(allow_abbrev=False), sys.argv[1]
-    add = parser.add_argument
+    work = sys.argv[1]
     if work == "describe":
         return describe()
     if work == "serve":
         return serve(sys.argv[2:])
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add = parser.add_argument
     add("--module" if work == "run" else "module", type=Path)
     add("-o", dest="target", type=Path)
     add("--print-after")
@@ -520,14 +544,14 @@ def main() -> int:
     options, rest = parser.parse_known_args(sys.argv[2:])
     if work == "run":
         return guarded(lambda: run_program(options.module, options))
-    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *rest])
+    add_xla_flags(rest)
+
+    def compile_it() -> int:
+        return compile_program(options.module, options.target, rest)
+
     if options.name_pass or options.print_after:
-        return compile_in_child(
-            lambda: compile_program(options.module, options.target, rest),
-            options.print_after,
-            options.generic,
-        )
-    return guarded(lambda: compile_program(options.module, options.target, rest))
+        return compile_in_child(compile_it, options.print_after, options.generic)
+    return guarded(compile_it)
 
 
 if __name__ == "__main__":

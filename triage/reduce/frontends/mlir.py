@@ -20,9 +20,9 @@ from triage.mlir import Module, UnparsableError, parse_module, print_module
 from triage.mlir.rewrite import (
     DYNAMIC,
     dimensions,
-    fix_arguments,
     float_types,
     reshaped,
+    set_static_arguments,
     widen_floats,
 )
 from triage.mlir.tree import array_elements
@@ -98,7 +98,7 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
     for elide in (True, False):
         if elide and not is_large:
             continue
-        module = _parsed(checker.reader.generic(path, elide=elide))
+        module = _parse_if_possible(checker.reader.generic_form(path, elide=elide))
         if module is None:
             continue
         if elide:
@@ -116,13 +116,14 @@ def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
 
 def _approach(line: int | None) -> Pass:
     def approach(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-        found = line and jump(candidate, test, line)
+        found = jump(candidate, test, line) if line else None
         return found or keep_window(one_function(candidate, test), test)
 
     return approach
 
 
-def _parsed(text: str | None) -> Module | None:
+def _parse_if_possible(text: str | None) -> Module | None:
+    """Parse a text; None if there is none or it cannot be parsed."""
     with suppress(UnparsableError):
         if text is not None:
             return parse_module(text)
@@ -131,7 +132,7 @@ def _parsed(text: str | None) -> Module | None:
 
 def fold(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
     """Let the compiler canonicalize the program, where that makes it smaller."""
-    folded = _folded(candidate, module_of(candidate))
+    folded = _fold_module(candidate, module_of(candidate))
     if folded is None or folded.program.size >= candidate.program.size:
         return candidate
     return test.first([folded]) or candidate
@@ -151,17 +152,22 @@ def make_static(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
         return sum((dimensions(value.type) or []).count(DYNAMIC) for value in results)
 
     module, _ = copy_module(module_of(candidate))
-    if not fix_arguments(module, _STATIC, {}):
+    if not set_static_arguments(module, _STATIC, {}):
         return candidate
-    static = _folded(candidate, module)
+    static = _fold_module(candidate, module)
     if static is None or unknown(static) >= unknown(candidate):
         return candidate
     return test.first([static]) or candidate
 
 
-def _folded(candidate: ReducedCase, module: Module) -> ReducedCase | None:
-    folded = _parsed(
-        program_of(candidate).checker.reader.transformed(print_module(module), _FOLD)
+def _fold_module(candidate: ReducedCase, module: Module) -> ReducedCase | None:
+    """Return the candidate with a module that the compiler has canonicalized; None if
+    it cannot.
+    """
+    folded = _parse_if_possible(
+        program_of(candidate).checker.reader.text_after_passes(
+            print_module(module), _FOLD
+        )
     )
     if folded is None:
         return None
@@ -181,19 +187,20 @@ def drop_attributes(candidate: ReducedCase, test: InterestingnessTest) -> Reduce
     }
 
     def without(dropped: Collection[Attribute]) -> ReducedCase:
-        return _changed(candidate, dropped, lambda _: None)
+        return _with_attributes(candidate, dropped, lambda _: None)
 
     # One attribute of each kind is checked: operations of a name need the same
     # attributes.
     first = {kind: attribute for attribute, kind in reversed(kinds.items())}
     valid = {
-        kind: test.is_valid(without([attribute])) for kind, attribute in first.items()
+        kind: test.is_valid_change(without([attribute]))
+        for kind, attribute in first.items()
     }
-    able = [attribute for attribute, kind in kinds.items() if valid[kind]]
+    droppable = [attribute for attribute, kind in kinds.items() if valid[kind]]
     return minimise(
         candidate,
-        able,
-        lambda kept: without(set(able) - set(kept)),
+        droppable,
+        lambda kept: without(set(droppable) - set(kept)),
         test,
         kind_of=kinds.__getitem__,
     )
@@ -210,12 +217,12 @@ def shorten_constants(candidate: ReducedCase, test: InterestingnessTest) -> Redu
     return minimise(
         candidate,
         long,
-        lambda kept: _changed(candidate, set(long) - set(kept), with_one_value),
+        lambda kept: _with_attributes(candidate, set(long) - set(kept), with_one_value),
         test,
     )
 
 
-def _changed(
+def _with_attributes(
     candidate: ReducedCase,
     attributes: Collection[Attribute],
     new_text: Callable[[str], str | None],
@@ -227,10 +234,13 @@ def _changed(
     operations = list(module.root.walk())
     for index, name in attributes:
         for holder in (operations[index].attributes, operations[index].properties):
-            if name in holder and (text := new_text(holder[name])) is not None:
-                holder[name] = text
+            if name not in holder:
+                continue
+            text = new_text(holder[name])
+            if text is None:
+                del holder[name]
             else:
-                holder.pop(name, None)
+                holder[name] = text
     if not any(
         "dense_resource<" in text
         for operation in operations
@@ -264,7 +274,7 @@ def widen_elements(candidate: ReducedCase, test: InterestingnessTest) -> Reduced
     if not widen_floats(module, float_types(module)):
         return candidate
     widened = with_module(candidate, module)
-    if not test.is_valid(widened):
+    if not test.is_valid_change(widened):
         return candidate
     return test.first([widened]) or candidate
 
@@ -305,10 +315,12 @@ def _descend(
         chosen = [size for size in _sizes(module) if size != DYNAMIC]
     shifts = range(1, max(chosen, default=0).bit_length())
     halved = (
-        with_module(candidate, _with_sizes(module, _halved(chosen, shift, products)))
+        with_module(
+            candidate, _with_sizes(module, _halve_sizes(chosen, shift, products))
+        )
         for shift in shifts
     )
-    steps = [smaller for smaller in halved if test.is_valid(smaller)]
+    steps = [smaller for smaller in halved if test.is_valid_change(smaller)]
     low, high, best = 0, len(steps) - 1, candidate
     while low <= high:
         middle = (low + high + 1) // 2
@@ -339,7 +351,7 @@ def _products(module: Module) -> Iterator[Product]:
                     yield number, factors
 
 
-def _halved(
+def _halve_sizes(
     chosen: Collection[int], shift: int, products: list[Product]
 ) -> dict[int, int]:
     """Return all new sizes when the chosen ones are halved `shift` times. Products

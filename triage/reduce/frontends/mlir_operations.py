@@ -43,20 +43,20 @@ def _neighbourhoods(candidate: ReducedCase, line: int) -> Iterator[ReducedCase]:
             for operation in pieces(function)
             if any(inner.line == line for inner in operation.walk())
         ]
-        yield from around(candidate, function, edge)
+        yield from cuts_around(candidate, function, edge)
 
 
-def around(
+def cuts_around(
     candidate: ReducedCase, function: Operation, edge: list[Operation]
 ) -> Iterator[ReducedCase]:
     """Yield cuts of a function around the operations in `edge`: these alone, then with
     all operations that are at most 1, 2, 4, ... definitions or uses away.
     """
-    able = pieces(function)
-    maker = {value: operation for operation in able for value in operation.results}
+    droppable = pieces(function)
+    maker = {value: operation for operation in droppable for value in operation.results}
     # for each operation: those that it reads, and those that read it
-    near: dict[Operation, list[Operation]] = {operation: [] for operation in able}
-    for operation in able:
+    near: dict[Operation, list[Operation]] = {operation: [] for operation in droppable}
+    for operation in droppable:
         for other in filter(None, map(maker.get, free_values(operation))):
             near[operation].append(other)
             near[other].append(operation)
@@ -98,12 +98,12 @@ def keep_window(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
     fails, if the program has many kinds of operations. Where there are few, whole kinds
     are dropped sooner.
     """
-    able = [
+    droppable = [
         each
         for function in module_of(candidate).functions()
         for each in pieces(function)
     ]
-    counts = Counter(map(_kind, able)).values()
+    counts = Counter(map(_kind, droppable)).values()
     if sum(count > 1 for count in counts) <= MOST_KINDS:
         return candidate
     while (found := test.first(_windows(candidate))) is not None:
@@ -112,9 +112,13 @@ def keep_window(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
 
 
 def _windows(candidate: ReducedCase) -> Iterator[ReducedCase]:
+    """Yield the halves, the middle and the three quarters of each long function."""
     for function in module_of(candidate).functions():
-        able = pieces(function)
-        count, half, quarter = len(able), len(able) // 2, len(able) // 4
+        droppable = pieces(function)
+        count = len(droppable)
+        if count <= _NARROW:
+            continue
+        half, quarter = count // 2, count // 4
         spans = (
             (0, half),
             (half, count),
@@ -122,8 +126,8 @@ def _windows(candidate: ReducedCase) -> Iterator[ReducedCase]:
             (0, count - quarter),
             (quarter, count),
         )
-        for first, end in spans if count > _NARROW else ():
-            window = cut(candidate, function, able[first:end])
+        for first, end in spans:
+            window = cut(candidate, function, droppable[first:end])
             if window is not None and window.program.size < candidate.program.size:
                 yield window
 
@@ -134,13 +138,13 @@ def drop_operations(candidate: ReducedCase, test: InterestingnessTest) -> Reduce
     """
 
     def reduce(base: ReducedCase, function: Operation) -> ReducedCase:
-        able = pieces(function)
+        droppable = pieces(function)
         return minimise(
             base,
-            able,
+            droppable,
             lambda kept: cut(base, function, kept),
             test,
-            whole=len(able) > 1,
+            whole=len(droppable) > 1,
             kind_of=_kind,
         )
 
@@ -216,7 +220,9 @@ def bypass_operations(candidate: ReducedCase, test: InterestingnessTest) -> Redu
     links: dict[Operation, Values] = {}
     for function in module_of(candidate).functions():
         block = body_of(function)
-        for operation in block.operations[:-1] if block else []:
+        if block is None:
+            continue
+        for operation in block.operations[:-1]:
             left, chosen = list(operation.operands), Values()
             for result in operation.results:
                 match = _first_of_type(left, result.type)
@@ -301,9 +307,9 @@ def thin_bodies(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCas
                     operands = list(operation.operands)
                     if last:
                         operands.reverse()
-                    able = (*operands, *reversed(block.arguments), *earlier)
+                    candidates = (*operands, *reversed(block.arguments), *earlier)
                     result = operation.results[0]
-                    match = _first_of_type(able, result.type)
+                    match = _first_of_type(candidates, result.type)
                     if match is not None:
                         links[operation] = {result: match}
         candidate = _replace(candidate, test, links, whole=True)

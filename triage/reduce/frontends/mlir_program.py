@@ -74,19 +74,21 @@ class MlirProgram(Reducible):
     def size(self) -> int:
         return sum(1 for _ in self.module.walk())
 
-    def valid(self) -> bytes | None:
+    def content_if_valid(self) -> bytes | None:
         return self._canonical
 
     @cached_property
     def _canonical(self) -> bytes | None:
-        """The module as the toolchain prints it."""
-        valid = self.checker.reader.valid(self.text)
-        if valid and all(other.valid(self.text) for other in self.checker.others):
+        """The module as the toolchain prints it; None if a toolchain rejects it."""
+        valid = self.checker.reader.generic_if_valid(self.text)
+        if valid and all(
+            other.generic_if_valid(self.text) for other in self.checker.others
+        ):
             return valid.encode()
         return None
 
-    def written(self) -> Sequence[bytes]:
-        pretty = self.checker.reader.transformed(self.text)
+    def ways_to_write(self) -> Sequence[bytes]:
+        pretty = self.checker.reader.text_after_passes(self.text)
         return [f"{text.rstrip()}\n".encode() for text in (pretty, self.text) if text]
 
     def entry(self, name: str | None) -> Entry | None:
@@ -100,7 +102,7 @@ class MlirProgram(Reducible):
         return Entry(None if is_alone else function.symbol, arguments)
 
     def function(self, name: str | None) -> Operation | None:
-        """Return the function of this name, else the only public one."""
+        """Return the function of this name, else the only public one, or None."""
         functions = self.module.functions()
         public = [
             function
@@ -117,6 +119,7 @@ class MlirProgram(Reducible):
         whether it reduces or gathers.
 
         An operation that reads a gather counts as one, because compilers fuse the two.
+        None if no operation stands on the line or above it.
         """
         before = sum(1 for text in self.text.splitlines()[:line] if _HEAD.match(text))
         operations = list(self.module.root.walk())  # in the order of their lines
@@ -147,9 +150,11 @@ def name_arguments(module: Module, before: Module | None = None) -> None:
     Take over the numbers from `before`, the module as it was, if it is passed.
     """
     old_functions = before.functions() if before else []
-    known = {function.symbol: arguments_of(function) for function in old_functions}
+    arguments_by_function = {
+        function.symbol: arguments_of(function) for function in old_functions
+    }
     for function in module.functions():
-        old = known.get(function.symbol, [])
+        old = arguments_by_function.get(function.symbol, [])
         for number, value in enumerate(arguments_of(function)):
             if before is None:
                 value.origin = (function.symbol, number)
@@ -193,25 +198,25 @@ def copy_operation(
     )
     for region in operation.regions:
         inner = {
-            block: Block([_copied(value, values) for value in block.arguments])
+            block: Block([_copy_value(value, values) for value in block.arguments])
             for block in region.blocks
         }
         # a value may be used in a block that stands before its definition
-        for block in inner if len(inner) > 1 else ():
-            for value in (
-                value for other in block.operations for value in other.results
-            ):
-                _copied(value, values)
+        if len(inner) > 1:
+            for block in inner:
+                for other in block.operations:
+                    for value in other.results:
+                        _copy_value(value, values)
         for block, new in inner.items():
             new.operations = [
                 copy_operation(other, values, inner) for other in block.operations
             ]
         copy.regions.append(Region(list(inner.values())))
-    copy.results = [_copied(value, values) for value in operation.results]
+    copy.results = [_copy_value(value, values) for value in operation.results]
     return copy
 
 
-def _copied(value: Value, values: Values) -> Value:
+def _copy_value(value: Value, values: Values) -> Value:
     if value not in values:
         values[value] = Value(value.type, value.origin)
     return values[value]
@@ -237,7 +242,9 @@ def without_results(module: Module, replacements: Mapping[Value, Value]) -> Modu
 
 
 def body_of(function: Operation) -> Block | None:
-    """Return the block of a function with exactly one block that has a terminator."""
+    """Return the only block of a function; None unless it has one, with a
+    terminator.
+    """
     blocks = function.regions[0].blocks
     if len(blocks) == 1 and blocks[0].operations:
         return blocks[0]
@@ -301,7 +308,8 @@ def cut(
         return None
     smaller = _function(function, block, operations, returned)
     body = Block(
-        list(module.body.arguments), [*_referenced(module, function, smaller), smaller]
+        list(module.body.arguments),
+        [*_symbols_used(module, function, smaller), smaller],
     )
     root = Operation(
         module.root.name,
@@ -367,7 +375,7 @@ def _function(
     """
     arguments = _arguments_for(block, operations, returned)
     values: Values = {}
-    body = Block([_copied(value, values) for value in arguments])
+    body = Block([_copy_value(value, values) for value in arguments])
     body.operations = [copy_operation(operation, values) for operation in operations]
     end = block.operations[-1]
     body.operations.append(
@@ -386,16 +394,16 @@ def _function(
         ("arg_attrs", block.arguments, arguments),
         ("res_attrs", end.operands, returned),
     ):
-        known = dict(
+        text_of = dict(
             zip(before, array_elements(function.attribute(name)), strict=False)
         )
-        texts = [known.get(value, "{}") for value in after]
+        texts = [text_of.get(value, "{}") for value in after]
         if any(text != "{}" for text in texts):
             properties[name] = f"[{', '.join(texts)}]"
     smaller = Operation(
         function.name,
-        properties=properties | _of_all(function.properties),
-        attributes=_of_all(function.attributes),
+        properties=properties | _without_per_value(function.properties),
+        attributes=_without_per_value(function.attributes),
         regions=[Region([body])],
         position=function.position,
     )
@@ -416,20 +424,20 @@ def _arguments_for(
     return list(dict.fromkeys([*old, *needed]))
 
 
-def _of_all(attributes: Mapping[str, str]) -> dict[str, str]:
+def _without_per_value(attributes: Mapping[str, str]) -> dict[str, str]:
     """Return those attributes of a function that do not follow from its values."""
     return {
         name: text for name, text in attributes.items() if name not in _PER_FUNCTION
     }
 
 
-def _referenced(
+def _symbols_used(
     module: Module, function: Operation, smaller: Operation
 ) -> Iterator[Operation]:
     """Return the module's other symbols that the new function refers to, directly or
     not, in their old order.
     """
-    known = {
+    by_name = {
         symbol.symbol: symbol
         for symbol in module.body.operations
         if symbol.symbol and symbol is not function
@@ -442,7 +450,7 @@ def _referenced(
                 *operation.texts(),
                 *(value.type for value in operation.results),
             ):
-                for symbol in map(known.get, symbols(text)):
+                for symbol in map(by_name.get, symbols(text)):
                     if symbol and symbol not in needed:
                         needed.add(symbol)
                         waiting.append(symbol)

@@ -59,7 +59,7 @@ class OnnxProgram(Reducible):
         inputs = [value for value in graph.input if value.name not in held]
         return Entry(None, tuple((value.name, _tensor_type(value)) for value in inputs))
 
-    def valid(self) -> bytes | None:
+    def content_if_valid(self) -> bytes | None:
         try:
             checker.check_model(self.model)
         # a name may be any bytes
@@ -113,14 +113,14 @@ def cut_model(
     graph = model.graph
     nodes = [graph.node[index] for index in sorted(set(kept))]
     results = [name for node in nodes for name in node.output if name]
-    read = [name for node in nodes for name in needs(node)]
+    read = [name for node in nodes for name in values_read(node)]
     if returned is None:
         chosen = {id(node) for node in nodes}
         outside = {
             name
             for node in graph.node
             if id(node) not in chosen
-            for name in needs(node)
+            for name in values_read(node)
         }
         outside |= {value.name for value in graph.output}
         returned = [name for name in results if name in outside] or [
@@ -148,7 +148,7 @@ def cut_model(
     return ReducedCase(OnnxProgram(built), candidate.case)
 
 
-def needs(node: NodeProto) -> list[str]:
+def values_read(node: NodeProto) -> list[str]:
     """Return the values that a node and its subgraphs read from outside."""
     names = [name for name in node.input if name]
     for attribute in node.attribute:
@@ -160,7 +160,7 @@ def needs(node: NodeProto) -> list[str]:
             names += [
                 name
                 for inner in graph.node
-                for name in needs(inner)
+                for name in values_read(inner)
                 if name not in inside
             ]
     return list(dict.fromkeys(names))
@@ -185,7 +185,7 @@ def drop_outputs(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCa
         for index, node in reversed(list(enumerate(graph.node))):
             if needed & set(node.output):
                 chosen.append(index)
-                needed.update(needs(node))
+                needed.update(values_read(node))
         return cut_model(candidate, chosen, returned)
 
     return minimise(

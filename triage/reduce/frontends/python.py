@@ -25,10 +25,10 @@ from triage.reduce.engine import (
 from triage.reduce.frontends.python_program import (
     Edits,
     PythonProgram,
-    bound_below,
     children,
-    edited,
+    edit_tree,
     kernel_function,
+    names_bound_below,
     names_read,
     parameter_names,
     parameters,
@@ -100,9 +100,11 @@ def _with_statements(
     """Drop the items that are not kept and the statements that need them, unless that
     drops the kernel.
     """
-    tree: ast.Module = edited(tree_of(candidate), dict.fromkeys(set(items) - set(kept)))
+    tree: ast.Module = edit_tree(
+        tree_of(candidate), dict.fromkeys(set(items) - set(kept))
+    )
     while broken := undefined_reads(tree):
-        tree = edited(tree, dict.fromkeys(broken))
+        tree = edit_tree(tree, dict.fromkeys(broken))
     smaller = ReducedCase(PythonProgram(tree), candidate.case)
     if kernel_function(candidate) is None or kernel_function(smaller) is not None:
         return smaller
@@ -121,7 +123,7 @@ def open_blocks(candidate: ReducedCase) -> Iterator[ReducedCase]:
                     candidate,
                     {
                         statement: [
-                            ast.Assign([target], _first(source), lineno=0),
+                            ast.Assign([target], _first_value_of(source), lineno=0),
                             *body,
                         ]
                     },
@@ -134,7 +136,7 @@ def open_blocks(candidate: ReducedCase) -> Iterator[ReducedCase]:
                     yield with_edits(candidate, {statement: rest})
 
 
-def _first(source: ast.expr) -> ast.expr:
+def _first_value_of(source: ast.expr) -> ast.expr:
     """Return the first value that a loop takes from `source`."""
     match source:
         case ast.Call(
@@ -180,11 +182,11 @@ def inline_names(candidate: ReducedCase) -> Iterator[ReducedCase]:
                     if isinstance(value, (ast.Constant, ast.Name)):
                         yield with_edits(
                             candidate,
-                            {statement: None, **_renamed(function, name, value)},
+                            {statement: None, **_replace_reads(function, name, value)},
                         )
 
 
-def _renamed(function: ast.AST, name: str, value: ast.expr) -> Edits:
+def _replace_reads(function: ast.AST, name: str, value: ast.expr) -> Edits:
     """Return the edits that replace a name by a value wherever a function reads it."""
     return {
         node: value
@@ -222,12 +224,12 @@ def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
                         reads = [
                             pair
                             for name, value in passed.items()
-                            for pair in _renamed(callee, name, value).items()
+                            for pair in _replace_reads(callee, name, value).items()
                         ]
-                        *body, end = edited(callee, dict(reads)).body
+                        *body, end = edit_tree(callee, dict(reads)).body
                         edits[statement] = [
                             *body,
-                            edited(statement, {node: getattr(end, "value", None)}),
+                            edit_tree(statement, {node: getattr(end, "value", None)}),
                         ]
         opened = with_edits(candidate, edits)
         if len(edits) > 1 and opened.program.size < candidate.program.size:
@@ -242,7 +244,7 @@ def take_parts(candidate: ReducedCase) -> Iterator[ReducedCase]:
         name
         for statement in tree.body
         if isinstance(statement, ast.Import)
-        for name in bound_below(statement)
+        for name in names_bound_below(statement)
     }
     for node in ast.walk(tree):
         if isinstance(node, ast.expr) and not isinstance(
@@ -274,11 +276,11 @@ def _values_in(node: ast.expr, modules: set[str]) -> Iterator[ast.expr]:
             yield child
 
 
-def _replaces_parameters(
+def _parameter_pass(
     values_of: Callable[[ast.FunctionDef, KernelSpec], Mapping[str, ast.expr | None]],
 ) -> Pass:
-    """Make a pass that drops as many parameters as possible. A parameter's value, if it
-    has one, replaces its reads.
+    """Make a pass that drops as many as possible of the parameters that `values_of`
+    names. A parameter's value, if that is not None, replaces its reads.
     """
 
     @wraps(values_of)
@@ -303,7 +305,7 @@ def _replaces_parameters(
             for name in dropped:
                 value = values[name]
                 if value:
-                    edits |= _renamed(function, name, value)
+                    edits |= _replace_reads(function, name, value)
             left: dict[str, Any] = {
                 field: {
                     name: value
@@ -319,7 +321,7 @@ def _replaces_parameters(
     return run
 
 
-@_replaces_parameters
+@_parameter_pass
 def drop_parameters(
     function: ast.FunctionDef, kernel: KernelSpec
 ) -> Mapping[str, ast.expr | None]:
@@ -334,15 +336,14 @@ def drop_parameters(
     for name in parameter_names(function):
         if name not in read:
             values[name] = None
-        elif (
-            name in kernel.signature
-            and (first := firsts.setdefault(kernel.signature[name], name)) != name
-        ):
-            values[name] = ast.Name(first, ast.Load())
+        elif name in kernel.signature:
+            first = firsts.setdefault(kernel.signature[name], name)
+            if first != name:
+                values[name] = ast.Name(first, ast.Load())
     return values
 
 
-@_replaces_parameters
+@_parameter_pass
 def inline_constexprs(
     _: ast.FunctionDef, kernel: KernelSpec
 ) -> Mapping[str, ast.expr | None]:

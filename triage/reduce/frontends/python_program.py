@@ -53,9 +53,9 @@ class PythonProgram(Reducible):
     def size(self) -> int:
         return len(list(statements(self.tree)))
 
-    def valid(self) -> bytes | None:
-        """Accept what Python compiles, unless it reads undefined names. Starts no
-        process.
+    def content_if_valid(self) -> bytes | None:
+        """Return the content; None if Python does not compile it or it reads undefined
+        names. Starts no process.
         """
         if parse_program(self.content) is None:
             return None
@@ -63,8 +63,8 @@ class PythonProgram(Reducible):
 
 
 def parse_program(content: bytes) -> ast.Module | None:
-    """Return the tree of a program that Python compiles, if it reads no undefined names
-    and does not nest too deeply.
+    """Return the tree of a program; None if Python does not compile it, it reads
+    undefined names, or it nests too deeply.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the program's warnings are of no interest
@@ -91,17 +91,19 @@ def tree_of(candidate: ReducedCase) -> ast.Module:
 
 def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
     """Return the candidate with edits."""
-    return ReducedCase(PythonProgram(edited(tree_of(candidate), edits)), candidate.case)
+    return ReducedCase(
+        PythonProgram(edit_tree(tree_of(candidate), edits)), candidate.case
+    )
 
 
 def kernel_function(candidate: ReducedCase) -> ast.FunctionDef | None:
-    """Return the function of a candidate that is compiled, if it is a kernel."""
+    """Return the function that is compiled; None if the candidate is not a kernel."""
     return kernel_in(tree_of(candidate), candidate.case)
 
 
 def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
     """Return the compiled function: the named one, or the only one with the arguments
-    that the case names.
+    that the case names; None if there is not exactly one.
     """
     kernel = kernel_of(case)
     if kernel is None:
@@ -127,14 +129,14 @@ def parameter_names(function: ast.FunctionDef) -> list[str]:
     return [argument.arg for argument in parameters(function)]
 
 
-def edited(node: Node, edits: Edits) -> Node:
+def edit_tree(node: Node, edits: Edits) -> Node:
     """Return the tree with `edits` applied below `node`, and inside of replacements.
 
     A loop or branch is dropped with the last statement of its body. Any other body that
     must not be empty becomes `pass`.
     """
     fields: dict[str, Any] = {
-        name: _edited_field(value, edits) for name, value in ast.iter_fields(node)
+        name: _edit_field(value, edits) for name, value in ast.iter_fields(node)
     }
     if all(new is getattr(node, name) for name, new in fields.items()):
         return node
@@ -144,14 +146,14 @@ def edited(node: Node, edits: Edits) -> Node:
     return ast.copy_location(copy, node)
 
 
-def _edited_field(value: Any, edits: Edits) -> Any:
+def _edit_field(value: Any, edits: Edits) -> Any:
     if isinstance(value, ast.AST):
-        return next(iter(_replaced(value, edits)), None)
+        return next(iter(_replacements(value, edits)), None)
     if not isinstance(value, list):
         return value
     items: list[Any] = []
     for item in value:
-        items += _replaced(item, edits) if isinstance(item, ast.AST) else [item]
+        items += _replacements(item, edits) if isinstance(item, ast.AST) else [item]
     if len(items) == len(value) and all(
         new is old for new, old in zip(items, value, strict=True)
     ):
@@ -159,9 +161,12 @@ def _edited_field(value: Any, edits: Edits) -> Any:
     return items
 
 
-def _replaced(node: ast.AST, edits: Edits) -> list[ast.AST]:
+def _replacements(node: ast.AST, edits: Edits) -> list[ast.AST]:
+    """Return what takes the place of a node: itself or a copy, what `edits` says, or
+    nothing.
+    """
     if node not in edits:
-        copy = edited(node, edits)
+        copy = edit_tree(node, edits)
         empty = isinstance(copy, _OPENED) and all(
             isinstance(inner, ast.Pass) for inner in copy.body
         )
@@ -177,7 +182,7 @@ def _replaced(node: ast.AST, edits: Edits) -> list[ast.AST]:
         nodes = [replacement]
     else:
         nodes = replacement
-    return [new for inner in nodes for new in _replaced(inner, rest)]
+    return [new for inner in nodes for new in _replacements(inner, rest)]
 
 
 def children(node: ast.AST) -> Iterator[ast.stmt]:
@@ -213,17 +218,16 @@ def undefined_reads(tree: ast.Module) -> list[ast.stmt]:
         if isinstance(statement, ast.FunctionDef):
             shared |= {statement.name}
         else:
-            shared |= bound_below(statement)
+            shared |= names_bound_below(statement)
     found: list[ast.stmt] = []
     for statement in tree.body:
+        bound = set(shared)
         if isinstance(statement, ast.FunctionDef):
-            known = shared | bound_below(statement)
-        else:
-            known = shared
+            bound |= names_bound_below(statement)
         waiting = [statement]
         while waiting:
             inner = waiting.pop()
-            if names_read(inner) <= known:
+            if names_read(inner) <= bound:
                 waiting += children(inner)
             else:
                 found.append(inner)
@@ -247,7 +251,7 @@ def names_read(statement: ast.stmt) -> set[str]:
     return read
 
 
-def bound_below(tree: ast.AST) -> set[str]:
+def names_bound_below(tree: ast.AST) -> set[str]:
     """Return all names that a node and the nodes below it bind."""
     names: set[str | None] = set()
     for node in ast.walk(tree):

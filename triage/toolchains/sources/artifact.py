@@ -1,6 +1,4 @@
-"""The source of artifacts: wheels that GitHub Actions keeps for each commit for some
-weeks.
-"""
+"""A source of wheels that GitHub Actions keeps for each commit for some weeks."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
-from triage.git_history.refs import links_of
+from triage.git_history.repository import links_of
 from triage.git_history.timeline import Timeline
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.recipes.mapping import Text
@@ -78,8 +76,8 @@ class ArtifactsSection(SourceSection):
 
 
 class WorkflowRun(BaseModel, frozen=True):
-    """The run of a workflow that made an artifact. A pull request from a fork starts it
-    from another repository.
+    """The run of a workflow that made an artifact. For a pull request from a fork, its
+    head repository is another one.
     """
 
     head_sha: str
@@ -89,7 +87,7 @@ class WorkflowRun(BaseModel, frozen=True):
 
 
 class WorkflowArtifact(BaseModel, frozen=True):
-    """The files that a run left under a name."""
+    """The files that a run keeps under a name."""
 
     id: Annotated[int, Field(gt=0, lt=1 << 63)]
     name: str
@@ -100,9 +98,7 @@ class WorkflowArtifact(BaseModel, frozen=True):
 
 
 class ArtifactsPage(BaseModel):
-    """A page of a list of artifacts; `total_count` artifacts are on all pages
-    together.
-    """
+    """A page of a list of artifacts. All pages together have `total_count`."""
 
     total_count: int
     artifacts: list[WorkflowArtifact]
@@ -130,56 +126,46 @@ class CommitArtifacts:
     name = "artifacts"
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return one for each commit that has artifacts. Commits whose artifacts are
-        expired are untestable.
+        """Return one build for each commit that has artifacts. It is untestable if they
+        are expired.
         """
         if not indices:
             return ()
         oldest = min(
             datetime.fromisoformat(timeline.commits[index].date) for index in indices
         )
-        found: dict[str, list[WorkflowArtifact]] = {}
+        by_sha: dict[str, list[WorkflowArtifact]] = {}
         for artifact in self.listed(oldest - _BEFORE):
             run = artifact.workflow_run
-            is_ours = (
-                run
-                and run.head_repository_id == run.repository_id
-                and self.settings.branch in (None, run.head_branch)
-            )
-            if run and is_ours:
-                found.setdefault(run.head_sha, []).append(artifact)
-        built = ((index, found.get(timeline.commits[index].sha)) for index in indices)
-        return [
-            self._build(timeline, index, artifacts)
-            for index, artifacts in built
-            if artifacts
-        ]
+            if run is None or run.head_repository_id != run.repository_id:
+                continue
+            if self.settings.branch in (None, run.head_branch):
+                by_sha.setdefault(run.head_sha, []).append(artifact)
+        builds = []
+        for index in indices:
+            artifacts = by_sha.get(timeline.commits[index].sha)
+            if artifacts:
+                builds.append(self._build(timeline, index, artifacts))
+        return builds
 
     def _build(
         self, timeline: Timeline, index: int, artifacts: Sequence[WorkflowArtifact]
     ) -> Build:
-        """Return the build of the newest artifact that is installed or can be
-        downloaded.
+        """Return the build of a commit from the newest of its artifacts that is
+        installed or can be downloaded. If none can, return an untestable build.
         """
         now = datetime.now(UTC)
         for artifact in artifacts:
-            is_installed = is_intact(
-                self.workspace.home.toolchains / self._folder(str(artifact.id))
-            )
-            if is_installed or not (
-                artifact.expired or (artifact.expires_at and artifact.expires_at <= now)
-            ):
-                return commit_build(
-                    self.name,
-                    timeline,
-                    index,
-                    0.0 if is_installed else _SECONDS,
-                    str(artifact.id),
-                )
+            item, until = str(artifact.id), artifact.expires_at
+            if is_intact(self.workspace.home.toolchains / self._folder(item)):
+                return commit_build(self.name, timeline, index, 0.0, item)
+            is_expired = artifact.expired or (until is not None and until <= now)
+            if not is_expired:
+                return commit_build(self.name, timeline, index, _SECONDS, item)
+        reason = f"its {self.settings.artifact} expired"
         when = artifacts[0].expires_at
-        reason = f"its {self.settings.artifact} expired" + (
-            f" on {when:%Y-%m-%d}" if when else ""
-        )
+        if when:
+            reason += f" on {when:%Y-%m-%d}"
         return commit_build(self.name, timeline, index, 0.0, "", reason)
 
     def _folder(self, artifact: str) -> str:
@@ -215,8 +201,8 @@ class CommitArtifacts:
         )
 
     def listed(self, since: datetime) -> Iterator[WorkflowArtifact]:
-        """Yield the artifacts that were made since a time, the newest first.
-        EnvironmentFailure when they cannot be listed.
+        """Yield the artifacts since a time, the newest first. Raises EnvironmentFailure
+        if they cannot be listed.
         """
         with self.workspace.progress.task("list artifacts") as task:
             for number in range(1, _MAX_PAGES + 1):
@@ -273,13 +259,10 @@ class CommitArtifacts:
     def _extract(
         self, archive: Path, scratch: Path, name: str, package: str | None
     ) -> Release:
-        """Extract the wheel for this platform: the compiler's, or that of another
-        package.
+        """Extract the wheel for this platform from an archive: that of `package`
+        (default: the compiler's).
         """
-        if package:
-            pattern = "*.whl"
-        else:
-            pattern = self.settings.wheel
+        pattern = "*.whl" if package else self.settings.wheel
         try:
             with zipfile.ZipFile(archive) as inside:
                 members = {

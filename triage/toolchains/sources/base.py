@@ -1,5 +1,5 @@
-"""A source of toolchains: its section of the project file, and the builds that it has
-for commits.
+"""What a source of toolchains is: a section of the project file, and builds for
+commits.
 """
 
 from __future__ import annotations
@@ -28,48 +28,49 @@ UNTIMED_BUILD = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One toolchain that a source can provide; plain data, so that another machine can
-    obtain it.
+    """A toolchain that a source can provide. It is plain data, so that another machine
+    can obtain it.
     """
 
     source: str
+    """The name of the source."""
     revision: Revision
-    """Its `commit` is None if it is not known before the compiler is installed."""
+    """Its `commit` is None if only the installed compiler knows it."""
     position: CommitPosition
-    """Where the toolchain's commit lies on the timeline, perhaps not exactly."""
+    """The position of its commit on the timeline, perhaps not exact."""
     seconds: float
-    """The estimated time to obtain it; 0 when it is installed."""
+    """The estimated time to obtain it; 0 if it is installed."""
     item: str
-    """The source's own key."""
+    """What the source calls it: a version, a sha or an id."""
     untestable: str | None = None
     """Why it cannot be obtained, if that is known beforehand."""
 
 
 class Source(Protocol):
-    """One way to obtain compilers. Both calls may come from several threads at once."""
+    """One way to obtain compilers. Several threads may use it at once."""
 
     @property
     def name(self) -> str: ...
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return the builds for these commits, oldest first; several may be for one
-        commit. EnvironmentFailure when the source cannot list them.
+        """Return the builds of the commits with these indices, the oldest first. A
+        commit may have several. Raises EnvironmentFailure if they cannot be listed.
         """
 
     def obtain(self, build: Build, package: str | None = None) -> Path:
-        """Return the folder of the toolchain, obtained if it is not installed, or of a
-        package that was published with it. A source without packages returns the
+        """Return the folder of a build's toolchain, or of a package that was published
+        with it. Install it if it is missing. A source that has no packages returns the
         toolchain's folder.
 
         Raises:
-            Unobtainable: there is no such toolchain or package.
-            EnvironmentFailure: it cannot be obtained now.
+            Unobtainable: There is no such toolchain or package.
+            EnvironmentFailure: It cannot be obtained now.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What a source is made from, besides its own section of the project file."""
+    """All that a source needs besides its section of the project file."""
 
     workspace: Workspace
     repository: Repository
@@ -90,15 +91,15 @@ class SourceSection(MappingFormat):
 
     @abstractmethod
     def open(self, context: SourceContext) -> Source:
-        """Return the source. It asks nothing yet. BadInput when settings are missing
-        that the project could have.
+        """Return the source. Nothing is listed yet. Raises BadInput if the project
+        lacks a setting.
         """
 
     of_wheels: ClassVar = False
     """Whether the project or the section must name the wheels in `distribution`."""
 
 
-def _tag(text: str) -> str:
+def _tag_pattern(text: str) -> str:
     try:
         names = [
             name for _, name, _, _ in string.Formatter().parse(text) if name is not None
@@ -120,7 +121,7 @@ Url = Annotated[
         '"{text}" is not an address: write one that begins with https://.',
     ),
 ]
-Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag)], ...], OneOrMore]
+Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag_pattern)], ...], OneOrMore]
 
 
 def commit_build(
@@ -131,7 +132,7 @@ def commit_build(
     item: str,
     untestable: str | None = None,
 ) -> Build:
-    """Return the build of exactly the commit at an index."""
+    """Return the build of the commit at an index; its position is exact."""
     commit = timeline.commits[index]
     revision = Revision(
         commit.sha, commit=commit.sha, date=commit.date[:10], subject=commit.subject
@@ -142,7 +143,8 @@ def commit_build(
 
 
 def can_change(path: str, patterns: Sequence[str]) -> bool:
-    """Return whether a file can change what the compiler does, by a project's `paths`.
+    """Return whether a file can change what the compiler does, by the patterns that a
+    project has under `paths`.
 
     >>> can_change("docs/a.md", ["!docs"]), can_change("src/a.c", ["src", "!*.md"])
     (False, True)

@@ -60,7 +60,7 @@ _MACHINE_ERRORS = (
 _NO_SUCH_COMMAND = (126, 127)
 
 
-_AGAIN = b"""
+_TRYING_AGAIN = b"""
 === failed in a used build folder; trying again in an empty one ===
 """
 
@@ -117,14 +117,14 @@ class BuildSection(SourceSection):
 
 @dataclass(frozen=True)
 class SourceBuilds:
-    """Builds any commit. Commits whose files that can change the compiler are the same
-    share one build, such as the commit before a change and the one that reverts it.
+    """Builds any commit. Two commits share one build if they have the same files, apart
+    from those that cannot change the compiler.
 
-    The commands run in the checked-out sources. They get these folders in variables:
-    TRIAGE_SOURCE (the sources), TRIAGE_BUILD (kept for the next commit) and TRIAGE_OUT
-    (for the toolchain); also TRIAGE_COMMIT and TRIAGE_JOBS. TRIAGE_OUT is moved
-    afterwards, and TRIAGE_BUILD changes, so that the toolchain must not refer to
-    either.
+    The commands run in the checked-out sources, with these variables: TRIAGE_SOURCE
+    (the folder of the sources), TRIAGE_BUILD (a folder that is kept for the next
+    commit), TRIAGE_OUT (the folder for the toolchain), TRIAGE_COMMIT and TRIAGE_JOBS.
+    The toolchain must not refer to TRIAGE_OUT, which is moved, nor to TRIAGE_BUILD,
+    which changes.
     """
 
     workspace: Workspace
@@ -142,9 +142,7 @@ class SourceBuilds:
         )
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return one for each commit. Those whose build failed before are
-        untestable.
-        """
+        """Return one build for each commit. It is untestable if it failed before."""
         is_used = any(self._builders.glob("*/build/*"))
         if not self.steps.commands:
             estimate = _COPY_SECONDS
@@ -152,35 +150,28 @@ class SourceBuilds:
             estimate = _NEXT_SECONDS
         else:
             estimate = UNTIMED_BUILD
-        seconds = self.workspace.seconds(self._kind(is_used), estimate)
+        usual = self.workspace.seconds(self._timing(is_used), estimate)
         builds = []
         for index in indices:
             sha = timeline.commits[index].sha
-            name, reason, is_installed = self._known_name(sha), None, False
+            name, reason, seconds = self._known_name(sha), None, usual
             if name:
-                failure = self._failure(name)
-                is_installed = is_intact(self.workspace.home.toolchains / name)
-                if failure:
-                    reason = str(failure)
+                failure = self._earlier_failure(name)
+                reason = str(failure) if failure else None
+                if is_intact(self.workspace.home.toolchains / name):
+                    seconds = 0.0
             builds.append(
-                commit_build(
-                    self.name,
-                    timeline,
-                    index,
-                    0.0 if is_installed else seconds,
-                    sha,
-                    reason,
-                )
+                commit_build(self.name, timeline, index, seconds, sha, reason)
             )
         return builds
 
     def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - a build has everything
-        """Build a commit that is not installed. A failed build is stored, and not tried
-        again with the same steps.
+        """Return the folder of a commit's build. Build the commit if it is not
+        installed. A failure is stored, and the same steps are not tried again.
         """
         sha = build.item
         name = self._folder_name(sha)
-        failure = self._failure(name)
+        failure = self._earlier_failure(name)
         if failure:
             raise failure
         with self.workspace.progress.task(self._label(sha)):
@@ -198,32 +189,37 @@ class SourceBuilds:
                 raise
 
     def _label(self, sha: str) -> str:
-        """Return `build 1a2b3c4d5e, about 12 s`, with the time of the builds before."""
-        first = self.workspace.seconds(self._kind(is_used=False), 0.0)
-        seconds = self.workspace.seconds(self._kind(is_used=True), first)
+        """Return `build 1a2b3c4d5e, about 12 s`, by the median of past builds."""
+        first = self.workspace.seconds(self._timing(is_used=False), 0.0)
+        seconds = self.workspace.seconds(self._timing(is_used=True), first)
         if seconds:
             return f"build {sha[:10]}, about {max(1, round(seconds))} s"
         return f"build {sha[:10]}"
 
-    def _kind(self, is_used: bool) -> str:
+    def _timing(self, is_used: bool) -> str:
+        """Return the kind of builds in a used or an empty folder, for
+        `Workspace.timing`.
+        """
         return f"builds:{self.project}:{'next' if is_used else 'first'}"
 
     def _folder_name(self, sha: str) -> str:
-        """Return the name of the toolchain of a commit, and store it."""
+        """Compute the name of the folder for a commit's build, and store it for
+        `_known_name`.
+        """
         listed = self.repository.ask("ls-tree", "-r", "-z", "--full-tree", sha)
         files = [
             entry
             for entry in listed.split(b"\0")[:-1]
             if can_change(os.fsdecode(entry.partition(b"\t")[2]), self.paths)
         ]
-        tree, way = _digest(files, size=8), _digest(self._way, size=4)
-        name = f"build-{self.project}-{tree}-{way}"
+        tree, steps = _digest(files, size=8), _digest(self._steps_text, size=4)
+        name = f"build-{self.project}-{tree}-{steps}"
         self.workspace.state("builds of commits").put(self._key(sha), name)
         return name
 
     def _known_name(self, sha: str) -> str | None:
-        """Return the name of a toolchain that was asked for before. Listing the files
-        of all commits takes too long in a large repository.
+        """Return the name that `_folder_name` computed before, if it did. Computing it
+        for all commits takes too long in a large repository.
         """
         name = self.workspace.state("builds of commits").get(self._key(sha))
         # a damaged value must not lead out of the folder of toolchains
@@ -232,28 +228,30 @@ class SourceBuilds:
         return None
 
     def _key(self, sha: str) -> str:
-        return f"{sha} {_digest(self.project, self._way, self.paths, size=8)}"
+        return f"{sha} {_digest(self.project, self._steps_text, self.paths, size=8)}"
 
     @property
-    def _way(self) -> str:
-        """Two ways to build a commit give two toolchains."""
+    def _steps_text(self) -> str:
+        """The steps as a text. Two builds of a commit with different steps are two
+        toolchains.
+        """
         steps = self.steps
-        return json.dumps(
-            [
-                steps.configure,
-                steps.commands,
-                steps.submodules,
-                sorted(steps.env.items()),
-                *([steps.copy_] if steps.copy_ else []),
-            ]
-        )
+        values = [
+            steps.configure,
+            steps.commands,
+            steps.submodules,
+            sorted(steps.env.items()),
+        ]
+        if steps.copy_:
+            values.append(steps.copy_)
+        return json.dumps(values)
 
     def _log(self, name: str) -> Path:
         return self.workspace.home.kept(KeptKind.LOGS) / f"{name}.log"
 
-    def _failure(self, name: str) -> Unobtainable | None:
-        """Return the failure of an earlier build. It is forgotten when its log is
-        removed.
+    def _earlier_failure(self, name: str) -> Unobtainable | None:
+        """Return the error of a build that failed before. A failure whose log was
+        removed does not count.
         """
         stored = self.workspace.state("failed builds").get(name)
         if stored and self._log(name).exists():
@@ -280,12 +278,12 @@ class SourceBuilds:
                 "TRIAGE_JOBS": str(len(os.sched_getaffinity(0))),
             }
             is_used = any(build.iterdir())
-            with self.workspace.timing(self._kind(is_used)):
+            with self.workspace.timing(self._timing(is_used)):
                 reason = self._run(folder, root, log, env)
                 if reason is not None and is_used:
                     # Files of earlier commits in the build folder can break the build
                     # of a good commit.
-                    log.write(_AGAIN)
+                    log.write(_TRYING_AGAIN)
                     for used in (build, root):
                         remove_tree(used)
                         used.mkdir()
@@ -293,17 +291,17 @@ class SourceBuilds:
         if reason is None:
             return
         text = log.path.read_text("utf-8", "replace")
-        sign = next((sign for sign in _MACHINE_ERRORS if sign in text), None)
-        if sign:
-            raise EnvironmentFailure(
-                f"cannot build {sha[:10]}: {sign} (log: {log.path})"
-            )
+        for error in _MACHINE_ERRORS:
+            if error in text:
+                raise EnvironmentFailure(
+                    f"cannot build {sha[:10]}: {error} (log: {log.path})"
+                )
         raise Unobtainable(f"{sha[:10]} does not build: {reason}", log.path)
 
     def _run(
         self, folder: Path, root: Path, log: Log, env: Mapping[str, str | None]
     ) -> str | None:
-        """Run the commands. Return why the build failed, or None."""
+        """Run the commands and copy the files. Return why that failed, if it did."""
         deadline = time.monotonic() + self.steps.timeout
         for command in (*self.steps.configure, *self.steps.commands):
             log.write(f"\n$ {command}\n".encode())
@@ -329,11 +327,10 @@ class SourceBuilds:
 
     @contextmanager
     def _builder(self) -> Iterator[Path]:
-        """Hold a folder with a private clone and a build folder that no other process
-        uses: the first free one, or a new one.
+        """Lock a builder, which is a folder with a private clone and a build folder:
+        the first free one, or a new one.
 
-        If its last user was killed, the build folder, whose state is unknown, is
-        emptied.
+        If the last process that used it was killed, its build folder is emptied.
         """
         self._builders.mkdir(parents=True, exist_ok=True)
         for folder in (self._builders / str(number) for number in count()):
@@ -363,7 +360,7 @@ class SourceBuilds:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file or a folder, links as they are."""
+    """Copy a file or a folder. Links are copied as links."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir() and not source.is_symlink():
         shutil.copytree(
@@ -378,9 +375,8 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _check_library_paths(root: Path, builder: Path) -> None:
-    """EnvironmentFailure when a binary loads libraries from the builder.
-
-    The next build replaces them, so that results would be those of another commit.
+    """Raise EnvironmentFailure if a binary loads libraries from the builder. The next
+    build would replace them by those of another commit.
     """
     from elftools.common.exceptions import ELFError
     from elftools.construct import ConstructError
@@ -393,18 +389,12 @@ def _check_library_paths(root: Path, builder: Path) -> None:
             suppress(ELFError, ConstructError, AttributeError, ValueError),
             path.open("rb") as source,
         ):
-            segments = [
-                segment
-                for segment in ELFFile(source).iter_segments()
-                if isinstance(segment, DynamicSegment)
-            ]
-            tags = [vars(tag) for segment in segments for tag in segment.iter_tags()]
-            texts += [
-                tag[name]
-                for tag in tags
-                for name in ("rpath", "runpath")
-                if name in tag
-            ]
+            for segment in ELFFile(source).iter_segments():
+                if isinstance(segment, DynamicSegment):
+                    for tag in map(vars, segment.iter_tags()):
+                        texts += [
+                            tag[key] for key in ("rpath", "runpath") if key in tag
+                        ]
         for text in texts:
             if any(Path(folder).is_relative_to(builder) for folder in text.split(":")):
                 raise EnvironmentFailure(
@@ -435,11 +425,11 @@ class ScriptSection(SourceSection):
 @dataclass(frozen=True)
 class ScriptedToolchains:
     """Runs a shell command with the commit as its argument and in TRIAGE_COMMIT. The
-    last line on its stdout is the toolchain's folder or binary, relative to `folder` or
-    absolute. Another exit code than 0 means that there is none.
+    last line on its stdout is the path of the toolchain, which may be relative to
+    `folder`. If its exit code is not 0, there is no toolchain of the commit.
 
-    A path is stored, and the script is not run again for its commit, as long as the
-    script and the files there do not change.
+    The path is stored. The script runs again for the same commit if the script or the
+    files at the path have changed.
     """
 
     workspace: Workspace
@@ -448,22 +438,18 @@ class ScriptedToolchains:
     name = "command"
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return one for each commit: only running the script shows whether it has a
-        toolchain.
+        """Return one build for each commit, because only running the script shows
+        whether there is a toolchain.
         """
-        seconds = self.workspace.seconds(
-            f"command:{self.settings.run}", _SCRIPT_SECONDS
-        )
-        here = {
-            sha for sha, (path, _) in self._printed().items() if Path(path).exists()
-        }
-        shas = ((index, timeline.commits[index].sha) for index in indices)
-        return [
-            commit_build(
-                self.name, timeline, index, 0.0 if sha in here else seconds, sha
-            )
-            for index, sha in shas
-        ]
+        usual = self.workspace.seconds(f"command:{self.settings.run}", _SCRIPT_SECONDS)
+        known = self._printed()
+        builds = []
+        for index in indices:
+            sha = timeline.commits[index].sha
+            is_here = sha in known and Path(known[sha][0]).exists()
+            seconds = 0.0 if is_here else usual
+            builds.append(commit_build(self.name, timeline, index, seconds, sha))
+        return builds
 
     def obtain(self, build: Build, package: str | None = None) -> Path:  # noqa: ARG002 - the path has everything
         sha = build.item
@@ -479,7 +465,7 @@ class ScriptedToolchains:
             found = self._run(sha, log)
         written, known = _stamp_below(found), self._printed()
         for other, (path, other_stamp) in known.items():
-            # results of one would be those of the other
+            # Otherwise, the results of one commit would be those of the other.
             if other != sha and path == str(found) and other_stamp != written:
                 raise EnvironmentFailure(
                     f"the script printed {found} for {other[:10]} and now for "
@@ -492,14 +478,14 @@ class ScriptedToolchains:
         return found
 
     def _printed(self) -> dict[str, tuple[str, str]]:
-        """Return the paths that the script printed, by commit, with a stamp of the
-        files there.
+        """Return the path that the script printed for each commit, with the `stamp` of
+        the files there.
         """
         return self.workspace.state("printed paths").get(self._key()) or {}
 
     def _key(self) -> str:
-        """Return a digest of the command, its folder and variables, and of the files
-        that the command names.
+        """Return a digest of the command, its folder and variables, and the files that
+        the command names.
         """
         written = ""
         with suppress(ValueError, OSError):  # the shell understands more than shlex
@@ -541,17 +527,14 @@ class ScriptedToolchains:
 
 
 def _stamp_below(path: Path) -> str:
-    return stamp(
-        [path]
-        if path.is_file()
-        else sorted(file for file in path.rglob("*") if file.is_file())
-    )
+    if path.is_file():
+        return stamp([path])
+    return stamp(sorted(file for file in path.rglob("*") if file.is_file()))
 
 
 def _digest(*values: object, size: int) -> str:
-    return blake2b(
-        repr(values).encode("utf-8", "surrogateescape"), digest_size=size
-    ).hexdigest()
+    text = repr(values).encode("utf-8", "surrogateescape")
+    return blake2b(text, digest_size=size).hexdigest()
 
 
 @contextmanager
@@ -570,18 +553,17 @@ def _shell(
     env: Mapping[str, str | None],
     timeout: float,
 ) -> Execution:
-    """Run a command. EnvironmentFailure when it does not end by itself: that may be the
-    machine's fault, not the commit's.
+    """Run a shell command. Raises EnvironmentFailure if it takes too long or is killed,
+    because that may be the machine's fault.
     """
-    command, stop = ["sh", "-c", *words], workspace.stop
     execution = run(
-        command,
+        ["sh", "-c", *words],
         unlimited(timeout),
         folder,
         purpose=Purpose.BUILD,
         env=env,
         log=log,
-        stop=stop,
+        stop=workspace.stop,
     )
     name = words[0].strip().splitlines()[0][:80]
     if execution.ending is Ending.TIMED_OUT:

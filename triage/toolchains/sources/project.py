@@ -1,5 +1,5 @@
-"""The project file `triage.yaml`: where the compilers of a project come from. Its
-fields are the registry of sources.
+"""Read the project file `triage.yaml`, which says where the compilers of a project come
+from. The fields of `Project` are the registry of sources.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from triage.compilers.base import Packaging
-from triage.compilers.family_ref import FamilyRef
-from triage.git_history.refs import read_tags, tags_for
-from triage.git_history.repository import Repository
+from triage.git_history.repository import Repository, read_tags, tags_for
 from triage.model.errors import BadInput
+from triage.model.revision import FamilyRef
 from triage.recipes.document import parse_document, read_text
 from triage.recipes.mapping import AtKey, MappingFormat, Text, Texts, content_of
 from triage.toolchains.home import Workspace
@@ -124,12 +123,10 @@ def sources_of(
     folder: Path,
     packaging: Packaging = PLAIN_WHEEL,
 ) -> tuple[Source, ...]:
-    """Return the project's sources, usually the cheapest first. They are not asked yet.
-    `folder`: see `SourceContext`.
-    packaging: how releases are installed.
+    """Return the project's sources, usually the cheapest first. Nothing is listed yet.
 
-    BadInput when neither the project nor the clone's remote names the repository of
-    artifacts.
+    `folder` and `packaging` are as in `SourceContext`. Raises BadInput if neither the
+    project nor the clone's remote names the repository of artifacts.
     """
     context = SourceContext(
         workspace,
@@ -145,8 +142,8 @@ def sources_of(
 
 
 def tagged_commit(project: Project, repository: Repository, version: str) -> str:
-    """Return the commit that the tags of a clone name for a version. BadInput without a
-    tag, or when two tags disagree.
+    """Return the commit of a version by its tags in a clone. Raises BadInput if there
+    is no tag, or if two tags name different commits.
     """
     patterns = [
         pattern
@@ -164,10 +161,7 @@ def tagged_commit(project: Project, repository: Repository, version: str) -> str
             "commits; name one with commit:SHA"
         )
     names = " or ".join(pattern.format(version=version) for pattern in patterns)
-    if names:
-        looked = f", and {repository.path} has no tag {names}"
-    else:
-        looked = ""
+    looked = f", and {repository.path} has no tag {names}" if names else ""
     raise BadInput(
         f"{version} does not report the commit that it was built from{looked}; fetch "
         "tags with `git fetch --tags`, or name a commit instead"
@@ -175,35 +169,35 @@ def tagged_commit(project: Project, repository: Repository, version: str) -> str
 
 
 def load_project(path: Path) -> Project:
-    """Return the project of a file. BadFiles with all its problems."""
+    """Read a project file. Raises BadFiles with all its problems."""
     return parse_project(str(path), read_text(path))
 
 
 def parse_project(path: str, text: str) -> Project:
-    """Return the project of a file's text. BadFiles with all its problems, in which
-    `path` names the file.
+    """Read the text of a project file. `path` names it in problems. Raises BadFiles
+    with all problems.
     """
     return content_of(parse_document(path, text, _EMPTY), Project)
 
 
 def shipped_projects() -> dict[str, Path]:
-    """Return the files of the projects that come with the program by their names."""
-    return {
-        path.stem: path
-        for path in sorted((Path(str(files("triage"))) / "projects").glob("*.yaml"))
-    }
+    """Return the project files that come with triage, by name."""
+    folder = Path(str(files("triage")), "projects")
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def find_project(family: str, *folders: Path) -> Project:
-    """Return the project for a compiler family: of the first folder with a
-    `triage.yaml` for it, else the shipped one. One that names no source, such as one
-    that has only owners, has the other keys of the shipped one.
+    """Return the project of a compiler family: the `triage.yaml` for it in the first
+    folder that has one, or else the shipped one.
+
+    A project without sources, such as one that has only owners, gets the keys that it
+    lacks from the shipped one.
 
     Raises:
-        BadInput: there is none.
-        BadFiles: the file has mistakes.
+        BadInput: There is no project for the family.
+        BadFiles: The file has mistakes.
     """
-    ref = FamilyRef.of(family)
+    ref = FamilyRef.parse(family)
     if ref.recipe:  # a compiler in a folder has no name of its own
         family = ref.kind
     for path in (*(folder / FILE for folder in folders), *shipped_projects().values()):

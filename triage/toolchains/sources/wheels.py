@@ -16,7 +16,7 @@ from packaging.version import Version
 from pydantic import Field, model_validator
 
 from triage.compilers.base import Environment, Packaging
-from triage.git_history.refs import day_in, tags_for
+from triage.git_history.repository import day_in, tags_for
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput, Unobtainable
 from triage.model.revision import Revision
@@ -92,12 +92,10 @@ class NightliesSection(SourceSection):
         return self
 
     def open(self, context: SourceContext) -> Wheels:
-        packaging: Packaging = PLAIN_WHEEL
+        wheels = self.of(context.workspace, context.distribution)
         if isinstance(context.packaging, Environment):
-            packaging = context.packaging
-        return replace(
-            self.of(context.workspace, context.distribution), packaging=packaging
-        )
+            return replace(wheels, packaging=context.packaging)
+        return wheels
 
     def of(self, workspace: Workspace, distribution: str | None) -> Wheels:
         """Return the source for a project whose wheels have this name."""
@@ -126,22 +124,20 @@ class Wheels:
 
     @property
     def name(self) -> str:
-        if self.index.nightly:
-            return "nightlies"
-        return "releases"
+        return "nightlies" if self.index.nightly else "releases"
 
     def listed(self) -> Mapping[str, Release]:
-        """Return the wheels for this platform by version, oldest first, of releases
-        only the stable ones.
+        """Return the nightlies or stable releases for this platform by version, the
+        oldest first.
 
-        EnvironmentFailure when they cannot be listed and never were.
+        Raises EnvironmentFailure if they cannot be listed and never were.
         """
         every = self.index.releases(self.distribution)
         return {one.version: one for one in every if one.nightly or one.is_stable}
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
-        """Return the wheels whose commit is in the range. That of a branch is placed
-        where the branch left the timeline.
+        """Return the wheels whose commit is in the range. A commit of a branch is
+        placed where the branch left the timeline.
         """
         builds = []
         for version, release in self.listed().items():
@@ -157,10 +153,8 @@ class Wheels:
                 commit.subject if position.exact else None,
             )
             toolchains = self.workspace.home.toolchains
-            if is_intact(folder_of(toolchains, release, self.packaging)):
-                seconds = 0.0
-            else:
-                seconds = _SECONDS
+            folder = folder_of(toolchains, release, self.packaging)
+            seconds = 0.0 if is_intact(folder) else _SECONDS
             builds.append(Build(self.name, revision, position, seconds, version))
         return sorted(
             builds, key=lambda build: (build.position.index, Version(build.item))
@@ -178,8 +172,8 @@ class Wheels:
         return install(self.workspace, release, self.index.url, self.packaging)
 
     def _position(self, version: str, timeline: Timeline) -> CommitPosition | None:
-        """Return where a version lies by its tag, by the time in it or, not exactly, by
-        the day in it.
+        """Return the position of a version's commit. It is found by the version's tag,
+        by the time in the version, or roughly by the day in it.
         """
         tags = tags_for(version, self.tags, timeline.tags)
         if len(set(tags.values())) == 1:
@@ -192,21 +186,20 @@ class Wheels:
             if index is not None:
                 return CommitPosition(index, timeline.commits[index].sha)
         if day is not None:
-            # a nightly is built from the newest commit at the beginning of its day, or
-            # an older one
+            # A nightly is built from the newest commit at the beginning of its day, or
+            # from an older one.
             with suppress(BadInput):
-                return CommitPosition(
-                    timeline.newest_at(f"{day}T00:00:00+00:00"), "", exact=False
-                )
+                index = timeline.newest_at(f"{day}T00:00:00+00:00")
+                return CommitPosition(index, "", exact=False)
         return None
 
 
 @lru_cache(maxsize=2)
 def _indices_by_time(timeline: Timeline) -> Mapping[str, int]:
-    """Return the commits by their time in UTC, such as 20240716052845, which some
-    versions of nightlies contain.
+    """Return the index of each commit by its time in UTC, such as 20240716052845, which
+    some versions of nightlies contain.
 
-    A merge queue makes several commits in one second, of which a time names none.
+    Commits that share their second, as those of a merge queue, are left out.
     """
     times = [
         datetime.fromisoformat(commit.date).astimezone(UTC).strftime("%Y%m%d%H%M%S")

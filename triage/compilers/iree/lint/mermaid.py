@@ -5,6 +5,7 @@ editors draw.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 
 from triage.compilers.iree.lint.program import (
     LintProgram,
@@ -17,6 +18,20 @@ from triage.mlir import Operation
 _Device = str | None
 
 
+@dataclass(slots=True)
+class _Tally:
+    """What a function has on each device, and what it passes between them."""
+
+    counts: dict[_Device, Counter[str]] = field(
+        default_factory=lambda: defaultdict(Counter)
+    )
+    """Arguments, results and operations."""
+    lines: dict[_Device, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """The source lines of the operations."""
+    arrows: Counter[tuple[_Device, _Device, bool]] = field(default_factory=Counter)
+    """Values from one device to another, and whether they are transferred."""
+
+
 def mermaid(program: LintProgram) -> str:
     """Return one flowchart with a subgraph for each function and a node for each
     device. A loop is drawn as if it ran once.
@@ -25,62 +40,56 @@ def mermaid(program: LintProgram) -> str:
     for index, function in enumerate(program.functions):
         lines += [
             f'  subgraph f{index}["@{function.symbol}"]',
-            *_function(program, function, f"f{index}n"),
+            *_draw(_tally(program, function), f"f{index}n"),
             "  end",
         ]
     return "\n".join(lines) + "\n"
 
 
-def _function(program: LintProgram, function: Operation, prefix: str) -> list[str]:
-    counts: dict[_Device, Counter[str]] = defaultdict(Counter)
-    places: dict[_Device, list[int]] = defaultdict(list)  # source lines
-    # values from one device to another, and whether transferred
-    arrows: Counter[tuple[_Device, _Device, bool]] = Counter()
+def _tally(program: LintProgram, function: Operation) -> _Tally:
+    """Count what a function has on each device; an operation is on the first known
+    device of its results and operands.
+    """
+    tally, devices = _Tally(), program.device_of_value
     ports = [port for port in program.ports.get(function, ()) if is_tensor(port.value)]
     for port in ports:
-        counts[port.device][port.kind] += 1
+        tally.counts[port.device][port.kind] += 1
     end = function.regions[0].blocks[-1].operations[-1]
     for operation, _ in steps_of(function.regions[0]):
         if operation is None or operation is end or is_control_flow(operation):
             continue
         used = program.uses(operation)
         results = [value for value in operation.results if is_tensor(value)]
-        device = next(
-            (
-                program.placed[value]
-                for value in (*results, *used)
-                if value in program.placed
-            ),
-            None,
-        )
+        own = [devices[value] for value in (*results, *used) if value in devices]
+        device = own[0] if own else None
         is_transfer = operation.name in program.words.transfers
-        arrows.update(
-            (program.placed.get(value), device, is_transfer) for value in used
-        )
+        tally.arrows.update((devices.get(value), device, is_transfer) for value in used)
         if (used or results) and not is_transfer:
-            counts[device]["operation"] += 1
+            tally.counts[device]["operation"] += 1
             if operation.line:
-                places[device] += [operation.line]
-    arrows.update(
-        (program.placed.get(port.value), port.device, False)
+                tally.lines[device].append(operation.line)
+    tally.arrows.update(
+        (devices.get(port.value), port.device, False)
         for port in ports
         if port.kind == "result"
     )
-    ids = {device: f"{prefix}{number}" for number, device in enumerate(counts)}
+    return tally
+
+
+def _draw(tally: _Tally, prefix: str) -> list[str]:
+    """Return the lines of a subgraph; the names of its nodes begin with `prefix`."""
+    ids = {device: f"{prefix}{number}" for number, device in enumerate(tally.counts)}
     lines = [
-        f'    {ids[device]}["{_label(device, counts[device], places[device])}"]'
-        for device in counts
+        f'    {ids[device]}["{_label(device, counts, tally.lines[device])}"]'
+        for device, counts in tally.counts.items()
     ]
-    for (source, target, moved), count in arrows.items():
-        if source != target and {source, target} <= ids.keys():
-            if moved:
-                arrow, text = ("==>", " moved")
-            else:
-                arrow, text = ("-->", "")
-            lines.append(
-                f'    {ids[source]} {arrow}|"{_plural(count, "value")}{text}"| '
-                f"{ids[target]}"
-            )
+    for (source, target, is_transfer), count in tally.arrows.items():
+        if source == target or not {source, target} <= ids.keys():
+            continue
+        arrow, text = "-->", _plural(count, "value")
+        if is_transfer:
+            arrow, text = "==>", f"{text} moved"
+        lines.append(f'    {ids[source]} {arrow}|"{text}"| {ids[target]}')
     return lines
 
 

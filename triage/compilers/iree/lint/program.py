@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 
 from triage.compilers.iree.devices import (
     DeclaredDevices,
-    declared_by,
-    declared_in,
+    devices_declared_by,
+    devices_declared_in,
     devices_in,
 )
 from triage.mlir import Module, Operation, SourcePosition, Value
@@ -95,17 +95,17 @@ class LintProgram:
     words: LintWords = field(default_factory=lint_words)
 
     @cached_property
-    def declares(self) -> dict[str, str]:
+    def devices_of_module(self) -> dict[str, str]:
         """The devices that the module declares itself."""
-        return declared_in(self.module)
+        return devices_declared_in(self.module)
 
     @cached_property
-    def declared(self) -> DeclaredDevices | None:
-        """The devices that options and module declare, if they mention any."""
-        flags = declared_by(self.options)
-        if not flags.devices and not self.declares and flags.problem is None:
+    def declared_devices(self) -> DeclaredDevices | None:
+        """The devices that options and module declare; None if they mention none."""
+        flags = devices_declared_by(self.options)
+        if not flags.devices and not self.devices_of_module and flags.problem is None:
             return None
-        return replace(flags, devices=flags.devices | self.declares)
+        return replace(flags, devices=flags.devices | self.devices_of_module)
 
     @cached_property
     def functions(self) -> list[Operation]:
@@ -144,12 +144,14 @@ class LintProgram:
         aliases.
         """
         yield from devices_in(text)
-        for alias in _ALIAS.findall(text) if "#" in text else ():
+        if "#" not in text:
+            return
+        for alias in _ALIAS.findall(text):
             yield from self.devices_in(self.module.aliases.get(alias, ""))
 
     def device(self, text: str | None) -> str | None:
-        """Return the device that an attribute names, if it names exactly one."""
-        return _only(set(self.devices_in(text or "")))
+        """Return the device that an attribute names; None unless exactly one."""
+        return _only_one(set(self.devices_in(text or "")))
 
     @cached_property
     def ports(self) -> Mapping[Operation, Sequence[Port]]:
@@ -158,7 +160,7 @@ class LintProgram:
             function: [] for function in self.functions
         }
         for function in self.functions:
-            end = _last(function.regions[0])
+            end = _terminator(function.regions[0])
             sides = (
                 ("argument", "arg_attrs", arguments_of(function)),
                 ("result", "res_attrs", end.operands),
@@ -201,15 +203,15 @@ class LintProgram:
             or operation.name.partition(".")[0] in self.words.carried
         )
 
-    def placed_on(self, operation: Operation) -> str | None:
-        """Return the device that an operation's own attributes name."""
+    def device_named_by(self, operation: Operation) -> str | None:
+        """Return the device that an operation's own attributes name, or None."""
         devices = (
             self.device(operation.attribute(name)) for name in self.words.placed_by
         )
         return next(filter(None, devices), None)
 
     @cached_property
-    def placed(self) -> Mapping[Value, str]:
+    def device_of_value(self) -> Mapping[Value, str]:
         """The device of each value that the program places, or that is computed from
         values on a single device.
         """
@@ -227,7 +229,7 @@ class LintProgram:
                     devices = passed_on.setdefault(target, set())
                     devices.add(found.get(source))
                     found.pop(target, None)
-                    device = _only(devices)
+                    device = _only_one(devices)
                     if device:
                         found[target] = device
                 if operation is None:
@@ -241,9 +243,9 @@ class LintProgram:
         self, operation: Operation, found: Mapping[Value, str]
     ) -> str | None:
         """Return the device of an operation's results: the one that it names, that of
-        the global it loads, or that of all values it uses.
+        the global it loads, or that of all values it uses. None if that is unknown.
         """
-        device = self.placed_on(operation)
+        device = self.device_named_by(operation)
         if device is not None or operation.name in self.words.passes_on:
             return device
         if operation.name in self.words.loads:
@@ -251,32 +253,32 @@ class LintProgram:
             device = self._device_of_global.get(name)
         if device is None and not self.only_carries(operation):
             uses = self.uses(operation)
-            device = _only({found[value] for value in uses if value in found})
+            device = _only_one({found[value] for value in uses if value in found})
         return device
 
     @cached_property
     def _device_of_global(self) -> Mapping[str, str | None]:
         """The device that each global names, by its symbol."""
         return {
-            operation.symbol: self.placed_on(operation)
+            operation.symbol: self.device_named_by(operation)
             for operation in self.module.body.operations
             if operation.symbol
         }
 
     @cached_property
-    def used_on(self) -> Mapping[Value, set[str]]:
+    def devices_using(self) -> Mapping[Value, set[str]]:
         """For each value without a device, the devices of the operations with it."""
         found: dict[Value, set[str]] = {}
         for operation in self.operations:
             if not self.only_carries(operation):
                 values = self.uses(operation)
                 devices = {
-                    self.placed[value]
+                    self.device_of_value[value]
                     for value in (*values, *operation.results)
-                    if value in self.placed
+                    if value in self.device_of_value
                 }
                 for value in values:
-                    if value not in self.placed:
+                    if value not in self.device_of_value:
                         found.setdefault(value, set()).update(devices)
         return found
 
@@ -284,7 +286,7 @@ class LintProgram:
 D = TypeVar("D", str, str | None)
 
 
-def _only(devices: set[D]) -> D | None:
+def _only_one(devices: set[D]) -> D | None:
     if len(devices) == 1:
         return next(iter(devices))
     return None
@@ -329,15 +331,15 @@ def steps_of(
             if index == 0:
                 sources = operation.operands
             else:
-                sources = _last(regions[0]).operands
+                sources = _terminator(regions[0]).operands
             yield None, _pairs(sources, region.blocks[0].arguments)
             yield from steps_of(region)
             if index == 0 or operation.name != _WHILE:
-                passed += _pairs(_last(region).operands, operation.results)
+                passed += _pairs(_terminator(region).operands, operation.results)
         yield operation, passed
 
 
-def _last(body: Region) -> Operation:
+def _terminator(body: Region) -> Operation:
     return body.blocks[-1].operations[-1]
 
 

@@ -61,8 +61,8 @@ def findings(program: LintProgram) -> tuple[LintFinding, ...]:
 
 def devices_of(program: LintProgram) -> tuple[ProgramDevice, ...]:
     """Return all devices that are declared or referenced, declared ones first."""
-    if program.declared:
-        declared = program.declared.devices
+    if program.declared_devices:
+        declared = program.declared_devices.devices
     else:
         declared = {}
     counts = Counter(name for name, _ in program.references)
@@ -84,10 +84,13 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
         for device in devices
         if device.references or (device.declared or "").startswith("-")
     ]
-    rejected = program.declared is not None and program.declared.problem is not None
+    rejected = (
+        program.declared_devices is not None
+        and program.declared_devices.problem is not None
+    )
     if (
         not wanted
-        or program.declares
+        or program.devices_of_module
         or (all(device.declared for device in devices) and not rejected)
     ):
         return ()
@@ -96,7 +99,7 @@ def flags_for(program: LintProgram) -> tuple[str, ...]:
     )
 
 
-def undeclared(program: LintProgram) -> Found:
+def undeclared_devices(program: LintProgram) -> Found:
     """A device that the program uses but nothing declares."""
     missing = [device for device in devices_of(program) if device.declared is None]
     flags = [flag for flag in flags_for(program) if flag not in program.options]
@@ -104,7 +107,7 @@ def undeclared(program: LintProgram) -> Found:
         hint = f"; add `{' '.join(flags)}`"
     else:
         hint = ""
-    if program.declared is None:
+    if program.declared_devices is None:
         if missing:
             names = ", ".join(f"@{device.name}" for device in missing)
             yield (
@@ -113,11 +116,11 @@ def undeclared(program: LintProgram) -> Found:
                 Severity.WARNING,
             )
         return
-    if program.declared.problem:
+    if program.declared_devices.problem:
         return
-    known = program.declared.devices
-    if known:
-        declared = f"declared: {', '.join(f'@{name}' for name in known)}"
+    option_of = program.declared_devices.devices
+    if option_of:
+        declared = f"declared: {', '.join(f'@{name}' for name in option_of)}"
     else:
         declared = "no device is declared"
     for device in missing:
@@ -128,21 +131,19 @@ def undeclared(program: LintProgram) -> Found:
         text = f"@{device.name} is used {count} but not declared ({declared})"
         position = position_of(device.name)
         if position is not None and any(
-            f"[{position}]" in option for option in known.values()
+            f"[{position}]" in option for option in option_of.values()
         ):
             text += (
                 "; unnamed devices are numbered by position, not by the number in "
                 "brackets"
             )
-        if program.declared.sole:
-            text += (
-                f"; remove `{program.declared.sole}`, which disables flags that "
-                "declare devices"
-            )
+        sole = program.declared_devices.sole
+        if sole:
+            text += f"; remove `{sole}`, which disables flags that declare devices"
         yield text + hint, device.position
 
 
-def unused(program: LintProgram) -> Found:
+def unused_devices(program: LintProgram) -> Found:
     """A device that is declared but never used."""
     devices = devices_of(program)
     used = [position_of(device.name) or 0 for device in devices if device.references]
@@ -161,7 +162,7 @@ def unused(program: LintProgram) -> Found:
             )
 
 
-def gaps(program: LintProgram) -> Found:
+def device_gaps(program: LintProgram) -> Found:
     """Find numbered devices that nothing uses, although a higher number is used."""
     first_uses = {
         position_of(name): source for name, source in reversed(program.references)
@@ -179,13 +180,13 @@ def gaps(program: LintProgram) -> Found:
         yield text, first_uses[used[-1]]
 
 
-def rejected(program: LintProgram) -> Found:
+def rejected_flags(program: LintProgram) -> Found:
     """Flags that name some devices but not all."""
-    if program.declared and program.declared.problem:
-        yield program.declared.problem, None
+    if program.declared_devices and program.declared_devices.problem:
+        yield program.declared_devices.problem, None
 
 
-def missing(program: LintProgram) -> Found:
+def missing_affinities(program: LintProgram) -> Found:
     """An argument or result without an affinity in a function where others have one."""
     for function, ports in program.ports.items():
         if function.attribute("sym_visibility") == '"private"' or not any(
@@ -196,10 +197,10 @@ def missing(program: LintProgram) -> Found:
             each for each in ports if each.device is None and is_tensor(each.value)
         ):
             if port.kind == "argument":
-                devices, verb = program.used_on.get(port.value, set()), "used"
+                devices, verb = program.devices_using.get(port.value, set()), "used"
             else:
-                if port.value in program.placed:
-                    devices = {program.placed[port.value]}
+                if port.value in program.device_of_value:
+                    devices = {program.device_of_value[port.value]}
                 else:
                     devices = set()
                 verb = "computed"
@@ -221,12 +222,12 @@ def missing(program: LintProgram) -> Found:
             )
 
 
-def redundant(program: LintProgram) -> Found:
+def redundant_transfers(program: LintProgram) -> Found:
     """A transfer to the device that already holds the value."""
     for operation in program.operations:
         if operation.name in program.words.transfers and operation.operands:
-            device = program.placed.get(operation.operands[0])
-            if device is not None and device == program.placed.get(
+            device = program.device_of_value.get(operation.operands[0])
+            if device is not None and device == program.device_of_value.get(
                 operation.results[0]
             ):
                 yield (
@@ -235,15 +236,15 @@ def redundant(program: LintProgram) -> Found:
                 )
 
 
-def mixed(program: LintProgram) -> Found:
+def mixed_devices(program: LintProgram) -> Found:
     """Operands on different devices, or a result on the wrong device, without a
     transfer.
     """
     for operation in program.operations:
         devices = {
-            program.placed[value]
+            program.device_of_value[value]
             for value in program.uses(operation)
-            if value in program.placed
+            if value in program.device_of_value
         }
         if len(devices) > 1 and not program.only_carries(operation):
             text = (
@@ -253,7 +254,7 @@ def mixed(program: LintProgram) -> Found:
             yield text, operation.position
     for function, ports in program.ports.items():
         for port in ports:
-            actual = program.placed.get(port.value)
+            actual = program.device_of_value.get(port.value)
             if (
                 port.kind == "result"
                 and port.device
@@ -267,7 +268,7 @@ def mixed(program: LintProgram) -> Found:
                 yield f"{text}, without a transfer", port.position
 
 
-def unplaced(program: LintProgram) -> Found:
+def unplaced_constants(program: LintProgram) -> Found:
     """A constant tensor without an affinity that is used beyond the first device."""
     words, module = program.words, program.module.body.operations
     mutable = {
@@ -275,16 +276,19 @@ def unplaced(program: LintProgram) -> Found:
         for operation in module
         if operation.attribute("is_mutable") is not None
     }
-    for operation in program.operations if program.placed else ():
+    if not program.device_of_value:
+        return
+    first = _first_device(program)
+    for operation in program.operations:
         is_load = (
             operation.name in words.loads
             and operation.attribute("global") not in mutable
         )
-        for value in (
-            operation.results if is_load or operation.name in words.constants else ()
-        ):
-            devices = program.used_on.get(value, set())
-            if value not in program.placed and devices - {_first_device(program)}:
+        if not is_load and operation.name not in words.constants:
+            continue
+        for value in operation.results:
+            devices = program.devices_using.get(value, set())
+            if value not in program.device_of_value and devices - {first}:
                 text = (
                     f"a constant without an affinity is used on {_names(devices)}; "
                     "each device needs a copy"
@@ -293,8 +297,8 @@ def unplaced(program: LintProgram) -> Found:
 
 
 def _first_device(program: LintProgram) -> str:
-    if program.declared:
-        return next(iter(program.declared.devices), "__device_0")
+    if program.declared_devices:
+        return next(iter(program.declared_devices.devices), "__device_0")
     return "__device_0"
 
 
@@ -304,7 +308,7 @@ def _names(devices: Collection[str]) -> str:
 
 def longest_chain(program: LintProgram) -> tuple[int, SourcePosition | None]:
     """Return the length of the longest chain of in-place operations, and the position
-    of the last of them.
+    of the last of them, if that is known.
     """
     words, longest, end = program.words, 0, None
     growing = {*LOOPS, *words.passes_on, *words.stores, *words.updates}
@@ -362,7 +366,7 @@ def long_chains(program: LintProgram) -> Found:
         )
 
 
-def undone(program: LintProgram) -> Found:
+def undone_reshapes(program: LintProgram) -> Found:
     """A collapse_shape and an expand_shape that undo each other, with nothing but
     elementwise operations in between.
     """
@@ -373,7 +377,7 @@ def undone(program: LintProgram) -> Found:
     }
     for operation in program.operations:
         if operation.name in (_COLLAPSE, _EXPAND):
-            first = _undone_by(program, operation, producers)
+            first = _opposite_reshape(program, operation, producers)
         else:
             first = None
         if first is not None:
@@ -390,11 +394,11 @@ def undone(program: LintProgram) -> Found:
             )
 
 
-def _undone_by(
+def _opposite_reshape(
     program: LintProgram, operation: Operation, producers: Mapping[Value, Operation]
 ) -> Operation | None:
     """Return the opposite reshape that this one undoes, with at most a few elementwise
-    operations in between.
+    operations in between; None if there is none.
     """
     value = operation.operands[0]
     for _ in range(_NEAR + 1):
@@ -428,11 +432,13 @@ def _has_reduction(operation: Operation) -> bool:
     return "reduction" in (operation.attribute("iterator_types") or "")
 
 
-def dynamic(program: LintProgram) -> Found:
+def dynamic_dimensions(program: LintProgram) -> Found:
     """An attention, contraction, convolution or padding with an unknown dimension, on a
     GPU.
     """
-    for operation in program.module.walk() if is_gpu(program.backend) else ():
+    if not is_gpu(program.backend):
+        return
+    for operation in program.module.walk():
         is_contraction = (
             operation.name == _GENERIC
             and _has_reduction(operation)
@@ -455,7 +461,7 @@ def dynamic(program: LintProgram) -> Found:
                 yield f"{text} without it. {advice}", operation.position
 
 
-def large(program: LintProgram) -> Found:
+def large_vectors(program: LintProgram) -> Found:
     """A vector of more than 2048 elements in the program."""
     first = {
         value.type: operation
@@ -496,7 +502,7 @@ def missing_types(program: LintProgram) -> Found:
             yield f"{name} on {target}: {missing.why}", used[name]
 
 
-def demoted(program: LintProgram) -> Found:
+def demoted_types(program: LintProgram) -> Found:
     """64 bit floats, which are computed in 32 bits unless a flag forbids it."""
     used = _element_types(program, interface=False)
     for name, option in program.words.demoted.items():
@@ -513,8 +519,10 @@ def demoted(program: LintProgram) -> Found:
 def _element_types(
     program: LintProgram, *, interface: bool
 ) -> dict[str, SourcePosition | None]:
-    """Map each element type to its first use, in arguments and results of functions or
-    also of operations.
+    """Map each element type to the position of its first use.
+
+    interface: look at the arguments and results of functions, not at those of
+    operations.
     """
     ports = [
         port
@@ -544,20 +552,20 @@ def _element_types(
 CHECKS: Mapping[LintRule, Callable[[LintProgram], Found]] = {
     LintRule(name, severity, check.__doc__ or ""): check
     for name, severity, check in (
-        ("undeclared-device", Severity.ERROR, undeclared),
-        ("unused-device", Severity.WARNING, unused),
-        ("device-gap", Severity.WARNING, gaps),
-        ("device-names", Severity.ERROR, rejected),
-        ("missing-affinity", Severity.WARNING, missing),
-        ("mixed-devices", Severity.WARNING, mixed),
-        ("redundant-transfer", Severity.ADVICE, redundant),
-        ("unplaced-constant", Severity.ADVICE, unplaced),
+        ("undeclared-device", Severity.ERROR, undeclared_devices),
+        ("unused-device", Severity.WARNING, unused_devices),
+        ("device-gap", Severity.WARNING, device_gaps),
+        ("device-names", Severity.ERROR, rejected_flags),
+        ("missing-affinity", Severity.WARNING, missing_affinities),
+        ("mixed-devices", Severity.WARNING, mixed_devices),
+        ("redundant-transfer", Severity.ADVICE, redundant_transfers),
+        ("unplaced-constant", Severity.ADVICE, unplaced_constants),
         ("long-chain", Severity.ADVICE, long_chains),
-        ("undone-reshape", Severity.ADVICE, undone),
-        ("dynamic-dimension", Severity.ADVICE, dynamic),
-        ("large-vector", Severity.WARNING, large),
+        ("undone-reshape", Severity.ADVICE, undone_reshapes),
+        ("dynamic-dimension", Severity.ADVICE, dynamic_dimensions),
+        ("large-vector", Severity.WARNING, large_vectors),
         ("missing-type", Severity.WARNING, missing_types),
-        ("demoted-type", Severity.ADVICE, demoted),
+        ("demoted-type", Severity.ADVICE, demoted_types),
     )
 }
 """The check of each rule, in documentation order."""

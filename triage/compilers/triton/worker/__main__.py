@@ -3,11 +3,15 @@ holds.
 
 worker --spec JSON [--phase STAGE] SOURCE -o OUTPUT
 
-SOURCE is a file with a kernel, or IR that this release wrote (.ttir, .ttgir). Lines on
-stdout that begin with `triage: ` are JSON: {"stage": name} as each stage begins,
-{"metrics": {...}} at the end, {"refused": {...}} with the line of the kernel and the
-names in it that the language refuses. Exit 0: compiled, and OUTPUT holds what the last
-stage made. Otherwise what Triton printed, or one line, is on stderr.
+SOURCE is a file with a kernel, or IR that this release wrote (.ttir, .ttgir). If it
+compiles, OUTPUT is the product of the last stage, and the exit status is 0. Otherwise
+stderr has Triton's error, or one line. Lines on stdout that begin with `triage: ` are
+JSON:
+
+- {"stage": NAME} when a stage begins
+- {"metrics": {...}} at the end
+- {"refused": {"line": N, "names": [...]}}: the line of the kernel that Triton refuses,
+  and the names in it
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ if not __package__:  # started as a folder
     __package__ = Path(__file__).absolute().parent.name  # relative imports go by it
 
 from .api_versions import compile_kernel
-from .isolation import prepare, read_assembler
+from .isolation import prepare, record_assembler
 from .report import Ended, KernelReport, Mistaken, Unsupported, print_report
 
 
@@ -38,12 +42,12 @@ def main() -> int:
     options = parser.parse_args()
     prepare(options.spec)
     report = KernelReport(options.phase)
-    read_assembler(report)
+    record_assembler(report)
     try:
         compile_kernel(options.source, options.spec, report)
     except Ended:
         report.write(options.output)
-        return report.within(options.spec["shared_limit"])
+        return 0 if report.fits_chip(options.spec["shared_limit"]) else 1
     except Unsupported as error:
         print(f"error: this Triton has no {error}", file=sys.stderr)
     except Mistaken as error:
@@ -54,41 +58,37 @@ def main() -> int:
 
 
 def _explain(error: BaseException) -> None:
-    """Print an error of the compiler with its traceback, and an error of the kernel's
-    language as the message of the innermost call that failed.
-    """
+    """Print an error of Triton. One in the kernel is a message, others a traceback."""
     from triton.compiler.errors import CompilationError
 
-    # found missing before the kernel is read
-    if isinstance(error, AttributeError) and "module 'triton" in str(error):
-        message = repr(error)
-    elif not isinstance(error, CompilationError):
+    if isinstance(error, CompilationError):
+        if error.node is not None:
+            _report_refused(error.node)
+        while isinstance(error.__cause__, CompilationError):
+            error = error.__cause__  # of the innermost call
+        print(error, file=sys.stderr)
+        message = _message_of(error)
+    elif isinstance(error, AttributeError) and "module 'triton" in str(error):
+        message = repr(error)  # found missing before the kernel is read
+    else:
         traceback.print_exception(type(error), error, error.__traceback__)
         return
-    else:
-        if error.node is not None:
-            if isinstance(error.node, ast.For):
-                place = error.node.iter
-            else:
-                place = error.node
-            names = sorted(
-                {node.id for node in ast.walk(place) if isinstance(node, ast.Name)}
-            )
-            print_report(
-                {"refused": {"line": getattr(error.node, "lineno", 0), "names": names}}
-            )
-        while isinstance(error.__cause__, CompilationError):
-            error = error.__cause__
-        print(error, file=sys.stderr)
-        lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
-        # Some releases put what went wrong into the text, others leave it to the cause.
-        if error.__cause__ is not None:
-            message = repr(error.__cause__)
-        elif lines:
-            message = lines[-1]
-        else:
-            message = type(error).__name__
     print(f"error: the kernel's language refuses it: {message}", file=sys.stderr)
+
+
+def _report_refused(statement: ast.AST) -> None:
+    place = statement.iter if isinstance(statement, ast.For) else statement
+    names = {node.id for node in ast.walk(place) if isinstance(node, ast.Name)}
+    line = getattr(statement, "lineno", 0)
+    print_report({"refused": {"line": line, "names": sorted(names)}})
+
+
+def _message_of(error: BaseException) -> str:
+    # In some releases the cause says what went wrong, in others the last line does.
+    if error.__cause__ is not None:
+        return repr(error.__cause__)
+    lines = [line.strip() for line in str(error).splitlines() if line.strip(" ^")]
+    return lines[-1] if lines else type(error).__name__
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""How a kernel is specialised and compiled ahead of time by each release: the calls
-have changed four times since 2.1.
+"""Compile a kernel ahead of time with any release since 2.1: the calls for this have
+changed four times.
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from .isolation import without_driver
+from .isolation import gpu_target, replace_driver
 from .report import KernelReport, Mistaken, Unsupported
 
 Version = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Specialised:
-    """A kernel with its arguments in the kernel's own order: up to 3.2 the order of the
-    types counts, not their names.
-    """
+class KernelArguments:
+    """A kernel and the types, constants and hints of its arguments."""
 
     function: Any
     names: list[str]
+    """All arguments in the kernel's own order: up to 3.2, positions count."""
     types: dict[str, str]
     constants: dict[str, Any]
     hints: dict[str, dict[str, int]]
@@ -35,9 +34,9 @@ class Specialised:
         names: list[str],
         spec: dict[str, Any],
         constants: dict[str, Any],
-    ) -> Specialised:
-        """Read the types, constants and hints of a function's arguments from `spec`. An
-        argument that is known to be 1 becomes a constant.
+    ) -> KernelArguments:
+        """Read types and hints from `spec`. An argument that is known to be 1 becomes a
+        constant.
         """
         ones = {
             name: 1
@@ -50,7 +49,7 @@ class Specialised:
         return cls(function, names, types, {**constants, **ones}, spec["hints"])
 
     def with_hint(self, hint: str, value: int) -> list[int]:
-        """Return the positions of the arguments that have a hint."""
+        """Return the positions of the arguments for which a hint has a value."""
         return sorted(
             self.names.index(name)
             for name, hints in self.hints.items()
@@ -58,19 +57,19 @@ class Specialised:
         )
 
     def by_position(self, values: dict[str, Any]) -> dict[int, Any]:
-        """Return values by the positions of the arguments, instead of their names."""
+        """Return the values by the position of their argument."""
         return {self.names.index(name): value for name, value in values.items()}
 
-    def known(self) -> dict[int, int]:
-        """Return position -> what divides the argument."""
+    def divisors(self) -> dict[int, int]:
+        """Return the number that divides each argument, by position."""
         return {
             **dict.fromkeys(self.with_hint("divisibility", 16), 16),
             **dict.fromkeys(self.with_hint("divisibility", 1), 1),
         }
 
     def arguments(self, version: Version) -> dict[str, Any]:
-        """Return the arguments of `ASTSource` from 3.0 on; before 3.3 those with hints
-        need `attrs` as well.
+        """Return the arguments of `ASTSource` for 3.0 and later. Before 3.3 a kernel
+        with hints needs `attrs` as well.
         """
         if version < (3, 3):
             types = {
@@ -86,18 +85,21 @@ class Specialised:
         ):
             for position in self.with_hint(name, value):
                 attributes.setdefault((position,), []).append([hint, value])
-        types = {
-            name: "constexpr"
-            if name in self.constants
-            else self.types.get(name, "constexpr")
-            for name in self.names
-        }
+        types = dict.fromkeys(self.names, "constexpr")
+        for name, type_ in self.types.items():
+            if name not in self.constants:
+                types[name] = type_
         return {"signature": types, "constexprs": self.constants, "attrs": attributes}
 
 
 def compile_kernel(source: str, spec: dict[str, Any], report: KernelReport) -> None:
-    """Compile until `report` ends it. Unsupported for what the release lacks; its own
-    errors as they are.
+    """Compile a kernel, or IR, until the report ends the compile.
+
+    Raises:
+        Ended: The last stage is done.
+        Mistaken: The recipe does not fit the kernel.
+        Unsupported: The release lacks a feature. Triton's own errors are raised as
+            they are.
     """
     import triton
 
@@ -114,8 +116,8 @@ def compile_kernel(source: str, spec: dict[str, Any], report: KernelReport) -> N
         _compile_3_0(triton, source, spec, report, version)
         return
     if version >= (3, 0):
-        without_driver(spec)
-    kernel = _specialise(source, spec, triton.language)
+        replace_driver(spec)
+    kernel = _kernel_arguments(source, spec, triton.language)
     if version < (2, 3):
         _compile_2_1(triton, kernel, spec, report)
     elif version < (3, 0):
@@ -125,10 +127,10 @@ def compile_kernel(source: str, spec: dict[str, Any], report: KernelReport) -> N
 
 
 def _compile_2_1(
-    triton: Any, kernel: Specialised, spec: dict[str, Any], report: KernelReport
+    triton: Any, kernel: KernelArguments, spec: dict[str, Any], report: KernelReport
 ) -> None:
-    """Compile with 2.1 or 2.2: a function of keywords. Stages are pairs of a parser and
-    a compiler, made inside of it.
+    """Compile with 2.1 or 2.2: `triton.compile` takes keywords. Its stages are pairs of
+    a parser and a compiler.
     """
     compiler = sys.modules["triton.compiler.compiler"]
     known = {
@@ -140,17 +142,17 @@ def _compile_2_1(
         "enable_persistent",
     }
     _check_options(spec, known)
-    # Each would ask a GPU, or want a C compiler for the launcher.
+    # These ask a GPU, or need a C compiler for the launcher.
     changes = {
         "make_stub": lambda *_, **__: "",
         "get_arch_default_num_warps": lambda *_: 4,
         "get_arch_default_num_stages": lambda *_, **__: 3,
         "get_backend": lambda _: _Driverless(),
     }
-    plain = compiler.add_cuda_stages
+    plain_add_stages = compiler.add_cuda_stages
 
     def add_stages(arch: Any, libraries: Any, stages: dict[str, Any]) -> None:
-        plain(arch, libraries, stages)
+        plain_add_stages(arch, libraries, stages)
         makers = {name: make for name, (_, make) in stages.items() if make is not None}
         report.watch(makers)
         stages.update({name: (stages[name][0], make) for name, make in makers.items()})
@@ -161,54 +163,55 @@ def _compile_2_1(
         signature=kernel.by_position(kernel.types),
         constants=kernel.by_position(kernel.constants),
         cc=int(spec["arch"]),
-        configs=[compiler.instance_descriptor(**_sets(kernel))],
+        configs=[compiler.instance_descriptor(**_hint_sets(kernel))],
         device_type="cuda",
         **spec["options"],
     )
 
 
 class _Driverless:
-    """Replaces a GPU's backend where only its version is read, for a cache key."""
+    """Replaces a GPU's backend, of which only the version is read, for a cache key."""
 
     def get_version_key(self) -> str:
         return ""
 
 
 def _compile_2_3(
-    triton: Any, kernel: Specialised, spec: dict[str, Any], report: KernelReport
+    triton: Any, kernel: KernelArguments, spec: dict[str, Any], report: KernelReport
 ) -> None:
-    """Compile with 2.3: a source, its arguments by position; one backend."""
+    """Compile with 2.3: `ASTSource` has arguments by position; cuda is the only
+    backend.
+    """
     compiler = sys.modules["triton.compiler.compiler"]
     _watch(compiler.CUDABackend, report, spec, None)
     types = kernel.by_position(kernel.types)
     constants = kernel.by_position(kernel.constants)
-    attributes = compiler.AttrsDescriptor(**_sets(kernel))
+    attributes = compiler.AttrsDescriptor(**_hint_sets(kernel))
     source = compiler.ASTSource(
         fn=kernel.function, signature=types, constants=constants, attrs=attributes
     )
     triton.compile(source, target=("cuda", int(spec["arch"])), options=spec["options"])
 
 
-def _sets(kernel: Specialised) -> dict[str, set[int]]:
-    ones = set(kernel.with_hint("divisibility", 1))
+def _hint_sets(kernel: KernelArguments) -> dict[str, set[int]]:
     return {
         "divisible_by_16": set(kernel.with_hint("divisibility", 16)),
-        "equal_to_1": ones,
+        "equal_to_1": set(kernel.with_hint("divisibility", 1)),
     }
 
 
-def _source_3_0(kernel: Specialised, version: Version) -> Any:
-    """Return a source for 3.0 and later: arguments by name. Their hints have had three
-    different formats.
+def _source_3_0(kernel: KernelArguments, version: Version) -> Any:
+    """Return an `ASTSource` for 3.0 and later, with arguments by name. The format of
+    hints has changed twice.
     """
     compiler = sys.modules["triton.compiler.compiler"]
     arguments = kernel.arguments(version)
     if version < (3, 2):
-        arguments["attrs"] = compiler.AttrsDescriptor(**_sets(kernel))
+        arguments["attrs"] = compiler.AttrsDescriptor(**_hint_sets(kernel))
     elif version < (3, 3):
         from triton.backends.compiler import AttrsDescriptor
 
-        arguments["attrs"] = descriptor = AttrsDescriptor.from_hints(kernel.known())
+        arguments["attrs"] = descriptor = AttrsDescriptor.from_hints(kernel.divisors())
         ranged = kernel.with_hint("pointer_range", 32)
         if ranged:
             descriptor.property_values["tt.pointer_range"] = 32
@@ -223,20 +226,12 @@ def _compile_3_0(
     report: KernelReport,
     version: Version,
 ) -> None:
-    """Compile with 3.0 or later: targets by name, a backend for each."""
-    from triton.backends.compiler import GPUTarget
-
+    """Compile with 3.0 or later, which have a backend for each kind of target."""
     compiler = sys.modules["triton.compiler.compiler"]
-    if spec["backend"] == "cuda":
-        arch = int(spec["arch"])
-    else:
-        arch = spec["arch"]
-    target = GPUTarget(spec["backend"], arch, spec["warp_size"])
-    # Up to 3.4 AMD's object is linked by a program that is not part of the wheel.
-    if spec["backend"] == "hip" and version < (3, 5):
-        last = "amdgcn"
-    else:
-        last = None
+    target = gpu_target(spec)
+    # Up to 3.4 the linker for AMD's objects is not part of the wheel.
+    lacks_linker = spec["backend"] == "hip" and version < (3, 5)
+    last = "amdgcn" if lacks_linker else None
     _watch(type(compiler.make_backend(target)), report, spec, last)
     triton.compile(source, target=target, options=dict(spec["options"]))
 
@@ -244,18 +239,16 @@ def _compile_3_0(
 def _watch(
     backend: Any, report: KernelReport, spec: dict[str, Any], last: str | None
 ) -> None:
-    """Watch a backend's stages, and replace the cache key by an empty one: the cache is
-    empty, and computing the key would hash the whole compiler and need a linker.
+    """Patch a backend so that its stages are reported. Its cache key becomes empty:
+    the cache is empty, and the real key needs a linker and a hash of the compiler.
     """
-    plain = backend.add_stages
-    module = plain.__globals__
-    _check_options(
-        spec,
-        set((module.get("CUDAOptions") or module["HIPOptions"]).__dataclass_fields__),
-    )
+    plain_add_stages = backend.add_stages
+    module = plain_add_stages.__globals__
+    options = module.get("CUDAOptions") or module["HIPOptions"]
+    _check_options(spec, set(options.__dataclass_fields__))
 
     def add_stages(self: Any, stages: dict[str, Any], *rest: Any) -> None:
-        plain(self, stages, *rest)
+        plain_add_stages(self, stages, *rest)
         report.watch(stages, last)
 
     backend.add_stages = add_stages
@@ -267,44 +260,42 @@ def _watch(
 
 def _check_options(spec: dict[str, Any], known: set[str]) -> None:
     """Raise Unsupported for an unknown option, which Triton would ignore."""
-    unknown = next((name for name in spec["options"] if name not in known), None)
-    if unknown is not None:
-        raise Unsupported(f"option {unknown}")
+    for name in spec["options"]:
+        if name not in known:
+            raise Unsupported(f"option {name}")
 
 
-def _specialise(source: str, spec: dict[str, Any], language: Any) -> Specialised:
-    """Return the kernel of `source` as `spec` has it. Mistaken where the two do not
-    fit, Unsupported for a type that `triton.language` lacks.
+def _kernel_arguments(
+    source: str, spec: dict[str, Any], language: Any
+) -> KernelArguments:
+    """Return the kernel in a file, with its arguments as in the spec. Raises Mistaken
+    if they do not fit, and Unsupported for a type that `triton.language` lacks.
     """
-    function = _find(source, spec)
+    function = _kernel_function(source, spec)
     names = list(function.arg_names)
     specified = (*spec["signature"], *spec["constexprs"], *spec["hints"])
-    wrong = [
-        f"{function.__name__} has no argument {name}"
-        for name in specified
-        if name not in names
-    ]
-    wrong += [
-        f"{name} has no type in signature and no value in constexprs"
-        for name in names
-        if name not in specified
-    ]
-    if wrong:
-        raise Mistaken(wrong[0])
+    for name in specified:
+        if name not in names:
+            raise Mistaken(f"{function.__name__} has no argument {name}")
+    for name in names:
+        if name not in specified:
+            raise Mistaken(
+                f"{name} has no type in signature and no value in constexprs"
+            )
     constants = {
         name: _constant(value, language) for name, value in spec["constexprs"].items()
     }
-    return Specialised.of(function, names, spec, constants)
+    return KernelArguments.of(function, names, spec, constants)
 
 
-def _find(source: str, spec: dict[str, Any]) -> Any:
-    """Return the named kernel, or the only one whose arguments are those of the
-    recipe.
+def _kernel_function(source: str, spec: dict[str, Any]) -> Any:
+    """Return the kernel that the spec names. If it names none, return the file's only
+    kernel, or the only one with the arguments of the spec.
     """
     from triton.runtime.jit import JITFunction
 
     kernels = {}
-    for name, value in vars(_module(source)).items():
+    for name, value in vars(_imported(source)).items():
         while type(value).__module__.startswith("triton.") and not isinstance(
             value, JITFunction
         ):
@@ -322,14 +313,15 @@ def _find(source: str, spec: dict[str, Any]) -> Any:
     fitting = [
         kernel for kernel in kernels.values() if set(kernel.arg_names) == arguments
     ]
-    if len(fitting) == 1 or len(kernels) == 1:
-        return (fitting or list(kernels.values()))[0]
+    for choice in (fitting, list(kernels.values())):
+        if len(choice) == 1:
+            return choice[0]
     raise Mistaken(f"`kernel:` has to name one of the file's: {names or 'it has none'}")
 
 
-def _module(source: str) -> Any:
-    """Import the file: Triton reads a function's text from the file that it came
-    from.
+def _imported(source: str) -> Any:
+    """Import a file. It is not run from text, because Triton reads the text of a
+    function from its file.
     """
     spec = importlib.util.spec_from_file_location("kernel_under_test", source)
     assert spec is not None

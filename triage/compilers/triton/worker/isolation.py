@@ -1,5 +1,5 @@
-"""Isolate the process that compiles a kernel, so that only the toolchain and the recipe
-affect the result.
+"""Isolate the process that compiles a kernel: variables, modules and GPUs of this
+machine must not affect the result.
 """
 
 from __future__ import annotations
@@ -18,50 +18,38 @@ from typing import Any
 
 from .report import KernelReport
 
-# Triton's own variables change the result, and no key of the result cache contains them
-# unless the recipe's `env` does.
-_SWITCHES = (
-    "TRITON_",
-    "MLIR_",
-    "LLVM_",
-    "AMDGCN_",
-    "NVPTX_",
-    "DISABLE_",
-    "ALLOW_",
-    "USE_",
-    "PROTON_",
-    "ENABLE_",
-    "OPTIMIZE_",
+# Triton's own variables change the result. Only those in the recipe's `env` are part of
+# the key in the result cache, so the others are removed.
+_TRITON_VARIABLE = re.compile(
+    "(?:TRITON|MLIR|LLVM|AMDGCN|NVPTX|DISABLE|ALLOW|USE|PROTON|ENABLE|OPTIMIZE)_"
 )
-# Imported by Triton or by the program around a kernel, but not needed to compile.
-_NOT_NEEDED = ("torch", "numpy", "setuptools", "filelock")
-_VERSIONS = "packaging"  # compares versions for programs around a kernel
+# Triton or the program around a kernel imports these; a compile does not need them.
+_REPLACED = ("torch", "numpy", "setuptools", "filelock")
 
 
 def prepare(spec: dict[str, Any]) -> None:
-    """Set variables, the module path, the cache, which begins empty in the current
-    folder, and what a crash prints.
+    """Remove Triton's variables, put the toolchain's modules first, replace modules
+    that a compile does not need, and begin with an empty cache in the current folder.
     """
     here = str(Path.cwd())
     kept = os.environ.pop("TRIAGE_KEEP", "").split()
     for name in list(os.environ):
-        if name.startswith(_SWITCHES) and name not in kept:
+        if _TRITON_VARIABLE.match(name) and name not in kept:
             del os.environ[name]
     os.environ.update(
         HOME=here, TRITON_HOME=here, TRITON_CACHE_DIR=str(Path(here, "cache"))
     )
     sys.path[0] = os.environ.pop("TRIAGE_TRITON")
-    sys.meta_path.append(
-        _Finder(_facts_of(spec), os.environ.pop("TRIAGE_PACKAGING", ""))
-    )
+    packaging = os.environ.pop("TRIAGE_PACKAGING", "")
+    sys.meta_path.append(_ReplacementFinder(_gpu_facts(spec), packaging))
     address, _, library = os.environ.pop("TRIAGE_STACK_PRINTER", "").partition(":")
     if library:
         _print_stack_of_crash(int(address), library)
 
 
 def _print_stack_of_crash(address: int, library: str) -> None:
-    """Call the library's function at an address of its symbols, which makes a crash
-    print the addresses on its stack.
+    """Call the function at an address of a library that makes a crash print the
+    addresses on its stack. The address is that in the library's file.
     """
     # As in `PRINT_ADDRESSES` of processes/crash_stack.py, which this interpreter cannot
     # import.
@@ -76,15 +64,12 @@ def _print_stack_of_crash(address: int, library: str) -> None:
     install(b"", 0, 0)
 
 
-def _facts_of(spec: dict[str, Any]) -> dict[str, Any]:
-    """Answer what programs around a kernel ask about the GPU, so that they take the
-    branches for the target.
+def _gpu_facts(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of `torch` that describe the GPU, for the spec's target. A
+    program around a kernel asks for them to choose between branches.
     """
     is_cuda = spec["backend"] == "cuda"
-    if is_cuda:
-        digits = spec["arch"]
-    else:
-        digits = "94"
+    digits = spec["arch"] if is_cuda else "94"
     return {
         "get_device_capability": lambda *_: (int(digits[:-1]), int(digits[-1])),
         "get_device_name": lambda *_: "NVIDIA" if is_cuda else "AMD",
@@ -95,46 +80,50 @@ def _facts_of(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_assembler(report: KernelReport) -> None:
-    """Read the log that ptxas writes before Triton deletes it."""
-    plain = subprocess.run
+def record_assembler(report: KernelReport) -> None:
+    """Patch `subprocess.run` so that ptxas's log reaches the report before Triton
+    deletes the log.
+    """
+    plain_run = subprocess.run
 
     def run(command: Any, *rest: Any, **options: Any) -> Any:
-        done = plain(command, *rest, **options)
-        if isinstance(command, str):
-            text = command
+        done = plain_run(command, *rest, **options)
+        text = command if isinstance(command, str) else " ".join(map(str, command))
+        if "--gpu-name" not in text:
+            return done
+        redirected = re.search(r"2> *(\S+)", text)
+        if redirected:
+            log = Path(redirected[1])
         else:
-            text = " ".join(map(str, command))
-        if "--gpu-name" in text:
-            redirected = re.search(r"2> *(\S+)", text)
-            log = Path(
-                redirected.group(1)
-                if redirected
-                else getattr(options.get("stderr"), "name", "")
-            )
-            if log.is_file():
-                report.assembled(log.read_text())
+            log = Path(getattr(options.get("stderr"), "name", ""))
+        if log.is_file():
+            report.read_ptxas_log(log.read_text())
         return done
 
     subprocess.run = run  # type: ignore[assignment]
 
 
-class _Finder:
-    """Finds modules that a compile does not need, when no other finder does."""
+class _ReplacementFinder:
+    """Finds replacements for modules that a compile does not need. It is asked after
+    all other finders.
+    """
 
     def __init__(self, facts: dict[str, Any], packaging: str) -> None:
+        """Create a finder. `packaging` is the folder of the module `packaging`, which
+        programs around a kernel use to compare versions.
+        """
         self._facts, self._packaging = facts, packaging
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
-        if name == _VERSIONS and self._packaging:
+        if name == "packaging" and self._packaging:
             return importlib.machinery.PathFinder.find_spec(name, [self._packaging])
-        if name.partition(".")[0] not in _NOT_NEEDED:
+        if name.partition(".")[0] not in _REPLACED:
             return None
         return importlib.util.spec_from_loader(name, self, is_package=True)  # type: ignore[arg-type]
 
     def create_module(self, spec: Any) -> types.ModuleType:
-        """Return a module that has every name; each is a placeholder. Triton lets
-        kernels read modules, of this type only.
+        """Return a module in which every name is a placeholder. It must be of this
+        type: kernels may read no other modules.
         """
         module = types.ModuleType(spec.name)
         names = _placeholder(spec.name.rpartition(".")[2], self._facts)
@@ -148,12 +137,14 @@ class _Finder:
 
 
 class _Placeholder(type):
-    """A class that has every attribute, and can be called, inherited from, subscripted
-    and compared. As a decorator it changes nothing. Triton lets kernels refer to
-    classes.
+    """The type of classes that have every attribute, and can be called, inherited from,
+    subscripted and compared. As a decorator, such a class changes nothing.
+
+    Placeholders are classes because kernels may refer to classes.
     """
 
     _facts: dict[str, Any]
+    """Attributes with a value of their own."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -191,20 +182,21 @@ def _placeholder(name: str, facts: dict[str, Any]) -> Any:
     return _Placeholder(name, (), {"_facts": facts})
 
 
-def without_driver(spec: dict[str, Any]) -> None:
-    """Replace the GPU's driver: from 3.0 on, declaring an autotuner asks it for a
-    benchmarking function.
-    """
+def gpu_target(spec: dict[str, Any]) -> Any:
+    """Return the target of a spec as Triton 3.0 and later takes it."""
     from triton.backends.compiler import GPUTarget
+
+    is_cuda = spec["backend"] == "cuda"
+    arch = int(spec["arch"]) if is_cuda else spec["arch"]
+    return GPUTarget(spec["backend"], arch, spec["warp_size"])
+
+
+def replace_driver(spec: dict[str, Any]) -> None:
+    """Replace the GPU's driver. From 3.0 on, an autotuner asks it for a function that
+    measures as soon as it is declared.
+    """
     from triton.runtime.driver import driver
 
-    if spec["backend"] == "cuda":
-        arch = int(spec["arch"])
-    else:
-        arch = spec["arch"]
-    target = GPUTarget(spec["backend"], arch, spec["warp_size"])
-    driver.set_active(
-        _placeholder(
-            "driver", {**_facts_of(spec), "get_current_target": lambda: target}
-        )
-    )
+    target = gpu_target(spec)
+    facts = {**_gpu_facts(spec), "get_current_target": lambda: target}
+    driver.set_active(_placeholder("driver", facts))

@@ -1,5 +1,5 @@
-"""The report of a compile: each stage as it begins, the product of the last one, and
-metrics.
+"""Report the stages and the metrics of a compile, and end it after the last stage that
+is wanted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _LINKED = "hsaco"
 
 
 class Ended(BaseException):
-    """The last requested stage is done; raised before Triton needs a GPU."""
+    """The last stage that is wanted is done. It is raised before Triton needs a GPU."""
 
 
 class Unsupported(Exception):
@@ -26,23 +26,25 @@ class Unsupported(Exception):
 
 
 class Mistaken(Exception):
-    """The recipe does not fit its kernel on any release; the message names the
-    mismatch.
-    """
+    """The recipe does not fit its kernel; the message says where."""
 
 
 class KernelReport:
-    """Watches the stages of one compile."""
+    """Reports the stages of one compile."""
 
     def __init__(self, phase: str | None) -> None:
-        """`phase`: the stage to end after (default: the last one)."""
+        """Create a report that ends the compile after the stage `phase` (default: the
+        last one).
+        """
         self._phase = phase
         self._product: Any = None
         self._metrics: dict[str, float] = {}
 
     def watch(self, stages: dict[str, Stage], last: str | None = None) -> None:
-        """Announce every stage, and end the compile after the phase, or after `last`
-        when there is no phase.
+        """Replace stages by ones that report themselves. The one for the phase ends the
+        compile; without a phase, the stage `last` does (default: the last one).
+
+        Raises Unsupported if the release does not have the phase.
         """
         names = list(stages)
         if self._phase is not None and self._phase not in names:
@@ -55,26 +57,26 @@ class KernelReport:
         for name in names:
             stages[name] = self._watched(name, stages[name], ends=name == end)
 
-    def assembled(self, log: str) -> None:
+    def read_ptxas_log(self, log: str) -> None:
         """Read registers and spills from the output of `ptxas -v`."""
         self._find(log, "registers", r"Used (\d+) registers")
         self._find(log, "spill_bytes", r"(\d+) bytes spill stores")
 
     def write(self, output: Path) -> None:
-        """Write the product to a file and print the metrics."""
+        """Write the product of the last stage to a file, and print the metrics."""
         product = self._product
-        output.write_bytes(
-            product if isinstance(product, bytes) else str(product).encode()
-        )
+        if not isinstance(product, bytes):
+            product = str(product).encode()
+        output.write_bytes(product)
         print_report({"metrics": self._metrics})
 
-    def within(self, shared_limit: int | None) -> int:
-        """Return the exit status: 1 when the kernel needs more shared memory than the
-        chip has, so that a launch would fail.
+    def fits_chip(self, shared_limit: int | None) -> bool:
+        """Return whether the chip has the shared memory that a launch of the kernel
+        needs, as far as both are known. Print an error if it does not.
         """
         used = self._metrics.get("shared_bytes")
         if used is None or shared_limit is None or used <= shared_limit:
-            return 0
+            return True
         print_report({"stage": "llir"})  # the stage that allocates shared memory
         message = (
             f"out of resource: shared memory, Required: {used:.0f}, Hardware limit: "
@@ -83,26 +85,13 @@ class KernelReport:
         print(
             f"{message} Reducing block sizes or `num_stages` may help.", file=sys.stderr
         )
-        return 1
+        return False
 
     def _watched(self, name: str, make: Stage, *, ends: bool) -> Stage:
         def watched(source: Any, *metadata: dict[str, Any]) -> Any:
             print_report({"stage": name})
             product = make(source, *metadata)
-            if name == "llir":
-                if metadata:
-                    shared = metadata[0].get("shared")
-                else:
-                    shared = _shared_of(source)
-                if shared is not None:
-                    self._metrics["shared_bytes"] = int(shared)
-            elif name in ("cubin", _LINKED):
-                self._metrics["binary_bytes"] = len(product)
-            elif name == "amdgcn":
-                self._find(str(product), "registers", r"\.vgpr_count:\s+(\d+)")
-                self._find(
-                    str(product), "spill_bytes", r"\.vgpr_spill_count:\s+(\d+)", unit=4
-                )
+            self._measure(name, source, product, *metadata)
             if name != _LINKED or self._phase == name:
                 self._product = product
             if ends:
@@ -110,6 +99,24 @@ class KernelReport:
             return product
 
         return watched
+
+    def _measure(
+        self, stage: str, source: Any, product: Any, *metadata: dict[str, Any]
+    ) -> None:
+        """Read the metrics that the product of a stage shows."""
+        if stage == "llir":
+            if metadata:
+                shared = metadata[0].get("shared")
+            else:
+                shared = _shared_bytes(source)
+            if shared is not None:
+                self._metrics["shared_bytes"] = int(shared)
+        elif stage in ("cubin", _LINKED):
+            self._metrics["binary_bytes"] = len(product)
+        elif stage == "amdgcn":
+            text = str(product)
+            self._find(text, "registers", r"\.vgpr_count:\s+(\d+)")
+            self._find(text, "spill_bytes", r"\.vgpr_spill_count:\s+(\d+)", unit=4)
 
     def _find(self, text: str, metric: str, pattern: str, unit: int = 1) -> None:
         match = re.search(pattern, text)
@@ -122,9 +129,9 @@ def print_report(report: dict[str, Any]) -> None:
     print("triage: " + json.dumps(report), flush=True)
 
 
-def _shared_of(module: Any) -> int | None:
-    """Return the shared memory of a module of 2.1 and 2.2, which store it nowhere else
-    while stages run.
+def _shared_bytes(module: Any) -> int:
+    """Return the shared memory of a module, for 2.1 and 2.2: their stages get no
+    metadata.
     """
     from triton._C.libtriton.triton import get_shared_memory_size
 
