@@ -95,8 +95,8 @@ def _advice_on_hidden_change(result: Bisection) -> str | None:
     match = "family" if result.failure.family in families else "any"
     bad = f"--bad {hiding[0].toolchain.name}"
     return (
-        f"leave out --good or --bad to follow it, pass {bad} to bisect it, or --match "
-        f"{match}."
+        f"pass {bad} to bisect that failure, or --match {match} to count both as one; "
+        "between releases, leave out --good or --bad to follow the change."
     )
 
 

@@ -160,9 +160,15 @@ def failure_facts(failure: Failure | None) -> Iterator[Fact]:
     """Yield a failure in one line, and the numbers that the line lacks."""
     if failure:
         yield "failure", failure_text(failure, 400)
-        numbers = numbers_text(failure)
-        if numbers:
-            yield "numbers", numbers
+        yield from _captured_facts(failure)
+
+
+def _captured_facts(failure: Failure) -> Iterator[Fact]:
+    """Yield what the headline lacks, as numbers if some of it is one."""
+    text = numbers_text(failure)
+    if text:
+        has_number = any(map(str.isdigit, text))
+        yield "numbers" if has_number else "details", text
 
 
 def failure_blocks(
@@ -179,8 +185,9 @@ def failure_blocks(
     """
     phase = f"phase {failure.phase}" if failure.phase else None
     where = ", ".join(filter(None, (place, phase, failure.failing_pass)))
-    texts = {"numbers": numbers_text(failure), "where": where}
-    facts: list[Fact] = [(name, text) for name, text in texts.items() if text]
+    facts = [*_captured_facts(failure)]
+    if where:
+        facts.append(("where", where))
     facts += listed_facts("helps", failure.advice(compiler))
     known = {
         "signature": failure.signature,
