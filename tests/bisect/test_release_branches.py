@@ -65,7 +65,7 @@ def test_a_culprit_that_was_picked_to_the_new_branch(
     assert culprit(found) == releases.shas["changed"]
     note = found.suspects[0]
     assert (
-        note.branch
+        note.place
         == f"on the branch of 3.2.0, a cherry-pick of {releases.shas[14][:10]} (same subject and author date)"
     )
 
@@ -75,7 +75,7 @@ def test_a_culprit_that_exists_on_the_new_branch_only(
 ) -> None:
     found, _ = searched(releases, tmp_path, {"own"})
     assert culprit(found) == releases.shas["own"]
-    assert found.suspects[0].branch == "on the branch of 3.2.0, not on the main line"
+    assert found.suspects[0].place == "on the branch of 3.2.0, not on the main line"
 
 
 def test_a_release_that_has_a_fix_of_its_branch_alone(
@@ -92,7 +92,7 @@ def test_a_release_that_has_a_fix_of_its_branch_alone(
     assert (culprit(found), found.kind) == (releases.shas["revert"], BisectKind.FIX)
     assert found.before
     assert found.before.commit == releases.shas["backport"]
-    text = found.suspects[0].branch
+    text = found.suspects[0].place
     assert (
         text
         == "on the branch of 3.1.0, not on the main line; 3.1.0 has it, 3.2.0 lacks it"

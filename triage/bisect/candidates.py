@@ -203,7 +203,7 @@ class CommitCandidates(BisectRange):
                 change,
                 pin_moved=moves.get(self.commits[index].sha),
                 reasons=reasons[index - 1],
-                branch=self._branch_text(index),
+                place=self._branch_text(index),
             )
         return details
 

@@ -176,7 +176,7 @@ def _releases_to_look_at(search: BisectSearch, last: int) -> Iterator[list[int]]
     )
     first = [*(last - (1 << power) for power in range(last.bit_length())), 0, *bounds]
     yield [index for index in dict.fromkeys(first) if 0 <= index < last]
-    while wanted := _middles_between_different(search, last):
+    while wanted := _middles_of_differing_probes(search, last):
         yield wanted
     others = [
         index for index in range(last - 1, -1, -1) if not candidates[index].outcomes
@@ -192,13 +192,13 @@ def _releases_to_look_at(search: BisectSearch, last: int) -> Iterator[list[int]]
         for index in others
         if index not in cached and engine.registry.is_installed(candidates[index].ref)
     ]
-    while wanted := _middles_between_different(search, last):
+    while wanted := _middles_of_differing_probes(search, last):
         yield wanted
 
 
-def _middles_between_different(search: BisectSearch, last: int) -> list[int]:
-    """Return the middles between neighbours before `last` that were probed and differ,
-    newest first.
+def _middles_of_differing_probes(search: BisectSearch, last: int) -> list[int]:
+    """Return the middle between each two successive probed candidates whose outcomes
+    differ, up to and including `last`, newest first.
     """
     probed = [
         (index, one.outcomes[-1])

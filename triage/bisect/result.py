@@ -10,6 +10,7 @@ from typing import Any
 from triage.git_history.branches import Branch
 from triage.git_history.repository import PinMove
 from triage.model.case import Case
+from triage.model.json_form import key
 from triage.model.outcome import UNANSWERED, Failure, MayLackAnswer, NoAnswer, Verdict
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
@@ -63,7 +64,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class Suspect(Revision):
-    """A revision that may be the culprit. For a commit, with what is known of it."""
+    """A revision that may be the culprit. Of a commit, the fields say what is known."""
 
     probability: float = 0.0
     pull_request: int | None = None
@@ -75,8 +76,10 @@ class Suspect(Revision):
     """The submodule that it moved."""
     reasons: tuple[str, ...] = ()
     """Why it is suspicious."""
-    branch: str | None = None
-    """Its place on the branches of the ends."""
+    place: str | None = field(default=None, metadata=key("branch"))
+    """On which branch of the good or the bad end it is, or which end lacks it, such as
+    `3.2.0 has it, 3.3.0 lacks it`; None for an ordinary commit of the main line.
+    """
 
     @classmethod
     def of(cls, revision: Revision) -> Suspect:

@@ -60,6 +60,7 @@ def rank_changes(
     lost = _lost_commits(timeline, old.commit, span, branches)
     commits = (*lost, *timeline.with_files(span))
     evidence = _evidence_of_installed(request, old.ref, new.ref)
+    # somebody noticed the failure at a bad end that is a commit or a nightly
     noticed = not new.is_release
     backend = request.case.target.backend
     clues = Clues.of(failures, backend, evidence, noticed=noticed)
@@ -81,7 +82,7 @@ def rank_changes(
             suspect_of(commits[index], links),
             probability=round(float(chances[group].sum()), 5),
             reasons=reasons[index],
-            branch="; ".join(filter(None, places)) or None,
+            place="; ".join(filter(None, places)) or None,
         )
         others = tuple(commits[member].sha for member in group if member != index)
         ranked.append(RankedChange(**asdict(change), with_commits=others))

@@ -73,7 +73,7 @@ def diagnose(
     explained = tuple(
         failure for failure in failures if not rules.is_unexplained(failure)
     )
-    failed = failing_pass or printed
+    known_pass = failing_pass or printed
     stopped = _limit_failure(execution, rules)
     if stopped:
         return Diagnosis((stopped, *explained))
@@ -86,11 +86,12 @@ def diagnose(
             if failures:
                 break
             failures = _failures_from_plain_lines(captured.text, rules)
-        if failed is None:
-            return Diagnosis(
-                failures or (silent_failure(rules, None),), needs_pass=True
-            )
-        return Diagnosis(with_pass(failures, failed, rules))
+        if known_pass is None:
+            silent = silent_failure(rules, None)
+            # a second run named no pass either
+            is_asked = failing_pass is None
+            return Diagnosis(failures or (silent,), needs_pass=is_asked)
+        return Diagnosis(with_pass(failures, known_pass, rules))
     if found.passes_ran:
         return Diagnosis(failures)
     # Some messages are printed by the reader of the input and by passes. Their class

@@ -242,7 +242,7 @@ class ProgramOptions:
     save: Annotated[
         Path | None,
         option(
-            "Save the recipe that triage writes for a program in this file.",
+            "Write the recipe that triage makes of a program to this file.",
             metavar="FILE",
         ),
     ] = None

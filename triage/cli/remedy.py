@@ -184,8 +184,8 @@ def lint(
     toolchain: Annotated[
         str | None,
         rev_option(
-            "Parse the program and measure solver iterations with this "
-            "toolchain (default: installed, without measuring).",
+            "Parse the program with this toolchain, and measure how many iterations "
+            "its affinity solver needs (default: the installed one, and no measuring).",
             "--toolchain",
             "-t",
         ),

@@ -90,11 +90,11 @@ class Parcel:
     identity: str
     """The digest of the toolchain's files."""
     key: str
-    """Of the task, which the worker's must have too."""
+    """The cache key of the task. The task that the worker makes must have the same."""
     options: dict[str, Any]
     """Fields of the task that do not follow from the case."""
     files: tuple[Path, ...]
-    """Where they are on the client."""
+    """The paths of its files on the client."""
 
 
 class NotMade(Exception):

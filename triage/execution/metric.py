@@ -82,8 +82,8 @@ _OF_THE_MACHINE = re.compile(r"(?:^|_)(?:seconds|s|ms|us|ns|rss_mb)$")
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number of a compile that succeeds, or the run time of what it wrote: one of
-    this program, or any that a recipe's compiler prints.
+    """A number measured of a successful compile. Either triage measures it, such as the
+    CPU seconds or the run time of the output, or the recipe's compiler prints it.
 
     lower_is_worse: it became worse when it shrank, such as a number of vectorized
     loops. Then its reciprocal is compared, which grows.

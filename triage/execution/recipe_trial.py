@@ -26,13 +26,14 @@ _OLDER = 4  # installed releases that are tried, the newest included
 def try_recipe(
     engine: Engine, title: str, start: RecipeStart, revs: Sequence[str]
 ) -> tuple[RecipeStart, list[ProbeResult]]:
-    """Correct the guessed values on the newest installed toolchain, and compile the
-    result on those that are named.
+    """Compile on the newest installed toolchain and on each named one. The guessed
+    values are corrected on each until the program compiles.
 
-    If nothing is installed, they are corrected on the first that is named.
+    While every result is untestable, because the releases lack what the program uses,
+    older installed ones are tried, too.
 
-    If the newest release lacks what the program uses, the named ones and older
-    installed ones follow until the program compiles on one.
+    Returns:
+        The corrected start, and the result on each toolchain that was tried.
     """
     installed = [*reversed(engine.registry.installed_releases(start.family))]
     named = [engine.registry.resolve(rev, start.family) for rev in revs]
@@ -44,7 +45,8 @@ def try_recipe(
         for name, ref in refs.items():
             # A release that fails shows what is wrong with the values; one that lacks
             # something shows nothing.
-            if not all(result.untestable for result in results) and ref not in named:
+            lacks_an_answer = all(result.untestable for result in results)
+            if not (lacks_an_answer or ref in named):
                 continue
             toolchain = engine.registry.obtain(ref)
             if not any(result.passed for result in results):

@@ -151,9 +151,9 @@ class RunTask:
     def _run_and_compare(self, module: Path, stop: StopSignal) -> Execution:
         """Run a compiled file once and compare its results with the expected ones.
 
-        The program itself compares, unless there is a closeness, which it does not
-        know. If it overlooks NaN, its results are compared here, too. A difference that
-        is seen here is written to stdout, as the program would.
+        The runtime's tool compares the results. triage compares them here if the recipe
+        sets `closeness`, which the tool cannot express, or if the tool overlooks NaN. A
+        mismatch that is found here is written to stdout, as the tool would.
         """
         is_close = self.spec.closeness is not None and bool(self.expected)
         if is_close:

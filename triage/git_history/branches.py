@@ -36,11 +36,14 @@ _PULL = re.compile(r"(?:#|/pull/)(\d+)\b")
 
 
 class MatchedBy(StrEnum):
-    """How a cherry-pick was recognised; `_HOW` explains each."""
+    """How a cherry-pick was recognised."""
 
     LINE = "line"
+    """A line of its message names the commit."""
     SUBJECT = "subject"
+    """It has the same subject and author date."""
     PULL_REQUEST = "pull_request"
+    """Its message names the pull request."""
 
 
 _HOW = {

@@ -104,7 +104,7 @@ class Oracle:
         """Whether `fails` alone decides, so that `is_confirmed` need not be asked."""
         return self.good is None
 
-    def fails_without_workers(self, candidate: ReducedCase) -> bool:  # noqa: ARG002 - it was asked
+    def confirm_in_new_processes(self, candidate: ReducedCase) -> bool:  # noqa: ARG002 - it was asked
         """Check the smallest program without the fast but less certain test, such as a
         persistent worker, and return whether it fails there, too. If it does not, that
         test is not used again.

@@ -294,7 +294,7 @@ class RunOracle(Oracle):
                 return self._fails_in_new_processes(runnable, cancelled)
             return self._differs(runnable, expected, cancelled)
 
-    def fails_without_workers(self, candidate: ReducedCase) -> bool:
+    def confirm_in_new_processes(self, candidate: ReducedCase) -> bool:
         """Check the smallest program in new processes and return whether it fails
         there, too. If it does not, persistent workers are not asked again.
         """

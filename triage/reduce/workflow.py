@@ -284,18 +284,22 @@ class _Work:
     def _run_passes(
         self, frontend: Frontend, opened: _Opened, wrong: FirstWrong | None
     ) -> ReducedCase:
-        """Run all passes; if persistent workers misled them, once more without."""
-        near = opened.start
+        """Run all passes.
+
+        If the smallest program does not fail in new processes, the oracle stops asking
+        persistent workers. Then the passes run again from the first cut.
+        """
+        first_cut = opened.start
         if frontend.approach:
-            near = run_pass(near, self.test, frontend.approach(opened.line))
+            first_cut = run_pass(first_cut, self.test, frontend.approach(opened.line))
         if wrong:
-            near = run_pass(near, self.test, wrong.first_wrong_value)
+            first_cut = run_pass(first_cut, self.test, wrong.first_wrong_value)
         final = (*frontend.final_passes, *self.last)
-        smallest = reduce(near, self.test, frontend.passes, final)
-        if self.oracle.fails_without_workers(smallest):
+        smallest = reduce(first_cut, self.test, frontend.passes, final)
+        if self.oracle.confirm_in_new_processes(smallest):
             return smallest
         self.test.forget()
-        return reduce(near, self.test, frontend.passes, final)
+        return reduce(first_cut, self.test, frontend.passes, final)
 
     def _search_of_wrong_value(self) -> FirstWrong | None:
         """Return the search for the first wrong value; None if the failure is not a

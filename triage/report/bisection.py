@@ -279,8 +279,8 @@ def _commit_text(suspect: Suspect) -> Inline:
             f"\nmoves {pin.path} from {pin.before} to {pin.after}; bisect between "
             "these two next"
         )
-    if suspect.branch:
-        text.append(f"\n{suspect.branch}")
+    if suspect.place:
+        text.append(f"\n{suspect.place}")
     if suspect.url:
         text += ["\n", Span(suspect.url, "dim", suspect.url)]
     return text
@@ -342,8 +342,8 @@ def suspects_document(result: RankedChanges) -> Document:
 
 def _suspect_row(change: RankedChange) -> list[Inline]:
     words: Phrase = [change.subject or ""]
-    if change.branch:
-        words.append(f"\n{change.branch}")
+    if change.place:
+        words.append(f"\n{change.place}")
     if change.reasons:
         words.append(Span(f"\n{'; '.join(change.reasons)}", "dim"))
     if change.with_commits:

@@ -94,8 +94,10 @@ class Site:
     """The report on each page."""
 
     def write(self) -> dict[str, Any]:
-        """Write all pages and return their numbers. Raises BadInput when there are no
-        nights, or the folder has other files.
+        """Write all pages. Return the path of the index, and how many nights, cases,
+        failures, steps, files and bytes the site has.
+
+        Raises BadInput when there are no nights, or the folder has other files.
         """
         columns = self.store.columns()
         if not columns:

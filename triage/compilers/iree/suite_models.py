@@ -174,7 +174,7 @@ def is_onnx_models(data: Any) -> bool:
 def model_cases(file: SuiteFile) -> Iterator[Case]:
     """Yield the case of a test of a model, unless it is not for this machine."""
     if "type" in file.data:
-        yield _typed_case(file)
+        yield _case_with_type(file)
     elif "function_run" in file.data:
         yield from _sharktank_time(file)
     else:
@@ -186,7 +186,10 @@ def expectations_at(*stages: Stage) -> tuple[Expectation, ...]:
     return tuple(Expectation(None, stage=stage) for stage in stages)
 
 
-def _typed_case(file: SuiteFile) -> Case:
+def _case_with_type(file: SuiteFile) -> Case:
+    """Return the case of a test in `torch_models`, whose `type` is quality, benchmark
+    or compstat.
+    """
     test = file.content(_Test)
     names = test.modules or (test.module,)
     first, *others = [

@@ -354,11 +354,17 @@ def _products(module: Module) -> Iterator[Product]:
 def _halve_sizes(
     chosen: Collection[int], shift: int, products: list[Product]
 ) -> dict[int, int]:
-    """Return all new sizes when the chosen ones are halved `shift` times. Products
-    follow from their factors.
+    """Return all new sizes when the chosen ones are halved `shift` times.
+
+    A product follows from its factors. If it is the only size that was chosen, its
+    largest factor is halved instead.
     """
-    whole = {number for number, _ in products}
-    new = {number: max(1, number >> shift) for number in chosen if number not in whole}
+    product_sizes = {number for number, _ in products}
+    new = {
+        number: max(1, number >> shift)
+        for number in chosen
+        if number not in product_sizes
+    }
     if len(chosen) == 1:
         new |= {
             max(factors): max(1, max(factors) >> shift)
