@@ -21,6 +21,16 @@ from triage.model.outcome import Failed
 pytestmark = pytest.mark.real
 
 
+def serves_in(process: psutil.Process, folder: Path) -> bool:
+    """Return whether a process is a persistent worker of this test. Another test of
+    this process may have left a child, which may have ended.
+    """
+    try:
+        return str(folder) in process.cwd() and "serve" in process.cmdline()
+    except psutil.Error:
+        return False
+
+
 def test_a_persistent_worker_says_what_new_processes_say(
     shared_home: Path, tmp_path: Path
 ) -> None:
@@ -38,12 +48,8 @@ def test_a_persistent_worker_says_what_new_processes_say(
                 workers.run(each, tmp_path / str(number), (0, 85, 170))
                 for number, each in enumerate((task, invalid, task))
             ]
-            # another test of this process may have left a child that is not ours
-            [worker] = [
-                child
-                for child in psutil.Process().children(recursive=True)
-                if str(tmp_path) in child.cwd() and "serve" in child.cmdline()
-            ]
+            children = psutil.Process().children(recursive=True)
+            [worker] = [child for child in children if serves_in(child, tmp_path)]
             worker.kill()
             # wait without reaping, which is left to the program
             os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOWAIT)
