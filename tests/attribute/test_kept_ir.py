@@ -28,7 +28,7 @@ PRINTED = b"""// -----// IR Dump After Cse (cse) //----- //
 def test_what_was_kept_is_found(tmp_path: Path) -> None:
     collector = IrCollector()
     DumpReader(WORDS, collector.add).feed(PRINTED)
-    printed = PrintedIr(collector.dumps, Ending.SIGNALLED)
+    printed = PrintedIr(collector.dumps, Ending.SIGNALLED, passed=False)
     assert [dump.failed for dump in printed.dumps] == [False, True]
     KeptIr(Home(tmp_path)).add("key", printed)
     assert KeptIr(Home(tmp_path)).find("key") == printed
@@ -40,7 +40,7 @@ def test_a_compile_that_reached_a_limit_is_not_kept(
     tmp_path: Path, ending: Ending
 ) -> None:
     kept = KeptIr(Home(tmp_path))
-    kept.add("key", PrintedIr([], ending))
+    kept.add("key", PrintedIr([], ending, passed=False))
     assert kept.find("key") is None
 
 

@@ -312,7 +312,8 @@ class _Comparison:
         key = key_of_ir(task, printing, words)
         kept = KeptIr(self.engine.registry.home)
         printed = kept.find(key)
-        if printed is None:
+        # a failure that comes and goes may have ended the known compile in another way
+        if printed is None or printed.passed != self._compiles_on(toolchain):
             printed = self._print_ir(toolchain, words)
             kept.add(key, printed)
         trace = Trace()
@@ -336,7 +337,12 @@ class _Comparison:
                 f"its limit ({execution.ending.value}) after {execution.seconds:.0f} "
                 "s; later passes are not compared"
             )
-        return PrintedIr(collector.dumps, execution.ending)
+        return PrintedIr(collector.dumps, execution.ending, execution.ok)
+
+    def _compiles_on(self, toolchain: Toolchain) -> bool:
+        probe = self.probes[self.toolchains.index(toolchain)]
+        failure = probe.outcome.failure
+        return failure is None or failure.stage is not Stage.COMPILE
 
     def _diverging_pass(self, aligned: AlignedPass) -> DivergingPass:
         good_pass, bad_pass = (

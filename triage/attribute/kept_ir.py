@@ -38,6 +38,8 @@ class PrintedIr:
 
     dumps: Sequence[IrDump]
     ending: Ending
+    passed: bool
+    """Whether the program compiled."""
 
     @property
     def is_kept(self) -> bool:
