@@ -58,7 +58,7 @@ def end_in_another_way(kept: Path) -> None:
 
 @pytest.mark.core
 def test_a_pass_that_collapses_more_dimensions_is_found(
-    attributed: Any, triage: Triage, shared_home: Path
+    attributed: Any, triage: Triage
 ) -> None:
     attribution = attributed(
         "llama-attention-aggressive-fusion", "3.2.0", "3.3.0", "--case", "dtype=f16"
@@ -73,17 +73,6 @@ def test_a_pass_that_collapses_more_dimensions_is_found(
     assert attribution["failing_pass"] == "GPUCheckResourceUsagePass"
     # as the failure says
     assert attribution["shared_memory_bytes"] == {"good": 25344, "bad": 286720}
-    for change in (damage, end_in_another_way):
-        change(shared_home / "ir")
-        again, kept = (
-            attributed(
-                "llama-attention-aggressive-fusion",
-                *("3.2.0", "3.3.0", "--case", "dtype=f16"),
-            )
-            for _ in range(2)
-        )
-        assert again["compiles"] == kept["compiles"] + 2
-        assert again["pass"] == kept["pass"] == attribution["pass"]
     words = (
         ROOT / "recipes/llama-attention-aggressive-fusion.yaml",
         "--case",
@@ -95,6 +84,23 @@ def test_a_pass_that_collapses_more_dimensions_is_found(
     assert "tensor.collapse_shape" in page
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
+
+
+@pytest.mark.core
+def test_ir_is_printed_again_if_what_is_known_of_it_is_damaged_or_doubtful(
+    attributed: Any, shared_home: Path, tmp_path: Path
+) -> None:
+    recipe = tmp_path / "mine.yaml"
+    text = (ROOT / "recipes/static-matmul.yaml").read_text("utf-8")
+    # other limits than those of all tests that run at the same time
+    text = text.replace("timeout: 120s", "timeout: 117s")
+    recipe.write_text(text.replace("input: ", f"input: {ROOT}/recipes/"))
+    first = attributed(recipe, "3.2.0", "3.3.0")
+    for change in (damage, end_in_another_way):
+        change(shared_home / "ir")
+        again, kept = (attributed(recipe, "3.2.0", "3.3.0") for _ in range(2))
+        assert again["compiles"] == kept["compiles"] + 2
+        assert again["pass"] == kept["pass"] == first["pass"]
 
 
 def test_equal_ir_up_to_the_pass_that_fails(attributed: Any) -> None:
