@@ -170,12 +170,12 @@ def test_the_truth_stays_a_suspect_and_only_the_untestable_stay_with_it(
 
 
 @pytest.mark.parametrize(
-    ("slow", "witness"),
+    ("slow", "repeated"),
     [((), 8), ((8,), 5), ((5, 8), 6), ((5, 6, 8), 8)],
     ids=["none", "the end", "two", "all"],
 )
 def test_the_quickest_candidate_that_failed_is_probed_again_instead_of_a_slow_end(
-    slow: Collection[int], witness: int
+    slow: Collection[int], repeated: int
 ) -> None:
     belief = Belief.from_weights([1] * 9).observe(
         (0, OLD), (8, NEW), (3, OLD), (6, NEW), (5, NEW), (4, NEW)
@@ -183,10 +183,10 @@ def test_the_quickest_candidate_that_failed_is_probed_again_instead_of_a_slow_en
     again = [20.0 if index in slow else 0.1 for index in range(9)]
     chosen = next_round(belief, np.ones(9), again, 1, NEW)
     # each of the pair three times, and seven times one outside of it
-    assert chosen == {3: 3, 4: 3, witness: 6}
+    assert chosen == {3: 3, 4: 3, repeated: 6}
 
 
-def test_what_another_machine_saw_fail_is_no_witness() -> None:
+def test_what_another_machine_saw_fail_is_not_repeated() -> None:
     belief = Belief.from_weights([1] * 5).observe(
         (0, OLD), (4, NEW), (1, OLD), (2, NEW)
     )

@@ -20,7 +20,7 @@ from tests.bisect.letters import (
     outcome,
     plain_range,
 )
-from triage.bisect.belief import FailureAge, confirmations_needed
+from triage.bisect.belief import FailureSides, confirmations_needed
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.bisect.search import BisectSearch, run_search
@@ -204,9 +204,9 @@ def test_a_change_that_only_made_a_failure_worse_is_not_confirmed_if_that_was_se
             assert first in suspects_of(found)
         if not (found.confirmed and search.belief):
             continue
-        age = FailureAge(search.belief, search.failing_side)
-        early = age.early_failure()
+        sides = FailureSides(search.belief, search.failing_side)
+        early = sides.early_failure()
         # and never in 21 more
-        assert early is None or age.failures_at(early)[0] == 1
+        assert early is None or sides.failures_at(early)[0] == 1
     assert confirmed <= most * 60
     assert confirmed + suspected >= 45

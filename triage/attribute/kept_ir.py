@@ -22,6 +22,7 @@ from triage.execution.task import Task
 from triage.mlir import fingerprint, generic_form, ir_reader, tree
 from triage.mlir.fingerprint import Fingerprint, Vocabulary
 from triage.mlir.ir_reader import IrDump
+from triage.model import pass_name
 from triage.model.execution import Ending
 from triage.toolchains.home import Home, KeptKind, StateSection
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 _MOST_FUNCTIONS = 20_000  # in the dumps of a compile that is kept
-_READERS = (ir_reader, fingerprint, generic_form, tree)
+_READERS = (ir_reader, fingerprint, generic_form, tree, pass_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class IrCollector:
         self._last: dict[str, Fingerprint] = {}
 
     def add(self, dump: IrDump) -> None:
-        """Add a dump. A function that is as in an earlier one takes no more memory."""
+        """Add a dump. A function that has not changed takes no more memory."""
         functions = dump.module.functions
         for name, meaning in functions.items():
             if self._last.get(name) == meaning:

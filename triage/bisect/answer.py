@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from triage.bisect.belief import FailureAge, Floats
+from triage.bisect.belief import FailureSides, Floats
 from triage.bisect.result import (
     Answer,
     Bisection,
@@ -37,16 +37,16 @@ def answer(search: BisectSearch) -> Bisection:
         return inconclusive
     chances, confirmed = belief.probabilities, belief.is_confirmed(request.confidence)
     hint = inconclusive.hint
-    age = FailureAge(belief, search.failing_side)
-    early = age.early_failure()
-    if search.is_resolved and early is not None and age.failure_precedes_pair():
+    sides = FailureSides(belief, search.failing_side)
+    early = sides.early_failure()
+    if search.is_resolved and early is not None and sides.failure_precedes_pair():
         if search.failing_side is Side.NEW:
             low, high = (0, early)
         else:
             low, high = (early, search.last)
         chances, confirmed = belief.prior, False
         indices = list(range(low + 1, high + 1))
-        failures, runs = age.failures_at(early)
+        failures, runs = sides.failures_at(early)
         hint = (
             f"{search.name(early)} shows the same failure in {failures} of {runs} "
             f"runs: {search.name(belief.leading_block.last)} only changed how often it "

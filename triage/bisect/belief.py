@@ -55,9 +55,9 @@ _WORTH_REPEATING = 0.1
 _UNTESTABLE = 0.05  # share of candidates that cannot be tested, before any probe
 # of those next to one that cannot be tested; the chance halves at twice the distance
 _NEXT_TO_UNTESTABLE = 0.7
-# seconds that another candidate that failed must be quicker than the failing end, to be
-# probed again instead
-_WORTH_ASKING = 1.0
+# seconds by which another candidate that failed must be quicker than the failing end to
+# be probed again instead
+_LEAST_SAVED = 1.0
 _LEAST_SECONDS = 1e-9  # avoids a division by 0
 
 
@@ -391,10 +391,12 @@ class Belief:
 
 
 @dataclass(frozen=True, eq=False)
-class FailureAge:
-    """Whether the failure is older than the pair around the leading suspects.
+class FailureSides:
+    """A belief with the side of the failure: the good and the bad end, how flaky they
+    are, and whether the failure is older than the pair around the leading suspects.
 
-    It may come and go on the good side of the pair, which then only made it worse.
+    An older failure comes and goes on the good side of the pair, which only made it
+    worse.
     """
 
     belief: Belief
@@ -477,7 +479,7 @@ class FailureAge:
             return range(1, before + 1)
         return range(self.belief.size - 2, after - 1, -1)
 
-    def witnesses(self) -> list[int]:
+    def failed_outside_pair(self) -> list[int]:
         """Return the failing end, and the candidates between it and the pair that
         showed the failure on this machine.
         """
@@ -578,8 +580,8 @@ def next_round(
     failing: the side of the failure. again: shape (N,), the seconds that a candidate
     costs if it is probed again. The rest is as in `next_probes`.
     """
-    age = FailureAge(belief, failing)
-    bad_end = age.bad_end
+    sides = FailureSides(belief, failing)
+    bad_end = sides.bad_end
     at_bad_end = belief.tally(bad_end).probes
     # how often are probes wrong?
     if belief.doubtful:
@@ -587,9 +589,9 @@ def next_round(
         more = max(_END_PROBES, *pair) - at_bad_end
         if more > 0:
             return {bad_end: more}
-    more = age.probes_missing_at_good_end()
+    more = sides.probes_missing_at_good_end()
     if more > 0:
-        return {age.good_end: more}
+        return {sides.good_end: more}
     # which candidate is it?
     if not belief.is_resolved(confidence):
         return dict.fromkeys(next_probes(belief, seconds, jobs), 1)
@@ -600,20 +602,21 @@ def next_round(
         if count > 0:
             missing[index] = count
     if belief.doubtful:
-        return dict.fromkeys(missing, 1) or age.probes_to_settle(jobs)
+        return dict.fromkeys(missing, 1) or sides.probes_to_settle(jobs)
     repeats = belief.repeats(confidence)
     # not testable any more
     if any(belief.tally(index).skipped > repeats for index in missing):
         return {}
-    witness = min(age.witnesses(), key=again.__getitem__)
-    if again[bad_end] - again[witness] < _WORTH_ASKING:
-        witness = bad_end
-    # failures elsewhere do not count: where it passed by chance, the pair lies there
-    seen = sum(belief.tally(witness))
-    more = max(missing.get(witness, 0), 2 * repeats + 1 - seen)
+    repeated = min(sides.failed_outside_pair(), key=again.__getitem__)
+    if again[bad_end] - again[repeated] < _LEAST_SAVED:
+        repeated = bad_end
+    # Failures elsewhere do not count. Where the failure passed by chance, the search
+    # put the pair there.
+    more = 2 * repeats + 1 - belief.tally(repeated).probes
+    more = max(missing.get(repeated, 0), more)
     if more > 0:
-        missing[witness] = more
-    return missing or age.probes_to_settle(jobs)
+        missing[repeated] = more
+    return missing or sides.probes_to_settle(jobs)
 
 
 def _log_chance(wrong: int, right: int) -> float:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from triage.bisect.answer import answer
-from triage.bisect.belief import Belief, FailureAge, next_probes, next_round
+from triage.bisect.belief import Belief, FailureSides, next_probes, next_round
 from triage.bisect.candidates import BisectRange, Candidate, CommitCandidates
 from triage.bisect.pass_evidence import pass_evidence
 from triage.bisect.prior import Clues, PassEvidence
@@ -333,7 +333,7 @@ class BisectSearch:
         """Stop if an end comes and goes too often to distinguish both states."""
         if not self.is_resolved or self.stopped is not None:
             return
-        end = FailureAge(self.current_belief, self.failing_side).end_too_flaky()
+        end = FailureSides(self.current_belief, self.failing_side).end_too_flaky()
         if end is not None:
             self.stopped = _flaky_end(self.name(end))
 

@@ -234,7 +234,7 @@ class _Scanner:
         return Finding(rule, parsed.message, 0, parsed.location, captures)
 
     def _read_context(self, line: NumberedLine, parsed: Diagnostic | None) -> None:
-        """Read a line that is no finding for the error or the crash that is open."""
+        """Read a line without a finding as context of the open error or crash."""
         is_note = parsed is not None and parsed.severity == "note"
         if self._error and (parsed is None or is_note):
             self._add_context(line, note=is_note)

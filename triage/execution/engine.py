@@ -167,8 +167,8 @@ class Engine:
         )
 
     def cached_probe_on(self, case: Case, toolchain: Toolchain) -> Probe | None:
-        """Return the probe of a case on a toolchain if it is cached; None where a
-        number is judged, because that compiles.
+        """Return the probe of a case on a toolchain if it is cached. None if a number
+        is judged, because that compiles.
         """
         if self._judge:
             return None

@@ -94,7 +94,7 @@ class TritonScript(ReproScript):
 
 
 def _requirements(task: StandaloneCompile) -> list[str]:
-    """Return what pip installs for the script; empty if the compiler is no release."""
+    """Return what pip installs for the script; empty unless it is a release."""
     if not task.requirement:
         return []
     if _release(task) < (3, 3):
