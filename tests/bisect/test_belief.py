@@ -190,6 +190,6 @@ def test_what_another_machine_saw_fail_is_not_repeated() -> None:
     belief = Belief.from_weights([1] * 5).observe(
         (0, OLD), (4, NEW), (1, OLD), (2, NEW)
     )
-    belief = belief.observe((3, NEW), trusted=False)
+    belief = belief.observe((3, NEW), by_person=True)
     chosen = next_round(belief, np.ones(5), [0.1] * 4 + [20.0], 1, NEW)
     assert chosen == {1: 3, 2: 3, 4: 6}

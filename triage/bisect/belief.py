@@ -96,9 +96,9 @@ class Belief:
     """Candidates that cannot be probed."""
     evidence: tuple[tuple[int, Side | None], ...] = ()
     """The side that each probe showed; None if it could not be tested."""
-    foreign: frozenset[int] = frozenset()
-    """Candidates whose first result is that of a person or of a machine that is not
-    trusted: it guides and proves nothing.
+    by_person: frozenset[int] = frozenset()
+    """Candidates whose first result is what a person says: it guides and proves
+    nothing.
     """
 
     @classmethod
@@ -125,21 +125,17 @@ class Belief:
         return len(self.prior)
 
     def observe(
-        self, *evidence: tuple[int, Side | None], trusted: bool = True
+        self, *evidence: tuple[int, Side | None], by_person: bool = False
     ) -> Belief:
         """Return a belief with further evidence.
 
         evidence: candidates, each with the side that a probe showed; None if it could
-        not be tested. trusted: false for what a person says, or a machine that
-        is not trusted.
+        not be tested. by_person: whether a person says so.
         """
-        if trusted:
-            foreign = self.foreign
-        else:
-            foreign = self.foreign | {
-                index for index, _ in evidence if index not in self.tallies
-            }
-        return replace(self, evidence=self.evidence + evidence, foreign=foreign)
+        told = self.by_person
+        if by_person:
+            told |= {index for index, _ in evidence if index not in self.tallies}
+        return replace(self, evidence=self.evidence + evidence, by_person=told)
 
     @cached_property
     def tallies(self) -> dict[int, Tally]:
@@ -338,7 +334,7 @@ class Belief:
             right, wrong = (old, new + skipped)
         else:
             right, wrong = (new, old + skipped)
-        if index in self.foreign:
+        if index in self.by_person:
             right -= 1
         if not (self.doubtful or self.is_inverted):
             return 1 + confirmations_needed(confidence) + wrong - right
@@ -491,7 +487,7 @@ class FailureSides:
         failed = [
             index
             for index in between
-            if self.failures_at(index)[0] and index not in self.belief.foreign
+            if self.failures_at(index)[0] and index not in self.belief.by_person
         ]
         return [self.bad_end, *failed]
 

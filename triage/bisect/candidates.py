@@ -83,11 +83,6 @@ class Candidate:
     def outcomes(self) -> list[Outcome]:
         return [probe.outcome for probe in self.probes]
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether a machine that is not trusted probed it."""
-        return any(probe.foreign for probe in self.probes)
-
 
 @dataclass(frozen=True)
 class BisectRange:

@@ -226,9 +226,7 @@ class BisectSearch:
         belief = Belief.from_weights(self.range.weights(self.clues), self.range.closed)
         for index, candidate in enumerate(self.range.candidates):
             for outcome in candidate.outcomes:
-                belief = belief.observe(
-                    (index, self.side(outcome)), trusted=not candidate.is_foreign
-                )
+                belief = belief.observe((index, self.side(outcome)))
         self.belief = belief
 
     def end_problem(self, index: int, side: Side) -> NoAnswer | None:
@@ -459,9 +457,7 @@ class BisectSearch:
         candidate = self.range.candidates[index]
         candidate.probes.append(probe)
         if self.belief is not None:
-            self.belief = self.belief.observe(
-                (index, self.side(probe.outcome)), trusted=not candidate.is_foreign
-            )
+            self.belief = self.belief.observe((index, self.side(probe.outcome)))
 
     def tell(self) -> None:
         """Print one line of progress if it changed."""

@@ -115,8 +115,7 @@ _PANELS = {
         "--toolchain --baseline --good --bad --since --until --repo --project --every "
         "--build --share"
     ),
-    "How sure": "--confidence --trust --fresh --threshold --time --budget "
-    "--strict --verify",
+    "How sure": "--confidence --fresh --threshold --time --budget --strict --verify",
     "Output": "--out --format --github --allow-missing",
     "Advanced": "",
 }

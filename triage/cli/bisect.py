@@ -37,7 +37,6 @@ from triage.cli.options import (
     ProgramOptions,
     ProjectOption,
     RepoOption,
-    TrustOption,
     argument,
     clone_option,
     flag,
@@ -177,7 +176,6 @@ def bisect(
             "Stop when the culprit is known with this probability.", least=0.5, most=1.0
         ),
     ] = CONFIDENCE,
-    trust: TrustOption = False,
     interactive: Annotated[
         bool,
         flag(
@@ -225,7 +223,7 @@ def bisect(
         chosen = models.at(models.ends[1])
     else:
         chosen = named.load_for(lambda: _tested_family(project, ends.good, ends.bad))
-    with compiling.open(chosen, trust=trust) as engine:
+    with compiling.open(chosen) as engine:
         request = BisectRequest(
             engine,
             chosen,

@@ -39,13 +39,11 @@ def open_engine_for(
     executor: str | None = None,
     *,
     fresh: bool = False,
-    trust: bool = False,
 ) -> Iterator[Engine]:
     """Open an engine that draws its progress, and compiles on the cluster that
     --executor or TRIAGE_EXECUTOR names.
 
-    The recipes of the cases may describe further compiler families. trust: count
-    results of other machines as own ones.
+    The recipes of the cases may describe further compiler families.
     """
     executor = executor or os.environ.get("TRIAGE_EXECUTOR") or "local"
     with app.progress() as progress:
@@ -54,8 +52,6 @@ def open_engine_for(
             fresh=fresh,
             progress=progress,
             warn=print_stderr,
-            shared=os.environ.get("TRIAGE_EVIDENCE"),
-            trusted=trust,
             cluster=_cluster(executor, jobs),
         )
         with open_engine(cases, options) as engine:

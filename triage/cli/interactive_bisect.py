@@ -251,7 +251,7 @@ class Session:
             index = self._index_of(entry.name)
             if entry.by == "person" or not search.range.candidates[index].outcomes:
                 search.belief = search.current_belief.observe(
-                    (index, search.request.kind.side(entry.verdict)), trusted=False
+                    (index, search.request.kind.side(entry.verdict)), by_person=True
                 )
 
     def _index_of(self, name: str) -> int:

@@ -26,7 +26,6 @@ from triage.cli.options import (
     RecipePaths,
     RepoOption,
     SuiteOption,
-    TrustOption,
     argument,
     duration_option,
     flag,
@@ -118,7 +117,6 @@ def nightly(
     ] = None,
     github: GitHubOption = False,
     fresh: FreshOption = False,
-    trust: TrustOption = False,
     dry_run: ForecastOption = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:
@@ -147,7 +145,7 @@ def nightly(
     )
     wanted.check(out, cases)
     owners = owner_rules(selection.family, project)
-    with compiling.open(*cases, fresh=fresh, trust=trust) as engine:
+    with compiling.open(*cases, fresh=fresh) as engine:
         new, old = (
             engine.registry.resolve(rev, selection.family) for rev in selection.revs
         )

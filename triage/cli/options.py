@@ -168,13 +168,6 @@ ToolchainsOption = Annotated[
 FreshOption = Annotated[
     bool, flag("Compile again instead of using cached results.", "--fresh")
 ]
-TrustOption = Annotated[
-    bool,
-    flag(
-        "Trust results of other machines (default: repeat those that decide).",
-        "--trust",
-    ),
-]
 DryRunOption = Annotated[
     bool, flag("Print the command lines and compile nothing.", "--dry-run")
 ]
@@ -422,14 +415,10 @@ class Compiling:
         ),
     ] = None
 
-    def open(
-        self, *cases: Case, fresh: bool = False, trust: bool = False
-    ) -> AbstractContextManager[Engine]:
+    def open(self, *cases: Case, fresh: bool = False) -> AbstractContextManager[Engine]:
         from triage.cli.context import open_engine_for
 
-        return open_engine_for(
-            self.app, cases, self.jobs, self.executor, fresh=fresh, trust=trust
-        )
+        return open_engine_for(self.app, cases, self.jobs, self.executor, fresh=fresh)
 
 
 class FailureMatch(StrEnum):

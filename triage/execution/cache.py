@@ -15,19 +15,15 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from triage.execution.record import Record, parse_record, record_json, record_of_row
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import utf8
 from triage.toolchains.home import disk_errors
-
-if TYPE_CHECKING:
-    from triage.execution.shared_cache import SharedCache
 
 T = TypeVar("T")
 
@@ -74,8 +70,6 @@ _CORRUPT = (
 class ResultCache:
     """The cache. Every call is one transaction; a kill at any moment loses at most the
     one in progress.
-
-    Results of a shared store are used only while that store is in use.
     """
 
     def __init__(
@@ -83,24 +77,18 @@ class ResultCache:
         path: Path,
         warn: Callable[[str], None] = lambda _: None,
         *,
-        shared: SharedCache | None = None,
         fresh: bool = False,
-        trusted: bool = False,
     ) -> None:
         """Open or create the file. EnvironmentFailure if it cannot be written, or a
         newer version of the program wrote it.
 
-        `shared` is asked for what is unknown here, and sent what is new. If `fresh`,
-        only what is added from now on is found. If `trusted`, results of other machines
-        count as own ones.
+        If `fresh`, only what is added from now on is found.
         """
         self._path, self._warn = path.resolve(), warn
-        self._shared, self._trusted = shared, trusted
         self._lock = threading.Lock()
         self._is_damaged = False
         self._db: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None  # the file that is open
-        self._is_fresh = fresh
         newest = self._rows("SELECT coalesce(max(id), 0) FROM probes")[0][0]
         # the number of the last record to ignore; unlike a date it always grows
         if fresh:
@@ -113,11 +101,7 @@ class ResultCache:
         return self.find_all(key)[0]
 
     def find_all(self, *keys: str) -> list[Record | None]:
-        """Return for each key its newest intact record, or None.
-
-        A key that is unknown here is looked up in the shared store, and what that has
-        is added here.
-        """
+        """Return for each key its newest intact record, or None."""
         places = ", ".join("?" * len(keys))
         newest: dict[str, Record] = {}
         condition = f"key IN ({places}) AND id > ?"
@@ -125,31 +109,11 @@ class ResultCache:
             newest.setdefault(record.key, record)
             if len(newest) == len(keys):
                 break
-        found = [newest.get(key) or self._find_shared(key) for key in keys]
-        if self._trusted:
-            return [replace(one, origin="") if one else None for one in found]
-        return found
+        return [newest.get(key) for key in keys]
 
-    def _find_shared(self, key: str) -> Record | None:
-        """Look up a key in the shared store; add its record here and return it, or
-        None.
-        """
-        if self._is_fresh or self._shared is None:
-            return None
-        record = self._shared.find(key)
-        if record:
-            self.add(record)
-        return record
-
-    def own_records(self, key: str) -> list[Record]:
-        """Return the intact records of a key that count as this machine's, the newest
-        first.
-        """
-        return [
-            record
-            for record in self._records("key = ?", key)
-            if self._trusted or not record.origin
-        ]
+    def records(self, key: str) -> list[Record]:
+        """Return the intact records of a key, the newest first."""
+        return list(self._records("key = ?", key))
 
     def newest_of(self, case_name: str) -> tuple[Record, ...]:
         """Return the newest record of a case of this name on each toolchain, the latest
@@ -194,9 +158,6 @@ class ResultCache:
                 db.executemany(_INSERT, rows)
 
         self._run(insert)
-        for record in records:
-            if self._shared and not record.origin:
-                self._shared.publish(record)
 
     def last_peak_mb(self, case_name: str) -> float | None:
         """Return the memory that a case used when it last ran, on any toolchain, in
@@ -223,21 +184,13 @@ class ResultCache:
             self._is_damaged = False
 
     def _records(self, condition: str, *values: object) -> Iterator[Record]:
-        """Yield the intact records that meet a condition and come from this machine or
-        the shared store in use, the newest first.
-        """
-        usable = {""}
-        if self._shared:
-            usable.add(self._shared.url)
+        """Yield the intact records that meet a condition, the newest first."""
         query = f"SELECT digest, facts FROM probes WHERE {condition} ORDER BY id DESC"  # noqa: S608 - no user text
         for digest, facts in self._rows(query, *values):
             try:
-                record = record_of_row(digest, facts)
+                yield record_of_row(digest, facts)
             except ValueError:
                 self._is_damaged = True
-                continue
-            if record.origin in usable:
-                yield record
 
     def _rows(self, query: str, *values: object) -> Sequence[Any]:
         return self._run(lambda db: db.execute(query, values).fetchall())

@@ -283,9 +283,9 @@ class Engine:
         task = self.planner.plan(job.case, self.registry.obtain(job.ref))
         if isinstance(task, Probe):
             return False
-        compiled = self.cache.own_records(task.key)
+        compiled = self.cache.records(task.key)
         if compiled and task.run_key:
-            ran = self.cache.own_records(task.run_key)
+            ran = self.cache.records(task.run_key)
         else:
             ran = []
         probes = [task.probe(record, cached=True) for record in compiled]
@@ -493,10 +493,6 @@ class EngineOptions:
     progress: Progress | None = None
     warn: Callable[[str], None] = lambda _: None
     """Receives what the user must know about a compiler's own output."""
-    shared: str | None = None
-    """The URL of results that machines share."""
-    trusted: bool = False
-    """Count results of other machines as own ones."""
     cluster: Callable[[ToolchainRegistry], AbstractContextManager[Cluster]] | None = (
         None
     )
@@ -513,23 +509,12 @@ def open_engine(
     `cases` are those to compile: their recipes may describe further compiler families.
     """
     own = options or EngineOptions()
-    stop, home, families, store = threading.Event(), open_home(), Families(cases), None
-    if own.shared:
-        # slow to import, and rarely needed
-        from triage.execution.shared_cache import SharedCache
-
-        store = SharedCache(own.shared, own.warn, stop)
+    stop, home, families = threading.Event(), open_home(), Families(cases)
     with ExitStack() as opened:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):
             opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
-        cache = ResultCache(
-            home.results_database,
-            own.warn,
-            shared=store,
-            fresh=own.fresh,
-            trusted=own.trusted,
-        )
+        cache = ResultCache(home.results_database, own.warn, fresh=own.fresh)
         opened.callback(cache.close)
         try:
             registry = ToolchainRegistry(home, families, own.progress, stop)

@@ -326,7 +326,6 @@ def result_of(probe: Probe) -> ProbeResult:
         cause=outcome.cause,
         flaky=outcome.flaky,
         cached=probe.cached,
-        foreign=probe.foreign,
         seconds=measured.seconds,
         cpu_seconds=measured.cpu_seconds,
         peak_rss_mb=measured.peak_rss_mb,

@@ -48,8 +48,6 @@ class Record:
     at: str = field(
         default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds")
     )
-    origin: str = ""
-    """The shared store that it was read from; empty for a result of this machine."""
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -60,20 +58,15 @@ class Record:
         }
 
 
-def record_of_row(digest: object, facts: object, key: str | None = None) -> Record:
-    """Return the record of a row. Raises ValueError when it is damaged, or has another
-    key than this one.
-    """
+def record_of_row(digest: object, facts: object) -> Record:
+    """Return the record of a row. Raises ValueError when it is damaged."""
     try:
         data = zlib.decompressobj().decompress(facts, _LARGEST_RECORD)  # type: ignore[arg-type]
     except (TypeError, zlib.error) as error:
         raise ValueError(f"the row is damaged: {error}") from error
     if sha256(data).hexdigest() != digest:
         raise ValueError("the row does not fit its checksum")
-    record = parse_record(data)
-    if key not in (None, record.key):
-        raise ValueError(f"it has the key {record.key}, not {key}")
-    return record
+    return parse_record(data)
 
 
 def record_json(record: Record) -> str:

@@ -221,7 +221,6 @@ class Task:
             return None
         execution = compiled.execution
         metrics = compiled.metrics
-        foreign = bool(compiled.origin)
         outcome = self._judge_compile(compiled)
         if isinstance(outcome, Passed):
             if isinstance(self.run, NoAnswer | Failed):
@@ -231,12 +230,11 @@ class Task:
                     return None
                 outcome = self._judge_run(self.run, ran)
                 metrics = {**metrics, **ran.metrics}
-                foreign = foreign or bool(ran.origin)
         measured = Measured(
             execution.seconds, execution.cpu_seconds, execution.peak_rss_mb, metrics
         )
         revision, version = self.toolchain.revision, self.toolchain.version
-        return Probe(self.case, revision, version, outcome, measured, cached, foreign)
+        return Probe(self.case, revision, version, outcome, measured, cached)
 
     def _judge_compile(self, compiled: Record) -> Outcome:
         execution = compiled.execution

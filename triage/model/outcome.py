@@ -193,4 +193,3 @@ class Probe:
     outcome: Outcome
     measured: Measured
     cached: bool  # from the result cache
-    foreign: bool = False  # another machine, which is not trusted, made it

@@ -31,8 +31,6 @@ class ProbeResult:
     """The kind of the reason."""
     flaky: bool = False
     cached: bool = False
-    foreign: bool = False
-    """Whether another machine, which is not trusted, made it."""
     seconds: float = 0.0
     """Wall time of the compile."""
     cpu_seconds: float = 0.0

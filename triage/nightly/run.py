@@ -122,7 +122,6 @@ class NightRun:
         self._probe(
             [ProbeJob(case, ref) for ref in self.refs for case in self.cases], "nightly"
         )
-        self._repeat_foreign()
         for name, result in list(self._results.items()):
             if self._has_changed_by_chance(result):
                 self._results[name] = replace(result, change=CaseChangeKind.FLAKY)
@@ -149,20 +148,6 @@ class NightRun:
                 self._results[name] = case_result(
                     replace(old, outcome=outcome), replace(new, outcome=outcome)
                 )
-
-    def _repeat_foreign(self) -> None:
-        """Repeat what other machines found where it hides a regression if it is wrong:
-        a pass that is new, or an old failure.
-        """
-        jobs = []
-        for result in self._results.values():
-            case, old = self.cases_by_name[result.case], result.baseline
-            if result.foreign and result.status in PASSING:
-                jobs.append(ProbeJob(case, self.toolchain, fresh=True))
-            fails_on_both = old.status in FAILING and result.status in FAILING
-            if old.foreign and fails_on_both:
-                jobs.append(ProbeJob(case, self.baseline, fresh=True))
-        self._probe(jobs, "repeat what other machines found")
 
     def _has_changed_by_chance(self, result: CaseResult) -> bool:
         """Return whether a case changed that is flaky, now or in earlier nights."""

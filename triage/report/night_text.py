@@ -87,15 +87,12 @@ def night_verdict(night: Night) -> str:
     rate = ""
     if passed + failed:
         rate = f"; {rate_text(passed, failed)} pass ({passed} of {passed + failed})"
-    results = [*night.cases, *(case.baseline for case in night.cases)]
-    foreign = sum(result.foreign for result in results)
-    others = f", {plural(foreign, 'result')} of other machines" if foreign else ""
     seconds = duration_text(night.seconds)
     if night.seconds < 100:
         seconds = f"{night.seconds:.1f} s"
     effort = (
         f"{plural(night.compiles, 'compile')}, "
-        f"{plural(night.cached, 'cache hit')}{others}, {seconds}"
+        f"{plural(night.cached, 'cache hit')}, {seconds}"
     )
     return f"{', '.join(counts) or 'no case'}{rate}; {effort}"
 

@@ -140,7 +140,7 @@ def _words(result: ProbeResult | None) -> Inline:
     words = outcome_spans(result, short=True)
     if result.warnings:
         words.append(Span(f"  warning: {result.warnings[0].headline}", "dim"))
-    return [*words, " (from another machine)" if result.foreign else ""]
+    return words
 
 
 def run_junit(result: RunResults) -> str:
