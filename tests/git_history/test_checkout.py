@@ -116,7 +116,7 @@ def test_the_users_repository_is_only_read_and_serves_submodules_offline(
     )
     objects = [
         path
-        for git in (".git", ".git/modules/third_party/part")
+        for git in (".git", "third_party/part/.git", "third_party/part/deep/inner/.git")
         for path in (source / git / "objects").rglob("*")
     ]
     assert not [
@@ -152,8 +152,8 @@ def test_a_checkout_that_was_killed_is_begun_again(
 ) -> None:
     shas = shas_of(nested)
     source = place(nested.path, shas[2])
-    for left in ("index.lock", "modules/third_party/part/HEAD.lock"):
-        (source / ".git" / left).touch()
+    for left in (".git/index.lock", "third_party/part/.git/HEAD.lock"):
+        (source / left).touch()
     with pytest.raises(GitFailed, match=r"index\.lock"):
         place(nested.path, shas[3])
     (source.parent / ".source-unfinished").touch()

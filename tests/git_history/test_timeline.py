@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.git_history.history import History
 from tests.git_history.releases import Releases
 from triage.git_history.branches import Branch, MatchedBy, read_branches
@@ -277,6 +278,13 @@ def test_which_commits_moved_a_pin(pinned: tuple[History, list[str]]) -> None:
     }
     assert read_moves(timeline.repository, every, "nothing/here") == {}
     assert files(timeline, 2) == {"third_party/llvm", "x"}
+
+
+def test_git_is_named_in_one_place() -> None:
+    """Whoever starts git has to take the settings that make a clone harmless."""
+    sources = (ROOT / "triage").rglob("*.py")
+    naming = {path.name for path in sources if '["git",' in path.read_text()}
+    assert naming == {"git_program.py"}
 
 
 def test_pull_requests() -> None:

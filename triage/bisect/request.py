@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,8 +29,8 @@ class BisectRequest:
     """A clone of the compiler, to search commits; without one, releases are searched.
     """
     project_file: Path | None = None
-    """Named by the user; else a `triage.yaml` here that the clone does not track, or
-    with `build` the clone's.
+    """Named by the user; else a `triage.yaml` here outside of the clone, or with
+    `build` the clone's.
 
     Otherwise the file that is shipped.
     """
@@ -59,14 +60,17 @@ class BisectRequest:
         """The project file. Raises BadFiles if it has mistakes."""
         if self.project_file:
             return load_project(self.project_file)
-        own, in_clone = Path(FILE), (self.repo or Path()) / FILE
         if self.build:
-            return find_project(self.case.compiler, own.parent, in_clone.parent)
-        is_own = own.is_file() and not (self.repo and self.repository.tracks(own))
-        if in_clone.is_file() and not (is_own and own.samefile(in_clone)):
+            return find_project(self.case.compiler, Path(), self.repo or Path())
+        own, in_clone = Path(FILE), (self.repo or Path()) / FILE
+        is_own = own.is_file() and not self.repository.contains(own)
+        unused = {in_clone.parent.resolve(): in_clone}
+        if not is_own:
+            unused[own.parent.resolve()] = own
+        for path in filter(os.path.lexists, unused.values()):
             warning = (
-                f"{in_clone} is not used, because it can run commands: pass --build "
-                f"or --project {in_clone}"
+                f"{path} is not used, because it comes with the clone and can run "
+                f"commands: pass --build or --project {path}"
             )
             self.engine.progress.note(warning)
         project = find_project(self.case.compiler, *([own.parent] if is_own else []))

@@ -8,10 +8,8 @@ candidates, while the other repository stays the same.
 
 from __future__ import annotations
 
-import io
 import os
 import re
-import tarfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -122,18 +120,15 @@ class ModelHistory:
                 # `triage toolchains prune` removes what nobody uses
                 os.utime(folder.parent)
             return folder
-        packed = self.repository.ask("archive", "--format=tar", tree)
         with disk_errors("extract a model from its repository"):
             folder.parent.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=self._cache, prefix=".taking-") as scratch:
-                try:
-                    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-                        archive.extractall(Path(scratch, "tree"), filter="data")
-                # such as a link that leads out of the repository
-                except tarfile.TarError as error:
-                    raise BadInput(f"cannot be extracted: {error}") from error
+                target = Path(scratch, "tree")
+                target.mkdir()
+                for mode, path, content in self.repository.files_of(tree):
+                    _write(target, path, mode, content)
                 if not folder.is_dir():  # no other process was faster
-                    Path(scratch, "tree").rename(folder)
+                    target.rename(folder)
         return folder
 
     def commits_with(self, compiler: ToolchainRef) -> BisectRange:
@@ -165,6 +160,23 @@ class ModelHistory:
                 for commit in commits
             )
         )
+
+
+def _write(folder: Path, path: str, mode: str, content: bytes) -> None:
+    """Write a file or a link of a commit. Raises BadInput if it leads out of the
+    folder.
+    """
+    file, root = folder / path, folder.resolve()
+    is_link = mode == "120000"
+    place = file.parent / os.fsdecode(content) if is_link else file
+    if not all(each.resolve().is_relative_to(root) for each in (file.parent, place)):
+        raise BadInput(f"cannot be extracted: {path} leads out of the folder")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if is_link:
+        file.symlink_to(os.fsdecode(content))
+    else:
+        file.write_bytes(content)
+        file.chmod(0o755 if mode == "100755" else 0o644)
 
 
 def path_inside(path: Path, repository: Repository) -> PurePosixPath | None:

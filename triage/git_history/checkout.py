@@ -5,31 +5,37 @@ objects of the user's. The user's repository is only read.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from triage.git_history.repository import GitRefused, Repository
-from triage.model.errors import EnvironmentFailure
+from triage.git_history.git_program import git_command
+from triage.git_history.repository import Repository
+from triage.model.address import without_secrets
+from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, StopSignal, run, unlimited
 
 _TIMEOUT = 3600.0  # seconds; the first fetch of large submodules is slow
-# Submodules inside of submodules borrow objects, too. A server that sends nothing for
-# 30 s has failed.
+# Submodules that are fetched borrow objects, too. A server that sends nothing for 30 s
+# has failed.
 _SETTINGS = shlex.split(
-    "-c core.hooksPath=/dev/null -c gc.auto=0 -c maintenance.auto=false "
-    "-c submodule.recurse=false -c submodule.alternateLocation=superproject "
+    "-c submodule.alternateLocation=superproject "
     "-c submodule.alternateErrorStrategy=info -c http.lowSpeedLimit=1 "
     "-c http.lowSpeedTime=30"
 )
-_SHARED_SETTINGS = r"^(url|http|credential|protocol|filter)\.|^core\.sshcommand$"
+_NOTHING: Mapping[str, str] = {}
+_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10"
+_PARTIAL = {
+    "core.repositoryformatversion": "1",
+    "extensions.partialClone": "origin",
+    "remote.origin.promisor": "true",
+    "remote.origin.partialclonefilter": "blob:none",
+}
 _SUBMODULE_PATHS = r"^submodule\..*\.path$"
-_USER = re.compile(r"(?<=://)[^/@\s]*@")  # a user name or a token in an address
 
 
 class GitFailed(EnvironmentFailure):
@@ -51,10 +57,10 @@ class Checkout:
         """Check out a commit, and remove files of earlier builds that git does not
         ignore.
 
-        Submodules borrow objects from the user's clone as well. If the user's clone has
-        submodules, but none inside of them, these are not checked out.
+        Submodules borrow objects from the user's clone as well. Those inside of one
+        that the user's clone has are checked out only if it has them, too.
 
-        Raises GitFailed if git fails, for example because it cannot fetch a submodule.
+        Raises GitFailed if git fails. It names a submodule that cannot be fetched.
         """
         # This file stays if git is killed.
         unfinished = self.folder.with_name(f".{self.folder.name}-unfinished")
@@ -63,22 +69,25 @@ class Checkout:
         unfinished.touch()
         try:
             self._borrow()
-            self._git("checkout", "--detach", "--force", "--quiet", sha)
+            checkout = ("checkout", "--detach", "--force", "--quiet", sha)
+            self._git(*checkout, env=self._origin)
             self._git("clean", "-ffdq")
             if submodules and (self.folder / ".gitmodules").is_file():
-                self._update_submodules()
+                self._check_out_submodules()
         except GitFailed:
             unfinished.unlink()
             raise
         unfinished.unlink()
 
     def _borrow(self) -> None:
-        """Create the clone if it is missing, and copy tags and settings of the user's
-        clone to it. It reads the objects in the user's.
+        """Create the clone if it is missing, and copy the tags of the user's clone to
+        it. It reads the objects in the user's. None of the user's settings of the clone
+        is copied, because they can name programs.
         """
         git_dir = self.folder / ".git"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)  # addresses of submodules may have a password
         if not (git_dir / "HEAD").is_file():
-            self.folder.mkdir(parents=True, exist_ok=True)
             form = self.repository.text("rev-parse", "--show-object-format").strip()
             self._git("init", "--quiet", f"--object-format={form}")
         theirs = self.repository.common_dir
@@ -89,103 +98,106 @@ class Checkout:
             "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags"
         )
         _write(git_dir / "packed-refs", tags.splitlines())
-        settings = {"remote.origin.url": self._address}
         if self.repository.is_partial:
-            settings |= {
-                "core.repositoryformatversion": "1",
-                "extensions.partialClone": "origin",
-                "remote.origin.promisor": "true",
-                "remote.origin.partialclonefilter": "blob:none",
-            }
-        for name, value in settings.items():
-            self._git("config", name, value)
+            for name, value in _PARTIAL.items():
+                self._git("config", name, value)
 
-    def _update_submodules(self) -> None:
-        self._git("submodule", "--quiet", "init")  # refuses dangerous addresses
+    def _check_out_submodules(self) -> None:
+        for command in ("init", "sync"):  # they refuse dangerous addresses
+            self._git("submodule", "--quiet", command, env=self._origin)
+        for name, path, sha in self._submodules():
+            try:
+                self._check_out_submodule(name, path, sha)
+            except GitFailed as error:
+                message = f"the submodule {path} cannot be checked out: {error}"
+                raise GitFailed(message) from error
+
+    def _submodules(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the name, the path and the commit of each submodule."""
         list_paths = shlex.split("config --file .gitmodules --null --get-regexp")
         listed = self._git(*list_paths, _SUBMODULE_PATHS)
-        borrows = has_nested = False
         for entry in filter(None, listed.split("\0")):
             key, _, path = entry.partition("\n")
             name = key.removeprefix("submodule.").removesuffix(".path")
-            theirs = self.repository.common_dir / "modules" / name
-            mine = self.folder / ".git" / "modules" / name
-            if ".." in PurePosixPath(name).parts or not (theirs / "objects").is_dir():
-                continue
-            borrows = True
-            has_nested = has_nested or (theirs / "modules").is_dir()
-            if not mine.exists():
-                mine.parent.mkdir(parents=True, exist_ok=True)
-                clone = shlex.split("clone --quiet --no-checkout --shared")
-                self._git(*clone, "--separate-git-dir", str(mine), str(theirs), path)
-        # Commits that the user's clone lacks come from the submodule's own address.
-        self._git("submodule", "--quiet", "sync")
-        recursive = [] if borrows and not has_nested else ["--recursive"]
-        self._git("submodule", "--quiet", "update", "--init", "--force", *recursive)
-        self._git("submodule", "--quiet", "foreach", *recursive, "git clean -ffdq")
+            pinned = self._git("ls-tree", "-z", "HEAD", "--", path).split()
+            if pinned[1:2] == ["commit"] and ".." not in PurePosixPath(name).parts:
+                yield name, path, pinned[2]
+
+    def _check_out_submodule(self, name: str, path: str, sha: str) -> None:
+        """Check out a submodule. Its commit comes from the user's clone if that has it,
+        and otherwise from the submodule's own address.
+        """
+        theirs, mine = self.repository.common_dir / "modules" / name, self.folder / path
+        try:
+            repository = Repository(theirs)
+            repository.resolve(sha)
+        except BadInput:
+            update = shlex.split("submodule --quiet update --init --force --recursive")
+            self._git(*update, "--", path)
+            return
+        if (mine / ".git").is_file():  # of a commit that was fetched
+            shutil.rmtree(mine)
+        inside = replace(self, folder=mine, repository=repository)
+        inside.check_out(sha, submodules=(theirs / "modules").is_dir())
 
     @property
-    def _address(self) -> str:
-        """The address of the repository, which relative addresses of submodules refer
-        to.
+    def _origin(self) -> dict[str, str]:
+        """Variables with the address of the repository, which relative addresses of
+        submodules refer to. It may have a password, so it is not stored.
         """
         home = self.repository.work_tree or self.repository.common_dir
         remote = self.repository.remote
-        if remote and remote.startswith(("./", "../")):
-            return str((home / remote).resolve())
-        return remote or str(home)
+        address = remote.full if remote else str(home)
+        if address.startswith(("./", "../")):
+            address = str((home / address).resolve())
+        count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+        return {
+            "GIT_CONFIG_COUNT": str(count + 1),
+            f"GIT_CONFIG_KEY_{count}": "remote.origin.url",
+            f"GIT_CONFIG_VALUE_{count}": address,
+        }
 
-    def _git(self, *words: str) -> str:
+    def _git(self, *words: str, env: Mapping[str, str] = _NOTHING) -> str:
         """Run git and return the beginning of what it printed. Raises GitFailed if its
         exit code is not 0.
         """
         self.log.write(f"$ git {' '.join(words)}\n".encode())
         execution = run(
-            ["git", *_SETTINGS, *words],
+            git_command(*_SETTINGS, *words),
             unlimited(_TIMEOUT),
             self.folder,
             purpose=Purpose.GIT,
-            env=self._environment(),
-            log=self.log,
+            env={**self._environment(), **env},
             stop=self.stop,
         )
         if execution.ending is Ending.NOT_STARTED:
             raise EnvironmentFailure("there is no git program on the PATH")
+        printed = without_secrets(f"{execution.stdout.text}{execution.stderr.text}")
+        self.log.write(printed.encode())
         if execution.ok:
             return execution.stdout.head
         text = execution.stderr.tail or execution.stderr.head
         lines = text.replace("\r", "\n").strip().splitlines()
         errors = [line for line in lines if line.startswith(("fatal:", "error:"))]
         reason = "; ".join(dict.fromkeys(errors or lines[-1:]))
-        reason = _USER.sub("", reason) or str(execution.status)
+        reason = without_secrets(reason) or str(execution.status)
         raise GitFailed(f"git {words[0]} failed: {reason[:500]} (log: {self.log.path})")
 
     def _environment(self) -> dict[str, str | None]:
-        """Return variables with the user's settings of this repository that a fetch
-        needs. Git never asks for a password.
+        """Return variables for git, which never asks for a password. An address is that
+        of the clone, so that it may not name a program or a folder of this machine.
         """
-        try:
-            listed = self.repository.text(
-                "config", "--local", "--null", "--get-regexp", _SHARED_SETTINGS
-            )
-        except GitRefused:  # there is none
-            listed = ""
-        settings = [entry.partition("\n")[::2] for entry in listed.split("\0") if entry]
-        env: dict[str, str | None] = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0"}
-        # If the clone has lost its .git folder, git must not find another repository.
-        env["GIT_CEILING_DIRECTORIES"] = str(self.folder.parent)
-        chooses_ssh = not {"GIT_SSH", "GIT_SSH_COMMAND"}.isdisjoint(os.environ)
-        if not chooses_ssh and "core.sshcommand" not in dict(settings):
-            env["GIT_SSH_COMMAND"] = (
-                "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10"
-            )
-        count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
-        for number, (name, value) in enumerate(settings, count):
-            env |= {
-                f"GIT_CONFIG_KEY_{number}": name,
-                f"GIT_CONFIG_VALUE_{number}": value,
-            }
-        return env | {"GIT_CONFIG_COUNT": str(count + len(settings))}
+        env: dict[str, str | None] = {
+            "LC_ALL": "C.UTF-8",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_PROTOCOL_FROM_USER": "0",
+            # If the clone has lost its .git folder, git must not find another one.
+            "GIT_CEILING_DIRECTORIES": str(self.folder.parent),
+        }
+        chosen = {"GIT_SSH", "GIT_SSH_COMMAND"}.intersection(os.environ)
+        if not (chosen or self.repository.user_chooses_ssh):
+            env["GIT_SSH_COMMAND"] = _SSH
+        return env
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

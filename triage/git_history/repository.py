@@ -4,6 +4,7 @@ Work tree, index and references are never changed.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,23 +15,22 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from triage.git_history.git_program import READ_ONLY, reading_command
+from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.processes.containment import Purpose, ask
 
+# Seconds for the first command, which reads only the settings, and for another one. A
+# file of a clone may be a pipe that nobody writes to.
+_FIRST_ANSWER, _PATIENCE = 10.0, 300.0
 _SHA = re.compile(r"[0-9a-f]{4,64}")
 
-# These override settings of the user that change the output of git.
-_SETTINGS = shlex.split(
-    "-c log.showSignature=false -c color.ui=never -c core.quotePath=false "
-    "-c diff.renames=true"
-)
 # Compare merges with their first parent too, and ignore settings of renames, submodules
 # and external programs. A renamed file is one removed and one added, because both
 # folders show what a commit is about.
 _LOG_OF_CHANGES = shlex.split(
     "log -z --no-walk=unsorted --stdin --format=%x00%H --first-parent -m --no-renames "
-    "--no-abbrev --ignore-submodules=none --no-ext-diff --no-textconv --no-relative "
-    "-O/dev/null"
+    "--no-abbrev --ignore-submodules=none --no-relative -O/dev/null"
 )
 
 
@@ -46,52 +46,67 @@ class Repository:
     """Read-only git commands in one repository, found from any folder inside it."""
 
     def __init__(self, path: Path) -> None:
-        """Find the repository. Raises BadInput when `path` is not in one, and
-        EnvironmentFailure when git is not installed.
+        """Find the repository. Raises BadInput when `path` is not in one or cannot be
+        read, and EnvironmentFailure when git is not installed.
         """
-        try:
-            from git import Repo
-            from git.exc import InvalidGitRepositoryError, NoSuchPathError
-        except ImportError as error:  # GitPython found no git program
-            raise EnvironmentFailure(
-                f"git cannot be used: {str(error).splitlines()[0]}"
-            ) from error
-        try:
-            self._repo = Repo(path, search_parent_directories=True)
-        except NoSuchPathError as error:
-            raise BadInput(f"there is no folder {path}") from error
-        except InvalidGitRepositoryError as error:
-            raise BadInput(f"{path} is not in a git repository") from error
         self.path = path
-        self.git_dir = Path(self._repo.git_dir)
-        self.common_dir = Path(self._repo.common_dir).resolve()
-        # Without optional locks git does not refresh the index. GIT_DIR is set because
-        # a variable inherited from a git hook would lead every command to another
-        # repository.
-        self._env = {
-            "GIT_DIR": str(self.git_dir.resolve()),
-            "GIT_OPTIONAL_LOCKS": "0",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_NO_LAZY_FETCH": "1",
-            "GIT_NO_REPLACE_OBJECTS": "1",
-            "LC_ALL": "C",
-        }
+        if not path.is_dir():
+            raise BadInput(f"there is no folder {path}")
+        place = path.resolve()
+        self.work_tree: Path | None = None
+        """The folder of the checked-out files, unless the repository is bare."""
+        for folder in (place, *place.parents):
+            if os.path.lexists(folder / ".git"):
+                self.git_dir, self.work_tree = folder / ".git", folder
+                break
+            if (folder / "HEAD").exists() and (folder / "objects").is_dir():
+                self.git_dir = folder
+                break
+        else:
+            raise BadInput(f"{path} is not in a git repository")
+        try:
+            words = ("rev-parse", "--absolute-git-dir", "--git-common-dir")
+            found = self.ask(*words, seconds=_FIRST_ANSWER).decode()
+        except GitRefused as error:
+            raise BadInput(str(error)) from error
+        git_dir, common_dir = found.splitlines()
+        self.git_dir = Path(git_dir)
+        self.common_dir = (self._folder / common_dir).resolve()
 
-    def ask(self, *words: str, lines: Sequence[str] = ()) -> bytes:
+    @property
+    def _folder(self) -> Path:
+        return self.work_tree or self.git_dir
+
+    def contains(self, file: Path) -> bool:
+        """Return whether a file, or what it links to, lies in the clone. Whoever wrote
+        the clone wrote it, too.
+        """
+        folders = {self.path.resolve(), self._folder.resolve()}
+        paths = (file.absolute(), file.resolve())
+        return any(path.is_relative_to(each) for path in paths for each in folders)
+
+    def ask(
+        self, *words: str, lines: Sequence[str] = (), seconds: float = _PATIENCE
+    ) -> bytes:
         """Return the output of `git WORDS` with `lines` as its standard input. Raises
         GitRefused if the command fails.
         """
         data = "".join(f"{line}\n" for line in lines).encode()
+        # Without these, git takes the folder and the files that the clone names.
+        env = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self._folder)}
         try:
             done = ask(
-                ["git", *_SETTINGS, *words],
+                reading_command(*words),
                 data,
-                cwd=Path(self._repo.working_dir),
+                cwd=self._folder,
                 purpose=Purpose.GIT,
-                env=self._env,
+                env={**READ_ONLY, **env},
+                seconds=seconds,
             )
         except FileNotFoundError as error:
             raise EnvironmentFailure("there is no git program on the PATH") from error
+        except TimeoutError as error:
+            raise GitRefused(f"git {words[0]} in {self.path}: {error}") from error
         if done.returncode:
             printed = done.stderr.decode("utf-8", "replace")
             reason = " ".join(printed.split())[:400] or "git gave no reason"
@@ -137,8 +152,6 @@ class Repository:
                 "rev-parse", "--verify", "--end-of-options", commit
             ).split()[-1]
         except GitRefused as error:
-            if "dubious ownership" in str(error):
-                raise BadInput(str(error)) from error
             raise self._unknown(name) from error
 
     def _unknown(self, name: str) -> BadInput:
@@ -155,14 +168,6 @@ class Repository:
             f"there is no branch, tag or commit {name!r} in {self.path}{hint}"
         )
 
-    def tracks(self, file: Path) -> bool:
-        """Return whether a file is under version control in this repository."""
-        root = self._repo.working_tree_dir
-        if root is None or not file.resolve().is_relative_to(Path(root).resolve()):
-            return False
-        inside = file.resolve().relative_to(Path(root).resolve())
-        return bool(self.ask("ls-files", "--", f":(top,literal){inside.as_posix()}"))
-
     @property
     def fetch_advice(self) -> str:
         """A clause that names the command to fetch a missing commit."""
@@ -172,12 +177,6 @@ class Repository:
                 "--tags`"
             )
         return "fetch newer commits with `git fetch --tags`"
-
-    @property
-    def work_tree(self) -> Path | None:
-        """The folder of the checked-out files, unless the repository is bare."""
-        folder = self._repo.working_tree_dir
-        return Path(folder).resolve() if folder else None
 
     @cached_property
     def is_partial(self) -> bool:
@@ -192,12 +191,44 @@ class Repository:
         return bool(settings.strip())
 
     @cached_property
-    def remote(self) -> str | None:
+    def user_chooses_ssh(self) -> bool:
+        """Whether the user's own settings name a program for ssh."""
+        try:
+            return bool(self.ask("config", "--global", "--get", "core.sshCommand"))
+        except GitRefused:  # no such setting
+            return False
+
+    @cached_property
+    def remote(self) -> Address | None:
         """The address of `origin`, else of the first remote, after the user's settings
         such as `insteadOf`.
         """
-        remotes = sorted(self._repo.remotes, key=lambda remote: remote.name != "origin")
-        return next(remotes[0].urls) if remotes else None
+        names = sorted(self.text("remote").splitlines(), key=lambda it: it != "origin")
+        try:
+            found = self.text("remote", "get-url", "--", *names[:1])
+        except GitRefused:  # there is none, or it has no address
+            return None
+        return Address(found.removesuffix("\n"))
+
+    def files_of(self, tree: str) -> Iterator[tuple[str, str, bytes]]:
+        """Yield mode, path and content of all files and links in a folder of a commit,
+        as they are stored, without the changes that attributes ask for.
+        """
+        listed = self.text("ls-tree", "-r", "-z", "--full-tree", tree).split("\0")
+        entries = [entry.partition("\t") for entry in listed[:-1]]
+        heads = [head.split(" ") for head, _, _ in entries]
+        files = [
+            (mode, path, sha)
+            for (mode, kind, sha), (_, _, path) in zip(heads, entries, strict=True)
+            if kind == "blob"
+        ]
+        content = self.ask("cat-file", "--batch", lines=[sha for _, _, sha in files])
+        start = 0
+        for mode, path, _ in files:
+            begin = content.index(b"\n", start) + 1
+            size = int(content[start:begin].split()[2])
+            yield mode, path, content[begin : begin + size]
+            start = begin + size + 1  # a line end follows
 
 
 _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")

@@ -133,14 +133,26 @@ def ask(
     cwd: Path,
     purpose: Purpose,
     env: Mapping[str, str | None],
+    seconds: float,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a program that only reads and is trusted to end, such as git, with `data` as
-    its standard input. Raises OSError if it cannot be started.
+    """Run a program that only reads and starts no other one, such as git, with `data`
+    as its standard input.
+
+    Raises OSError if it cannot be started, and TimeoutError after so many seconds.
     """
     environ = environment(purpose, env)
-    return subprocess.run(
-        argv, cwd=cwd, input=data, capture_output=True, env=environ, check=False
-    )
+    try:
+        return subprocess.run(
+            argv,
+            cwd=cwd,
+            input=data,
+            capture_output=True,
+            env=environ,
+            check=False,
+            timeout=seconds,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"no answer within {seconds:g} s") from error
 
 
 class Contained:

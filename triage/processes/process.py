@@ -141,11 +141,14 @@ class Capture:
 
 
 class Log:
-    """A file that keeps the first MiB and the last 3 MiB of what is written to it."""
+    """A file that keeps the first MiB and the last 3 MiB of what is written to it. Only
+    its owner can read it: what programs print may have a password in it.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._sink = path.open("wb", buffering=0)
+        path.chmod(0o600)
         self._kept = Capture(1 << 20, 3 << 20)
 
     def __enter__(self) -> Log:

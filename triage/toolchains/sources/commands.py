@@ -83,7 +83,8 @@ class BuildSection(SourceSection):
         examples=[["my_compiler", "main.py"]],
     )
     submodules: bool = Field(
-        default=True, description="Whether submodules are updated."
+        default=False,
+        description="Whether the build needs the submodules, which may be fetched.",
     )
     timeout: Duration = Field(
         default=4 * 3600.0, description="For all commands of one commit together."
