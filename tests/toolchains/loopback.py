@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.loopback_server import serving
+from triage.model.address import Address
 
 NAME = "iree-base-compiler"
 
@@ -67,9 +68,12 @@ class LoopbackIndex:
     for, in order.
     """
 
-    url: str
+    url: Address
     folder: Path
     requests: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.url = Address(self.url)
 
     def publish(self) -> None:
         """Write the project's page for the wheels that are in the folder now."""
@@ -138,4 +142,4 @@ def serve(folder: Path, login: str | None = None) -> Iterator[LoopbackIndex]:
             return super().guess_type(path)
 
     with serving(partial(Handler, directory=str(folder))) as url:
-        yield LoopbackIndex(f"{url}/simple/", folder, requests=requests)
+        yield LoopbackIndex(Address(f"{url}/simple/"), folder, requests=requests)

@@ -28,6 +28,7 @@ from tests.toolchains.hostile import (
 )
 from triage.cli.app import app
 from triage.execution.engine import open_engine
+from triage.model.address import Address
 from triage.model.case import Artifact
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.pruning import stored_toolchains
@@ -184,7 +185,7 @@ def test_a_download_that_is_announced_as_too_long_is_not_begun(
         server.answers = {"/weights": server.trickle(http(length=1 << 38))}
         with open_engine(()) as engine:
             refused = engine.inputs.obtain(
-                [Artifact(tmp_path / "weights.irpa", f"{server.url}/weights")]
+                [Artifact(tmp_path / "weights.irpa", Address(f"{server.url}/weights"))]
             )
     assert refused
     assert server.host in refused.reason
@@ -200,7 +201,7 @@ def test_no_other_host_gets_the_token(tmp_path: Path) -> None:
         }
         other.answers = {"/zip": redirect("/file"), "/file": http(b"data")}
         Web(Workspace(Home(tmp_path)), "secret").download(
-            f"{github.url}/repos/a", tmp_path / "archive.zip", "an artifact"
+            Address(f"{github.url}/repos/a"), tmp_path / "archive.zip", "an artifact"
         )
         assert (tmp_path / "archive.zip").read_bytes() == b"data"
         assert github.tokens == ["Bearer secret"] * 2

@@ -10,6 +10,7 @@ import pytest
 from tests.loopback_server import serving
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.compilers.iree.adapter import Iree
+from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index, index_url
@@ -106,7 +107,7 @@ def test_without_a_network_the_last_answer_is_used(
     )
     with pytest.raises(EnvironmentFailure, match="cannot read the package index"):
         Index(
-            Workspace(Home(tmp_path / "home")), "http://127.0.0.1:1/simple/"
+            Workspace(Home(tmp_path / "home")), Address("http://127.0.0.1:1/simple/")
         ).releases("iree-base-compiler")
 
 
@@ -148,7 +149,8 @@ class EitherForm(BaseHTTPRequestHandler):
 
 def test_json_is_preferred_to_html(tmp_path: Path) -> None:
     with serving(EitherForm) as url:
-        releases = Index(Workspace(Home(tmp_path / "home")), f"{url}/simple/").releases(
+        address = Address(f"{url}/simple/")
+        releases = Index(Workspace(Home(tmp_path / "home")), address).releases(
             "iree-base-compiler"
         )
     assert [release.version for release in releases] == ["2.0.0"]

@@ -20,6 +20,7 @@ from triage.cli.exit_codes import Exit, command
 from triage.cli.options import FormatOption, JUnitFormatOption, argument, flag, option
 from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
+from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.nightly.issues import IssueChange, failures_of, plan_issues, stands_for
 from triage.nightly.result import Night
@@ -263,8 +264,8 @@ def sync(
     token = _token(is_needed=apply)
     night = read_night(report)
     failures = failures_of(night)
-    api = os.environ.get("GITHUB_API_URL") or PUBLIC_API
-    hub = GitHubIssues(repository, label, token, api)
+    api = Address(os.environ.get("GITHUB_API_URL") or PUBLIC_API)
+    hub = GitHubIssues(repository, label, token, api.full)
     tracked = hub.read(
         lambda issue: issue.is_open or stands_for(issue.marker, failures) is not None
     )

@@ -46,6 +46,7 @@ from triage.execution.task import (
     probe_not_made,
     signature_of,
 )
+from triage.model.address import Address
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Execution
@@ -554,7 +555,7 @@ def _inputs(
     )
 
 
-def _download(workspace: Workspace, url: str, target: Path) -> None:
+def _download(workspace: Workspace, url: Address, target: Path) -> None:
     from triage.toolchains.web import Web  # slow to import
 
     Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)

@@ -25,6 +25,7 @@ from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
 from triage.execution.mlir_tools import toolchain_python
 from triage.execution.record import Record
+from triage.model.address import Address
 from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -36,7 +37,7 @@ from triage.processes.containment import settings
 from triage.processes.process import run
 
 # a URL and the file to write; EnvironmentFailure when it cannot be downloaded
-Download = Callable[[str, Path], None]
+Download = Callable[[Address, Path], None]
 
 _PROCESSES = 2  # that import models, at most: for the two toolchains of a comparison
 # seconds for a model, and to start; what takes longer is imported under the limits of
@@ -234,13 +235,13 @@ class Inputs:
                 made = self._kept.get(artifact.path, make)
                 if isinstance(made, NoAnswer):
                     return made
-            elif isinstance(artifact.source, str):
+            elif isinstance(artifact.source, Address):
                 note_use(artifact.path)
         return None
 
     def _obtain_artifact(self, artifact: Artifact, scratch: Path) -> Path | NoAnswer:
         target, source = scratch / artifact.path.name, artifact.source
-        if isinstance(source, str):
+        if isinstance(source, Address):
             host = urlsplit(source).netloc
         else:
             host = ""
@@ -248,7 +249,7 @@ class Inputs:
             problem = f"{source}: {self._unreachable[host]}"
             return NoAnswer(Cause.ENVIRONMENT, problem)
         try:
-            if isinstance(source, str):
+            if isinstance(source, Address):
                 self._download(source, target)
             else:
                 source.write(target)

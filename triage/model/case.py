@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from triage.model.address import Address
 from triage.model.execution import Limits, Stage
 
 
@@ -93,7 +94,7 @@ class Artifact:
     """A file that a suite needs and does not contain."""
 
     path: Path  # where it is kept
-    source: str | Generator  # its URL, or what writes it
+    source: Address | Generator  # or what writes it
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from packaging.version import Version
 
+from triage.model.address import Address
 from triage.model.errors import EnvironmentFailure
 from triage.toolchains.home import Workspace
 from triage.toolchains.web import (
@@ -22,7 +23,6 @@ from triage.toolchains.web import (
     answer_status,
     network_seconds,
     unusable,
-    without_password,
 )
 
 # These packages, and those that read settings, are imported where they are used,
@@ -65,9 +65,12 @@ class Release:
     date: str | None
     """The day of the upload, or the day in the version of a nightly: `YYYY-MM-DD`."""
     yanked: bool = False
-    url: str = ""
-    """The address of the file, without the user and password that the index needs."""
+    url: Address = field(default_factory=lambda: Address(""))
+    """The address of the file."""
     nightly: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "url", Address(self.url))  # a text where it was stored
 
     @property
     def prerelease(self) -> bool:
@@ -80,13 +83,13 @@ class Release:
         return not (self.nightly or self.yanked or self.prerelease)
 
 
-def index_url() -> str:
+def index_url() -> Address:
     """Return the index that the user's settings name: a variable, then uv's settings,
     then pip's. If they name none, return the public index.
     """
     names = ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
     urls = (*map(os.environ.get, names), _uv_index_url(), *_pip_index_urls())
-    return next(filter(None, urls), _PUBLIC_INDEX)
+    return Address(next(filter(None, urls), _PUBLIC_INDEX))
 
 
 def _uv_index_url() -> str | None:
@@ -140,7 +143,7 @@ class Index:
     """
 
     workspace: Workspace
-    url: str = field(default_factory=index_url)
+    url: Address = field(default_factory=index_url)
     """The address of the index (default: that of the user's settings) or the page."""
     is_page: bool = False
     """Whether `url` is a page of links to wheels, instead of an index."""
@@ -180,9 +183,10 @@ class Index:
 
         page = self.url
         if not self.is_page:
-            page = f"{self.url.rstrip('/')}/{canonicalize_name(distribution)}/"
+            index = self.url.full.rstrip("/")
+            page = Address(f"{index}/{canonicalize_name(distribution)}/")
         state = self.workspace.state("listed wheels")
-        key = f"{distribution} {without_password(page)}"
+        key = f"{distribution} {page}"
         try:
             listed = self._read(page, distribution, pythons)
             if listed:
@@ -200,13 +204,11 @@ class Index:
         return listed
 
     def _read(
-        self, page: str, distribution: str, pythons: Sequence[PythonVersion]
+        self, page: Address, distribution: str, pythons: Sequence[PythonVersion]
     ) -> list[Release]:
         from pypi_simple import ACCEPT_JSON_PREFERRED
 
-        shown = without_password(page)
-        if not self.is_page:
-            shown = f"the package index {without_password(self.url)}"
+        shown = page if self.is_page else f"the package index {self.url}"
         try:
             answer = Web(self.workspace, tries=2).get(
                 page, accept=ACCEPT_JSON_PREFERRED
@@ -343,7 +345,7 @@ def _choose_wheels(
             sha256=_digest_of(package),
             date=day,
             yanked=package.is_yanked,
-            url=without_password(package.url),
+            url=Address(package.url),
             nightly=nightly,
         )
         best[version] = (rank, release)

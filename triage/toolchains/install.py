@@ -28,6 +28,7 @@ from packaging.version import Version
 
 from triage.compilers.base import Environment, Packaging, Wheel
 from triage.compilers.interpreters import interpreter, uv_program, version_of
+from triage.model.address import Address
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose
@@ -40,7 +41,7 @@ from triage.toolchains.home import (
     remove_tree,
 )
 from triage.toolchains.index import Index, Release, index_url
-from triage.toolchains.web import host_of, network_seconds, without_password
+from triage.toolchains.web import host_of, network_seconds
 
 MANIFEST = "toolchain.json"
 # A file in each toolchain. It was changed when the toolchain was last used, and a lock
@@ -228,13 +229,11 @@ _PERMANENT = re.compile(
 def install(
     workspace: Workspace,
     release: Release,
-    index: str,
+    index: Address,
     packaging: Packaging = PLAIN_WHEEL,
 ) -> Path:
     """Return the folder of a release. Install the release if it is missing or damaged.
     Other processes may do the same.
-
-    `index` is the address of the index, with the user and password for its files.
 
     Raises:
         EnvironmentFailure: The wheel cannot be downloaded, or the disk is full.
@@ -242,7 +241,7 @@ def install(
             interpreter here runs it, or its dependencies conflict.
     """
     name = f"{release.distribution} {release.version}"
-    wheel = f"{release.distribution} @ {release.url}"
+    wheel = f"{release.distribution} @ {release.url.full}"
     if release.sha256:
         wheel += f" --hash=sha256:{release.sha256}"
 
@@ -295,9 +294,7 @@ def install_companion(
         releases = index.releases(package)
         found = [each for each in releases if not each.yanked and fits(each)]
     if not found:
-        raise Unobtainable(
-            f"there is no {package} {version} at {without_password(index.url)}"
-        )
+        raise Unobtainable(f"there is no {package} {version} at {index.url}")
     newest = max(found, key=lambda release: Version(release.version))
     return install(workspace, newest, index.url)
 
@@ -340,8 +337,8 @@ class Uv:
     """The new folder."""
     scratch: Path
     """A folder for files that are not needed later."""
-    index: str = ""
-    """The default index (empty: that of uv's settings)."""
+    index: Address | None = None
+    """The default index (None: that of uv's settings)."""
 
     def unpack(self, name: str, requirement: str, python: str) -> None:
         """Install one wheel without its dependencies. `python` is the version of Python
@@ -375,6 +372,7 @@ class Uv:
     def pip(self, name: str, requirements: Sequence[str], *target: str) -> None:
         """Install packages. The options `target` say where."""
         listed = self.scratch / "requirements.txt"
+        listed.touch(0o600)  # addresses may have a password
         listed.write_text("".join(f"{line}\n" for line in requirements))
         # uv links files from its cache. The cache is removed with the scratch folder,
         # so that damage to an install damages no copy that others are made from, and
@@ -441,9 +439,9 @@ class Uv:
         usual = index_url()
         if not self.index:
             return {}
-        if self.index == usual:
-            return {"UV_DEFAULT_INDEX": usual}
-        return {"UV_DEFAULT_INDEX": usual, "UV_INDEX": self.index}
+        if self.index.full == usual.full:
+            return {"UV_DEFAULT_INDEX": usual.full}
+        return {"UV_DEFAULT_INDEX": usual.full, "UV_INDEX": self.index.full}
 
 
 def _reason(log: Path) -> str:

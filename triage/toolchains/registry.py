@@ -35,7 +35,6 @@ from triage.toolchains.install import (
     mark_used,
 )
 from triage.toolchains.pruning import sweep
-from triage.toolchains.web import without_password
 
 if TYPE_CHECKING:
     from triage.toolchains.sources.wheels import Wheels
@@ -307,7 +306,7 @@ class ToolchainRegistry:
             return newest
         near = f"; the newest before it is of {newest.revision.date}" if newest else ""
         raise EnvironmentFailure(
-            f"{without_password(self._nightlies_of(family).index.url)} has no "
+            f"{self._nightlies_of(family).index.url} has no "
             f"nightly of {day}{near}"
         )
 

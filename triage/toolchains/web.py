@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from triage.model.address import Address, without_secrets
 from triage.model.errors import (
     BadInput,
     EnvironmentFailure,
@@ -48,15 +49,11 @@ def host_of(url: str) -> str:
     """Return the host and port of an address, or the address itself if it is not
     valid.
     """
+    address = Address(url)
     try:
-        return without_password(urlsplit(url).netloc) or url
+        return urlsplit(address).netloc or address
     except ValueError:
-        return without_password(url)
-
-
-def without_password(url: str) -> str:
-    """Return an address without the user and password that it may contain."""
-    return re.sub(r"(^|//)[^/]*@", r"\1", url, count=1)
+        return address
 
 
 def unusable(url: str, reason: str) -> EnvironmentFailure:
@@ -94,7 +91,7 @@ class Web:
 
     def get(
         self,
-        url: str,
+        url: Address,
         params: Mapping[str, str | int] | None = None,
         accept: str = "*/*",
     ) -> requests.Response:
@@ -110,7 +107,7 @@ class Web:
         return response
 
     def download(
-        self, url: str, target: Path, name: str, largest: int = _LARGEST_FILE
+        self, url: Address, target: Path, name: str, largest: int = _LARGEST_FILE
     ) -> None:
         """Download a file. `name` stands for it in messages.
 
@@ -153,7 +150,7 @@ class Web:
     @contextmanager
     def _answer(
         self,
-        url: str,
+        url: Address,
         headers: Mapping[str, str],
         params: Mapping[str, str | int] | None = None,
     ) -> Iterator[requests.Response]:
@@ -178,7 +175,7 @@ class Web:
                 for scheme in ("http://", "https://"):
                     session.mount(scheme, HTTPAdapter(max_retries=retry))
                 with session.get(
-                    url,
+                    url.full,
                     params=params,
                     headers=headers,
                     auth=auth,
@@ -252,4 +249,6 @@ def network_seconds() -> float | None:
 def _reason(error: Exception) -> str:
     """Return the part of a long network error that says what happened."""
     text = str(error) or type(error).__name__
-    return next((part for part in _REASONS if part in text), text[:200])
+    # "... with url: /simple/?token=..."
+    text = without_secrets(text.partition(" with url: ")[0])
+    return next((part for part in _REASONS if part in str(error)), text[:200])

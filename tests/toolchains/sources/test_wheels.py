@@ -10,6 +10,7 @@ from tests.git_history.history import History
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.compilers.iree.adapter import Iree
 from triage.git_history.timeline import Timeline
+from triage.model.address import Address
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index
@@ -67,7 +68,7 @@ def nightlies(workspace: Workspace, server: LoopbackIndex) -> Wheels:
         workspace,
         NAME,
         ["iree-{version}"],
-        Index(workspace, page(server), is_page=True, nightly=True),
+        Index(workspace, Address(page(server)), is_page=True, nightly=True),
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from triage.compilers.iree.devices import IREE, target_of
+from triage.model.address import Address
 from triage.model.case import Artifact, Case, Flag, Generator, Library, RunSpec, Target
 from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
@@ -77,7 +78,7 @@ class Suite:
             self.problems += error.problems
 
     def add_artifact(
-        self, key: str, name: str, source: str | Generator, *before: Artifact
+        self, key: str, name: str, source: Address | Generator, *before: Artifact
     ) -> Path:
         """Add a file that is downloaded, or generated from `before`, and return its
         path. The key decides its content.
@@ -88,9 +89,8 @@ class Suite:
 
     def download(self, url: str) -> Path:
         """Add the file of a URL, and return its path."""
-        return self.add_artifact(
-            url, PurePosixPath(urlsplit(url).path).name or "file", url
-        )
+        name = PurePosixPath(urlsplit(url).path).name or "file"
+        return self.add_artifact(url, name, Address(url))
 
     def artifacts_of(self, *paths: Path) -> tuple[Artifact, ...]:
         """Return what has to be obtained before these files are there."""
@@ -154,7 +154,8 @@ class SuiteFile:
         path = (self.path.parent / place).absolute()
         if not path.is_file():
             raise self.mistake(
-                f'there is no file "{place}"; write a URL or a path next to this file.',
+                f'there is no file "{Address(place)}"; write a URL or a path next to '
+                "this file.",
                 *at,
             )
         return path

@@ -17,6 +17,7 @@ from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
 from triage.git_history.repository import links_of
 from triage.git_history.timeline import Timeline
+from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.recipes.mapping import Text
 from triage.toolchains.home import Workspace, disk_errors
@@ -112,10 +113,10 @@ class CommitArtifacts:
     slug: str
     distribution: str
     settings: ArtifactsSection
-    api: str = field(
-        default_factory=lambda: (
+    api: Address = field(
+        default_factory=lambda: Address(
             os.environ.get("GITHUB_API_URL") or "https://api.github.com"
-        ).rstrip("/")
+        )
     )
     token: str | None = field(
         default_factory=lambda: (
@@ -124,6 +125,10 @@ class CommitArtifacts:
         repr=False,
     )
     name = "artifacts"
+
+    @property
+    def _url(self) -> str:
+        return f"{self.api.full.rstrip('/')}/repos/{self.slug}/actions/artifacts"
 
     def builds(self, timeline: Timeline, indices: range) -> Sequence[Build]:
         """Return one build for each commit that has artifacts. It is untestable if they
@@ -184,9 +189,7 @@ class CommitArtifacts:
                     "GITHUB_TOKEN (or GH_TOKEN)"
                 )
             archive = scratch / "artifact.zip"
-            url = (
-                f"{self.api}/repos/{self.slug}/actions/artifacts/{int(build.item)}/zip"
-            )
+            url = Address(f"{self._url}/{int(build.item)}/zip")
             Web(self.workspace, self.token).download(url, archive, name)
             release = self._extract(archive, scratch, name, package)
             archive.unlink()
@@ -235,9 +238,9 @@ class CommitArtifacts:
             "per_page": _PAGE_SIZE,
             "page": number,
         }
-        url, host = f"{self.api}/repos/{self.slug}/actions/artifacts", host_of(self.api)
+        host = host_of(self.api)
         answer = Web(self.workspace, self.token).get(
-            url, query, accept="application/vnd.github+json"
+            Address(self._url), query, accept="application/vnd.github+json"
         )
         if answer.status_code == 401:
             raise EnvironmentFailure(

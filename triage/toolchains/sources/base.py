@@ -118,7 +118,7 @@ Url = Annotated[
     Text,
     Matching(
         "https?://.+",
-        '"{text}" is not an address: write one that begins with https://.',
+        "this is not an address: write one that begins with https://.",
     ),
 ]
 Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag_pattern)], ...], OneOrMore]

@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 from triage.compilers.base import Environment, Packaging
 from triage.git_history.repository import day_in, tags_for
 from triage.git_history.timeline import CommitPosition, Timeline
+from triage.model.address import Address
 from triage.model.errors import BadInput, Unobtainable
 from triage.model.revision import Revision
 from triage.recipes.mapping import Text
@@ -37,7 +38,6 @@ from triage.toolchains.sources.base import (
     Tags,
     Url,
 )
-from triage.toolchains.web import without_password
 
 _SECONDS = 15.0  # of a download and an install
 _STAMP = re.compile(r"(?<!\d)(20\d{12})(?!\d)")
@@ -101,7 +101,7 @@ class NightliesSection(SourceSection):
         """Return the source for a project whose wheels have this name."""
         index = Index(
             workspace,
-            self.index or self.find_links or "",
+            Address(self.index or self.find_links or ""),
             is_page=self.index is None,
             nightly=True,
         )
@@ -166,7 +166,7 @@ class Wheels:
         release = self.listed().get(build.item)
         if release is None:
             raise Unobtainable(
-                f"{without_password(self.index.url)} lists no {self.distribution} "
+                f"{self.index.url} lists no {self.distribution} "
                 f"{build.item} for this platform"
             )
         return install(self.workspace, release, self.index.url, self.packaging)
