@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.model.errors import BadInput
 from triage.model.outcome import Cause, NoAnswer
-from triage.toolchains.registry import parse_rev
-
-_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+from triage.toolchains.registry import recorded_rev
 
 
 @dataclass(frozen=True)
@@ -42,10 +38,13 @@ class RecordedPair:
             if found["undone"]:  # then `kind` and the pair are the other way round
                 kind = next(other for other in BisectKind if other is not kind)
                 ends.reverse()
-            return cls(kind, _rev_of(ends[0]), _rev_of(ends[1]), failure["signature"])
+            older, newer = (
+                recorded_rev(end["name"] or "", end["commit"]) for end in ends
+            )
+            return cls(kind, older, newer, failure["signature"])
         except OSError as error:
             raise BadInput(f"cannot read {path}: {error.strerror}") from error
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise BadInput(f"{path} is not the JSON of a bisect: {error!r}") from error
         except ValueError as error:
             raise BadInput(f"{path} is not the JSON of a bisect: {error}") from error
@@ -64,15 +63,3 @@ class RecordedPair:
             confirmed=False,
             unanswered=NoAnswer(Cause.NOT_FOUND, why),
         )
-
-
-def _rev_of(revision: Mapping[str, str | None]) -> str:
-    """Return the REV of a revision in JSON. It never names a folder or a program, since
-    somebody else may have written the file.
-    """
-    name, commit = revision["name"] or "", revision["commit"] or ""
-    if commit.startswith(name) and _COMMIT.fullmatch(commit):
-        return f"commit:{commit}"
-    if parse_rev(name)[0] not in ("version", "nightly"):
-        raise ValueError(f'"{name}" is not a release, a nightly or a commit')
-    return name

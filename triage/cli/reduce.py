@@ -150,7 +150,7 @@ def replay_reproducers(
 
     - `triage replay reproducers/ -t nightly:latest`
     """
-    reproducers = open_reproducers(paths)
+    reproducers = open_reproducers(paths, on_recorded=not toolchain)
     cases = [reproducer.case for reproducer in reproducers]
     revs_of = None
     if toolchain:

@@ -36,7 +36,7 @@ from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal, run
 from triage.recipes.run_values import file_value, identity_of, read_value
 from triage.toolchains.home import KeptKind
-from triage.toolchains.registry import ToolchainRegistry
+from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
 _PROBLEM = "problem"  # the file that says why there are no results
 UNWRITTEN = (85, 170)  # bytes that glibc fills new memory with
@@ -120,10 +120,15 @@ class Planner:
         if rev is None or rev == OWN:
             rev = "latest"
         try:
-            return self.registry.obtain(self.registry.resolve(rev, case.compiler))
+            return self._named_toolchain(rev, case)
         except TriageError as error:
             problem = f"cannot obtain the toolchain that makes the program: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
+
+    def _named_toolchain(self, rev: str, case: Case) -> Toolchain:
+        """Return the toolchain that a recipe names, which is a release or a nightly."""
+        text = recorded_rev(rev.removeprefix(f"{case.compiler}:"))
+        return self.registry.obtain(self.registry.resolve(text, case.compiler))
 
     def _plan_run(
         self, case: Case, toolchain: Toolchain
@@ -248,9 +253,7 @@ class Planner:
         )
         if reference.toolchain is not None:
             try:
-                toolchain = self.registry.obtain(
-                    self.registry.resolve(reference.toolchain, case.compiler)
-                )
+                toolchain = self._named_toolchain(reference.toolchain, case)
             except TriageError as error:
                 problem = f"cannot obtain the toolchain of the reference: {error}"
                 return NoAnswer(Cause.TOOLCHAIN, problem)

@@ -39,7 +39,7 @@ from triage.model.outcome import (
 from triage.model.revision import Revision
 from triage.remedy.result import Remedies
 from triage.remedy.search import RemedyRequest
-from triage.toolchains.registry import ToolchainRef
+from triage.toolchains.registry import ToolchainRef, recorded_rev
 
 _REMEDIES_TRIED = 40  # candidates
 _CONFIDENCE = 0.9  # of a bisect, which then probes each pair again once
@@ -301,7 +301,8 @@ class Explainer:
         registry, family = self.engine.registry, self.case.compiler
         for name in self.reported:
             try:
-                probe = self.engine.probe(self.case, registry.resolve(name, family))
+                ref = registry.resolve(recorded_rev(name), family)
+                probe = self.engine.probe(self.case, ref)
             except (BadInput, EnvironmentFailure) as error:
                 self.engine.progress.note(f"{name}, which the text names: {error}")
                 continue

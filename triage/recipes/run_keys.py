@@ -67,7 +67,7 @@ class ReferenceFormat(MappingFormat):
 
     toolchain: Word | None = Field(
         default=None,
-        description="Its toolchain (REV); the same one when left out.",
+        description="Its toolchain, a release or a nightly (default: the same one).",
         examples=["3.12.0"],
     )
     flags: list[Flag] | None = Field(

@@ -22,7 +22,7 @@ from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.json_form import in_json
 from triage.model.probe_result import ProbeResult
 from triage.reduce.reproducer import LOCAL
-from triage.toolchains.registry import parse_rev
+from triage.toolchains.registry import recorded_rev
 
 RECORD = "reproducer.json"
 RECIPE = "recipe.yaml"
@@ -94,9 +94,12 @@ class RecordedReproducer:
         return self.record.bad.name
 
 
-def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
+def open_reproducers(
+    paths: Sequence[Path], *, on_recorded: bool = True
+) -> tuple[RecordedReproducer, ...]:
     """Read the reproducers in `paths`: folders of one reproducer, or folders of such
-    folders (hidden ones are skipped).
+    folders (hidden ones are skipped). `on_recorded`: whether the recorded versions are
+    to be compiled.
 
     Raises BadFiles with the mistakes in all folders, BadInput for an unknown compiler.
     """
@@ -119,7 +122,7 @@ def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
             problems.append(_problem(path, message))
         for folder in folders:
             try:
-                reproducers[folder] = _open(folder)
+                reproducers[folder] = _open(folder, on_recorded=on_recorded)
             except BadFiles as error:
                 problems += error.problems
     if problems:
@@ -127,7 +130,7 @@ def open_reproducers(paths: Sequence[Path]) -> tuple[RecordedReproducer, ...]:
     return tuple(reproducers.values())
 
 
-def _open(folder: Path) -> RecordedReproducer:
+def _open(folder: Path, *, on_recorded: bool) -> RecordedReproducer:
     path = folder / RECORD
     if not folder.is_dir():
         message = "is not a folder; name a reproducer's folder, or a folder of them."
@@ -136,16 +139,19 @@ def _open(folder: Path) -> RecordedReproducer:
         raise BadFiles([_problem(path, "is missing; `triage reduce` writes it.")])
     try:
         record = ReproducerRecord.model_validate_json(path.read_bytes(), strict=True)
-        if record.bad.name != LOCAL:
-            parse_rev(record.bad.name)
+        if on_recorded and record.bad.name != LOCAL:
+            recorded_rev(record.bad.name)
     except ValidationError as error:
         problems = []
         for mistake in error.errors(include_url=False):
             key, text = ".".join(map(str, mistake["loc"])), f"{mistake['msg']}."
             problems.append(_problem(path, f"{key}: {text}" if key else text))
         raise BadFiles(problems) from error
-    except (OSError, BadInput) as error:
+    except OSError as error:
         raise BadFiles([_problem(path, f"cannot be used: {error}.")]) from error
+    except BadInput as error:
+        message = f"cannot be used: {error}; name a toolchain with -t."
+        raise BadFiles([_problem(path, message)]) from error
     cases = load_cases([folder / RECIPE])
     if len(cases) != 1:
         message = (
@@ -233,9 +239,11 @@ def replay(
     # by the recipe's file: two folders may hold recipes of the same name
     jobs: dict[Path, list[ProbeJob]] = {}
     for one in reproducers:
-        texts: Sequence[str] = [*filter(None, [one.bad]), "latest"]
+        texts: Sequence[str] = ["latest"]
         if revs_of is not None:
             texts = revs_of.get(one.case.compiler, ())
+        elif one.bad is not None:
+            texts = [recorded_rev(one.bad), "latest"]
         refs = {
             ref.revision.name: ref
             for ref in (

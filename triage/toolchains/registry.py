@@ -43,6 +43,7 @@ _FORMS = (
     "`3.13.0`, `latest`, `previous`, `installed`, `2025-06-04`, "
     "`nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
 )
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _DAY = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)")
 
 
@@ -86,6 +87,20 @@ def parse_rev(text: str) -> tuple[str, str]:
             return "version", str(version)
     hint = f" (for a folder write `path:{text}`)" if Path(text).exists() else ""
     raise BadInput(f"{text!r} is not a revision: write {_FORMS}{hint}")
+
+
+def recorded_rev(name: str, commit: str | None = None) -> str:
+    """Return the REV of a revision that a file records. Somebody else may have written
+    the file, so that it may name a release, a nightly or a commit, and no folder or
+    program of this machine. A commit needs the clone that the user names.
+
+    Raises BadInput for another one.
+    """
+    if commit and commit.startswith(name) and _COMMIT.fullmatch(commit):
+        return f"commit:{commit}"
+    if parse_rev(name)[0] in ("path", "installed"):
+        raise BadInput(f"{name!r} is not a release, a nightly or a commit")
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,8 +321,7 @@ class ToolchainRegistry:
             return newest
         near = f"; the newest before it is of {newest.revision.date}" if newest else ""
         raise EnvironmentFailure(
-            f"{self._nightlies_of(family).index.url} has no "
-            f"nightly of {day}{near}"
+            f"{self._nightlies_of(family).index.url} has no nightly of {day}{near}"
         )
 
     def _nightlies_of(self, family: str) -> Wheels:

@@ -74,7 +74,7 @@ class LowerFormat(MappingFormat):
         default=None,
         alias="with",
         description=(
-            "The JAX that lowers it: a revision, or `own` for each release's "
+            "The JAX that lowers it: a release, or `own` for each release's "
             "(default: the newest, for all releases)."
         ),
         examples=["0.8.0", "own"],
