@@ -8,8 +8,11 @@ from pathlib import Path
 
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.model.errors import BadInput
+from triage.model.foreign_file import read_bytes
 from triage.model.outcome import Cause, NoAnswer
 from triage.toolchains.registry import recorded_rev
+
+_LARGEST = 64 << 20  # bytes of an answer
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class RecordedPair:
     def read(cls, path: Path) -> RecordedPair:
         """Read them from the JSON of a bisect. Raises BadInput if it names no pair."""
         try:
-            found = json.loads(path.read_text())
+            found = json.loads(read_bytes(path, _LARGEST))
             kind, failure = BisectKind(found["kind"]), found["failure"]
             ends = [found["before"], found["after"]]
             if found["status"] != Answer.CULPRIT:

@@ -22,6 +22,7 @@ from triage.bisect.result import Bisection, BisectKind, Side
 from triage.bisect.search import BisectSearch, run_search
 from triage.cli.exit_codes import command_again
 from triage.model.errors import BadInput
+from triage.model.foreign_file import read_bytes
 from triage.model.outcome import Verdict
 from triage.report.elements import duration_text, plural
 from triage.report.terminal import console_for
@@ -52,6 +53,7 @@ class JournalEntry:
 
 
 _ENTRIES = TypeAdapter(list[JournalEntry])
+_LARGEST_JOURNAL = 16 << 20  # bytes
 
 
 def read_journal(path: Path) -> list[JournalEntry]:
@@ -59,7 +61,7 @@ def read_journal(path: Path) -> list[JournalEntry]:
     damaged.
     """
     try:
-        return _ENTRIES.validate_json(path.read_bytes())
+        return _ENTRIES.validate_json(read_bytes(path, _LARGEST_JOURNAL))
     except (OSError, ValidationError):
         return []
 

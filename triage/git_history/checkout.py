@@ -16,6 +16,7 @@ from triage.git_history.repository import Repository
 from triage.model.address import without_secrets
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Ending
+from triage.model.foreign_file import read_bytes
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, StopSignal, run, unlimited
 
@@ -27,6 +28,7 @@ _SETTINGS = shlex.split(
     "-c submodule.alternateErrorStrategy=info -c http.lowSpeedLimit=1 "
     "-c http.lowSpeedTime=30"
 )
+_LARGEST_SHALLOW = 16 << 20  # bytes
 _NOTHING: Mapping[str, str] = {}
 _SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10"
 _PARTIAL = {
@@ -92,8 +94,12 @@ class Checkout:
             self._git("init", "--quiet", f"--object-format={form}")
         theirs = self.repository.common_dir
         _write(git_dir / "objects" / "info" / "alternates", [str(theirs / "objects")])
-        if (theirs / "shallow").is_file():
-            (git_dir / "shallow").write_bytes((theirs / "shallow").read_bytes())
+        if (theirs / "shallow").exists():
+            try:
+                shallow = read_bytes(theirs / "shallow", _LARGEST_SHALLOW)
+            except OSError as error:
+                raise GitFailed(f"cannot read {theirs / 'shallow'}: {error}") from error
+            (git_dir / "shallow").write_bytes(shallow)
         tags = self.repository.text(
             "for-each-ref", "--format=%(objectname) %(refname)", "refs/tags"
         )

@@ -18,12 +18,19 @@ from urllib.parse import urlsplit
 from triage.git_history.git_program import READ_ONLY, reading_command
 from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.foreign_file import check_regular
 from triage.processes.containment import Purpose, ask
 
 # Seconds for the first command, which reads only the settings, and for another one. A
 # file of a clone may be a pipe that nobody writes to.
 _FIRST_ANSWER, _PATIENCE = 10.0, 300.0
 _SHA = re.compile(r"[0-9a-f]{4,64}")
+_LARGEST = 1 << 30  # bytes of a file of references
+# Files of a clone that git reads as text. Its errors print their lines.
+_PRINTED = shlex.split(
+    "HEAD config config.worktree packed-refs shallow commondir gitdir info/grafts "
+    "objects/info/alternates"
+)
 
 # Compare merges with their first parent too, and ignore settings of renames, submodules
 # and external programs. A renamed file is one removed and one added, because both
@@ -64,6 +71,7 @@ class Repository:
                 break
         else:
             raise BadInput(f"{path} is not in a git repository")
+        _check_files(self.git_dir)
         try:
             words = ("rev-parse", "--absolute-git-dir", "--git-common-dir")
             found = self.ask(*words, seconds=_FIRST_ANSWER).decode()
@@ -72,6 +80,7 @@ class Repository:
         git_dir, common_dir = found.splitlines()
         self.git_dir = Path(git_dir)
         self.common_dir = (self._folder / common_dir).resolve()
+        _check_files(self.common_dir)
 
     @property
     def _folder(self) -> Path:
@@ -229,6 +238,20 @@ class Repository:
             size = int(content[start:begin].split()[2])
             yield mode, path, content[begin : begin + size]
             start = begin + size + 1  # a line end follows
+
+
+def _check_files(git_dir: Path) -> None:
+    """Raise BadInput if git would print or wait for a file that does not belong to the
+    clone.
+    """
+    refs = os.walk(git_dir / "refs")
+    files = [Path(folder, name) for folder, _, names in refs for name in names]
+    files += filter(os.path.lexists, (git_dir / name for name in _PRINTED))
+    for path in files:
+        try:
+            check_regular(path, _LARGEST, git_dir)
+        except OSError as error:
+            raise BadInput(f"{path} cannot be used: {error.strerror}") from error
 
 
 _DAY = re.compile(r"(?<!\d)(20\d\d)[-.]?(\d\d)[-.]?(\d\d)(?!\d)")

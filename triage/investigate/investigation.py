@@ -30,11 +30,13 @@ from triage.investigate.steps import (
     do_step,
 )
 from triage.model.case import Case
+from triage.model.foreign_file import read_bytes
 from triage.reduce.program import settings_of
 from triage.reduce.reproducer import original_draft
 from triage.toolchains.home import KeptKind, save_file
 
 _SLOWER = 5.0  # seconds that make a difference when a case is chosen
+_LARGEST_RECORD = 256 << 20  # bytes
 _CLUSTERS: TypeAdapter[FailureCluster] = TypeAdapter(FailureCluster)
 _NEED_PAIR = {"narrow", "confirm", "attribute"}
 
@@ -250,7 +252,7 @@ def _continued(start: FailureCluster, path: Path, out: Path) -> FailureCluster:
     its files are gone.
     """
     try:
-        known = _CLUSTERS.validate_json(path.read_bytes())
+        known = _CLUSTERS.validate_json(read_bytes(path, _LARGEST_RECORD))
     except (OSError, ValidationError):
         return start
     named = (known.reproducer, known.attribution_page)

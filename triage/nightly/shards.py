@@ -84,17 +84,17 @@ def merge(
 
 def copy_files(folders: Sequence[Path], out: Path) -> None:
     """Copy reproducers, logs and pages next to the joined reports. Raises BadInput for
-    a link in a shard.
+    a link or a pipe in a shard.
     """
     for folder in folders:
         if out.resolve() == folder.resolve():
             raise BadInput(f"--out {out} is the folder of a shard; pass another one")
-        link = next((path for path in folder.rglob("*") if path.is_symlink()), None)
-        if link:
-            raise BadInput(
-                f"{link} is a link; a shard holds only files that `triage nightly` "
-                "wrote"
-            )
+        for path in folder.rglob("*"):
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                raise BadInput(
+                    f"{path} is a link or a pipe; a shard holds only files that "
+                    "`triage nightly` wrote"
+                )
     with disk_errors(f"write the reports to {out}"):
         # of files with one name the first shard's stays, as its cluster does
         for folder in reversed(folders):

@@ -18,12 +18,14 @@ from filelock import FileLock
 
 from triage.investigate.result import CaseResult
 from triage.model.errors import BadInput
+from triage.model.foreign_file import read_bytes
 from triage.nightly.history import NightColumns, NightsHistory, history_of
 from triage.nightly.result import SCHEMA, Night, night_bytes, parse_night
 from triage.toolchains.home import Home, disk_errors, write_whole
 
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
+_LARGEST_NIGHT = 1 << 30  # bytes
 _OLDER = "nights-4"  # of the last schema
 _STORED, _COLUMNS, _ISSUES = "nightly.json.z", "columns-2.z", "issues.json"
 _LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are stored
@@ -35,7 +37,7 @@ def read_night(path: Path) -> Night:
     """
     file = path / NIGHT_FILE if path.is_dir() else path
     try:
-        content = file.read_bytes()
+        content = read_bytes(file, _LARGEST_NIGHT)
     except OSError as error:
         raise BadInput(
             f"{file}: {error.strerror or error}; pass the folder that `triage nightly "
@@ -202,7 +204,7 @@ class NightStore:
     def issues(self) -> dict[str, str]:
         """Return the issues by the id of their cluster."""
         try:
-            values = json.loads((self.path / _ISSUES).read_bytes())
+            values = json.loads(read_bytes(self.path / _ISSUES, _LARGEST_NIGHT))
         except (OSError, ValueError):
             return {}
         if not isinstance(values, dict):
@@ -252,8 +254,12 @@ def _store_logs(night: Night, folder: Path, own: Path) -> None:
     reports; own: of the night.
     """
     for case in night.cases:
-        if case.log and case.is_new_failure and (folder / case.log).is_file():
-            content = (folder / case.log).read_bytes()
-            if len(content) > 2 * _LOG_PART:
-                content = content[:_LOG_PART] + b"\n...\n" + content[-_LOG_PART:]
-            write_whole(own / case.log, content)
+        if not (case.log and case.is_new_failure):
+            continue
+        try:
+            content = read_bytes(folder / case.log, LARGEST_FILE, folder)
+        except OSError:  # it is missing, or not what a nightly writes
+            continue
+        if len(content) > 2 * _LOG_PART:
+            content = content[:_LOG_PART] + b"\n...\n" + content[-_LOG_PART:]
+        write_whole(own / case.log, content)

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from triage.model.errors import BadFiles, Problem
+from triage.model.foreign_file import read_bytes
 from triage.recipes.values import did_you_mean
 
 Loc = tuple[str | int, ...]
@@ -231,17 +232,13 @@ def json_as_yaml(text: str) -> str:
 
 def read_text(path: Path) -> str:
     """Return a file's text without a byte order mark. Raises BadFiles if the file is
-    too big, not text, or cannot be read.
+    too big, not text, a link out of its folder, or cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            message = "the file is too big; it may have 1 MiB."
-        elif b"\0" in data:
-            message = "this is a binary file (it has NUL bytes), not text in UTF-8."
-        else:
+        data = read_bytes(path, MAX_BYTES)
+        if b"\0" not in data:
             return data.decode("utf-8-sig")
+        message = "this is a binary file (it has NUL bytes), not text in UTF-8."
     except OSError as error:
         message = why_unreadable(path, error)
     except UnicodeDecodeError as error:

@@ -200,7 +200,17 @@ def _form(value: Any) -> str:
     return "text" if isinstance(value, str) else "other"
 
 
-File = Annotated[Text, AfterValidator(check_file)]
+def _check_inside(text: str, info: ValidationInfo) -> str:
+    """Raise ValueError if a file is not below the recipe: errors print parts of it."""
+    folder = _setting(info).folder
+    if folder is not None:
+        place, root = (folder / text).resolve(), folder.resolve()
+        if not place.is_relative_to(root):
+            raise ValueError(f'"{text}" is not in the recipe\'s folder.')
+    return text
+
+
+File = Annotated[Text, AfterValidator(check_file), AfterValidator(_check_inside)]
 """A file, whose path is relative to the recipe."""
 Flag = Annotated[
     Text,

@@ -19,13 +19,16 @@ from triage.execution.metric import Metric, MetricThreshold
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
+from triage.model.foreign_file import read_bytes
 from triage.model.json_form import in_json
 from triage.model.probe_result import ProbeResult
+from triage.recipes.document import why_unreadable
 from triage.reduce.reproducer import LOCAL
 from triage.toolchains.registry import recorded_rev
 
 RECORD = "reproducer.json"
 RECIPE = "recipe.yaml"
+_LARGEST_RECORD = 64 << 20  # bytes
 Name = Annotated[str, MinLen(1)]
 
 
@@ -138,7 +141,8 @@ def _open(folder: Path, *, on_recorded: bool) -> RecordedReproducer:
     if not path.exists():
         raise BadFiles([_problem(path, "is missing; `triage reduce` writes it.")])
     try:
-        record = ReproducerRecord.model_validate_json(path.read_bytes(), strict=True)
+        content = read_bytes(path, _LARGEST_RECORD)
+        record = ReproducerRecord.model_validate_json(content, strict=True)
         if on_recorded and record.bad.name != LOCAL:
             recorded_rev(record.bad.name)
     except ValidationError as error:
@@ -148,7 +152,7 @@ def _open(folder: Path, *, on_recorded: bool) -> RecordedReproducer:
             problems.append(_problem(path, f"{key}: {text}" if key else text))
         raise BadFiles(problems) from error
     except OSError as error:
-        raise BadFiles([_problem(path, f"cannot be used: {error}.")]) from error
+        raise BadFiles([_problem(path, why_unreadable(path, error))]) from error
     except BadInput as error:
         message = f"cannot be used: {error}; name a toolchain with -t."
         raise BadFiles([_problem(path, message)]) from error

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from triage.compilers.base import KernelSpec, kernel_of
 from triage.execution.judge import result_of
 from triage.model.case import Case, Flag, RunSpec, Target
+from triage.model.foreign_file import read_bytes
 from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
 from triage.model.outcome import (
     UNANSWERED,
@@ -27,6 +28,8 @@ from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.reduce.program import ReducedCase
 from triage.toolchains.home import Home, KeptKind, disk_errors, write_whole
+
+_LARGEST_SETTINGS = 16 << 20  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +254,7 @@ class ReductionFolder:
         if program is None:
             return None
         try:
-            text = (self.path / "settings.json").read_bytes()
+            text = read_bytes(self.path / "settings.json", _LARGEST_SETTINGS)
             settings = TypeAdapter(Settings).validate_json(text, strict=True)
         except (OSError, ValueError):
             return None

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import time
+import zipfile
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,8 @@ from tests.toolchains.loopback import make_wheel
 from tests.toolchains.sources.loopback_github import ARTIFACT, LoopbackGitHub, archive
 from triage.git_history.timeline import Timeline
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.toolchains.home import Workspace
-from triage.toolchains.install import is_intact
+from triage.toolchains.home import Workspace, remove_tree
+from triage.toolchains.install import bytes_below, is_intact
 from triage.toolchains.sources.artifact import ArtifactsSection, CommitArtifacts
 
 PROGRAM = "iree/compiler/_mlir_libs/iree-compile"
@@ -87,6 +89,29 @@ def test_an_artifact_is_obtained_once(
     github.artifacts[0]["expired"] = True
     [again] = source(workspace).builds(timeline, range(1, 2))
     assert (again.seconds, again.untestable) == (0, None)
+
+
+def test_a_wheel_is_inflated_with_a_limit(
+    github: LoopbackGitHub,
+    timeline: Timeline,
+    workspace: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    content = BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as bomb:
+        name = "iree_base_compiler-3.5.0-py3-none-any.whl"
+        bomb.writestr(name, bytes(64 << 20))
+    assert len(content.getvalue()) < 1 << 17
+    add(github, timeline, 1, content.getvalue())
+    [build] = source(workspace).builds(timeline, range(1, 2))
+    written: list[int] = []
+    monkeypatch.setattr(
+        "triage.toolchains.install.remove_tree",
+        lambda root: written.append(bytes_below(root)) or remove_tree(root),
+    )
+    with pytest.raises(Unobtainable, match=r"is damaged: .* times the archive's size"):
+        source(workspace).obtain(build)
+    assert max(written) < 4 << 20
 
 
 def test_pages_are_read_until_artifacts_are_older_than_the_range(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -35,6 +34,8 @@ _PAGE_SIZE = 100
 _MAX_PAGES = 500
 _BEFORE = timedelta(hours=6)  # clocks differ
 _SECONDS = 25.0  # of a download and an install
+_PART = 1 << 20  # bytes
+_MOST_INFLATED = 10  # a wheel is packed already, so that an archive hardly packs it
 # What zipfile raises for archives that are cut off or changed.
 _DAMAGE = (
     zipfile.BadZipFile,
@@ -266,6 +267,7 @@ class CommitArtifacts:
         (default: the compiler's).
         """
         pattern = "*.whl" if package else self.settings.wheel
+        left = _MOST_INFLATED * archive.stat().st_size
         try:
             with zipfile.ZipFile(archive) as inside:
                 members = {
@@ -285,7 +287,14 @@ class CommitArtifacts:
                     inside.open(members[release.wheel]) as source,
                     target.open("wb") as sink,
                 ):
-                    shutil.copyfileobj(source, sink, 1 << 20)
+                    while part := source.read(_PART):
+                        left -= len(part)
+                        if left < 0:
+                            raise Unobtainable(
+                                f"{name} is damaged: {release.wheel} has more than "
+                                f"{_MOST_INFLATED} times the archive's size"
+                            )
+                        sink.write(part)
         except _DAMAGE as error:
             raise Unobtainable(f"{name} is damaged: {error}") from error
         return release
