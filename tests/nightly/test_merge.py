@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -212,3 +213,13 @@ def test_a_shard_with_a_link_writes_nothing_elsewhere(
         app, ["nightly", "merge", *map(str, folders), "--out", "out"]
     )
     assert (done.exit_code, list(elsewhere.iterdir())) == (2, [])
+
+
+def test_a_shard_with_a_pipe_is_refused(folders: list[Path]) -> None:
+    (folders[0] / "logs").mkdir()
+    os.mkfifo(folders[0] / "logs" / "a.log")
+    done = CliRunner().invoke(
+        app, ["nightly", "merge", *map(str, folders), "--out", "out"]
+    )
+    assert done.exit_code == 2
+    assert "a.log is a link or a pipe" in done.stderr

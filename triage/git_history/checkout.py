@@ -28,9 +28,15 @@ _SETTINGS = shlex.split(
     "-c submodule.alternateErrorStrategy=info -c http.lowSpeedLimit=1 "
     "-c http.lowSpeedTime=30"
 )
+# Git never asks for a password. An address is that of the clone, so that it may not
+# name a program or a folder of this machine.
+_ENV = {
+    "LC_ALL": "C.UTF-8",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PROTOCOL_FROM_USER": "0",
+}
 _LARGEST_SHALLOW = 16 << 20  # bytes
 _NOTHING: Mapping[str, str] = {}
-_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=10"
 _PARTIAL = {
     "core.repositoryformatversion": "1",
     "extensions.partialClone": "origin",
@@ -173,7 +179,8 @@ class Checkout:
             unlimited(_TIMEOUT),
             self.folder,
             purpose=Purpose.GIT,
-            env={**self._environment(), **env},
+            # If the clone has lost its .git folder, git must not find another one.
+            env={**_ENV, "GIT_CEILING_DIRECTORIES": str(self.folder.parent), **env},
             stop=self.stop,
         )
         if execution.ending is Ending.NOT_STARTED:
@@ -188,22 +195,6 @@ class Checkout:
         reason = "; ".join(dict.fromkeys(errors or lines[-1:]))
         reason = without_secrets(reason) or str(execution.status)
         raise GitFailed(f"git {words[0]} failed: {reason[:500]} (log: {self.log.path})")
-
-    def _environment(self) -> dict[str, str | None]:
-        """Return variables for git, which never asks for a password. An address is that
-        of the clone, so that it may not name a program or a folder of this machine.
-        """
-        env: dict[str, str | None] = {
-            "LC_ALL": "C.UTF-8",
-            "GIT_TERMINAL_PROMPT": "0",
-            "GIT_PROTOCOL_FROM_USER": "0",
-            # If the clone has lost its .git folder, git must not find another one.
-            "GIT_CEILING_DIRECTORIES": str(self.folder.parent),
-        }
-        chosen = {"GIT_SSH", "GIT_SSH_COMMAND"}.intersection(os.environ)
-        if not (chosen or self.repository.user_chooses_ssh):
-            env["GIT_SSH_COMMAND"] = _SSH
-        return env
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

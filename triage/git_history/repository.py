@@ -200,14 +200,6 @@ class Repository:
         return bool(settings.strip())
 
     @cached_property
-    def user_chooses_ssh(self) -> bool:
-        """Whether the user's own settings name a program for ssh."""
-        try:
-            return bool(self.ask("config", "--global", "--get", "core.sshCommand"))
-        except GitRefused:  # no such setting
-            return False
-
-    @cached_property
     def remote(self) -> Address | None:
         """The address of `origin`, else of the first remote, after the user's settings
         such as `insteadOf`.
