@@ -36,6 +36,7 @@ from triage.execution.record import Record, parse_record
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
 from triage.mlir.result_operator import operator_in
+from triage.model.address import Address
 from triage.model.execution import Captured, Ending, Execution
 from triage.recipes.loader import load_recipes
 from triage.reduce.frontends.onnx import ONNX, OnnxProgram, cut_model
@@ -161,10 +162,14 @@ def http(data: bytes, folder: Path) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     settings = ArtifactsSection(artifact="linux")
     actions = CommitArtifacts(
-        workspace, "owner/name", "iree-base-compiler", settings, "https://api.example"
+        workspace,
+        "owner/name",
+        "iree-base-compiler",
+        settings,
+        Address("https://api.example"),
     )
     asked: tuple[Callable[[], object], ...] = (
-        lambda: Index(workspace, "https://index.example/simple/").releases(
+        lambda: Index(workspace, Address("https://index.example/simple/")).releases(
             "iree-base-compiler"
         ),
         lambda: list(actions.listed(now)),

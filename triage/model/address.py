@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@]*)(:\d*)?")
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@]*)(:\d+)?")
 _SCP_LIKE = re.compile(r"[^@/:\s]+@([\w.-]+:(?!/).*)", re.DOTALL)
 _IN_TEXT = re.compile(r"[A-Za-z][\w+.-]*://[^\s'\"<>]*")
 
