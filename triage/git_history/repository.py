@@ -72,15 +72,17 @@ class Repository:
         else:
             raise BadInput(f"{path} is not in a git repository")
         _check_files(self.git_dir)
+        from git import Repo  # slow to import
+        from git.exc import GitError
+
         try:
-            words = ("rev-parse", "--absolute-git-dir", "--git-common-dir")
-            found = self.ask(*words, seconds=_FIRST_ANSWER).decode()
-        except GitRefused as error:
-            raise BadInput(str(error)) from error
-        git_dir, common_dir = found.splitlines()
-        self.git_dir = Path(git_dir)
-        self.common_dir = (self._folder / common_dir).resolve()
-        _check_files(self.common_dir)
+            with Repo(self._folder) as repository:
+                self.git_dir = Path(repository.git_dir).resolve()
+                self.common_dir = Path(repository.common_dir).resolve()
+            _check_files(self.common_dir)
+            self.ask("rev-parse", "--git-dir", seconds=_FIRST_ANSWER)
+        except (GitRefused, GitError) as error:
+            raise BadInput(f"{path} is not in a git repository: {error}") from error
 
     @property
     def _folder(self) -> Path:
