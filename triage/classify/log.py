@@ -19,7 +19,7 @@ from itertools import chain, islice
 from typing import Any, BinaryIO, cast
 
 from triage.classify.rules import NEEDLES, RuleSet, packaged_yaml
-from triage.model.content import LineCutter
+from triage.model.content import LineCutter, text_encoding
 from triage.model.errors import BadInput
 
 HEAD = 16 << 10
@@ -28,7 +28,6 @@ be 100 MB long.
 """
 
 _PIECE = 1 << 16
-_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # control characters that no terminal prints
 _CONTROL = bytes({*range(8), *range(14, 27), *range(28, 32)})
 _MOST_CONTROL = 1 / 20  # the share of control characters from which a text is binary
@@ -68,13 +67,14 @@ def text_pieces(
     decoder, only_returns = None, False
     total, is_blank = 0, True
     for number, piece in enumerate(_unpack(stream, name)):
-        if number == 0 and piece.startswith(_UTF_16):
-            decoder = codecs.getincrementaldecoder("utf-16")("replace")
+        if number == 0 and text_encoding(piece) != "utf-8-sig":
+            decoder = codecs.getincrementaldecoder(text_encoding(piece))("replace")
         if decoder:
             text = decoder.decode(piece).encode("utf-8", "replace")
         else:
             text = piece
         if number == 0:
+            text = text.removeprefix(codecs.BOM_UTF8)
             if _is_binary(text):
                 raise BadInput(f"{name}: no text: it is binary")
             only_returns = b"\r" in text and b"\n" not in text

@@ -22,6 +22,7 @@ from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
+from triage.model.revision import FamilyRef
 from triage.report.formats import write_report
 from triage.report.tables import forecast_document
 from triage.toolchains.home import KeptKind, default_home
@@ -211,9 +212,11 @@ def select_one_family(
 
 
 def _family_of(rev: str, families: Sequence[str]) -> str:
-    prefixes = [name for name in families if rev.startswith(f"{name}:")]
-    if prefixes:
-        return max(prefixes, key=len)
+    named = [
+        name for name in families if rev.startswith(FamilyRef.parse(name).prefixes)
+    ]
+    if named:
+        return max(named, key=len)
     if len(families) == 1:
         return families[0]
     if DEFAULT_FAMILY in families:

@@ -22,6 +22,7 @@ from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import recipe_families
 from triage.execution.recipe_trial import try_recipe
+from triage.model.content import decoded
 from triage.model.errors import BadInput
 from triage.model.probe_result import ProbeResult
 from triage.recipes.family import RecipeStart, new_recipe, with_questions
@@ -146,21 +147,25 @@ def allow_code(started: StartedRecipe, text: Path, *, run_code: bool) -> None:
     )
 
 
+def read_text(source: Path) -> str:
+    """Return a pasted text; `-` is stdin."""
+    try:
+        if str(source) == "-":
+            return decoded(sys.stdin.buffer.read())
+        return decoded(source.read_bytes())
+    except OSError as error:
+        raise BadInput(f"{source} cannot be read: {error.strerror}") from error
+
+
 def from_text(
     app: AppContext,
     wanted: NewRecipe,
+    text: str,
     source: Path,
     block: int | None = None,
     line: int | None = None,
 ) -> StartedRecipe:
-    """Start from a pasted text; `-` is stdin."""
-    try:
-        if str(source) == "-":
-            text = sys.stdin.read()
-        else:
-            text = source.read_text("utf-8", "replace")
-    except OSError as error:
-        raise BadInput(f"{source} cannot be read: {error.strerror}") from error
+    """Start from a pasted text, which `source` has."""
     with app.progress() as progress, progress.task(f"read {source}"):
         return StartedRecipe(wanted, *wanted.from_text(text, str(source), block, line))
 
@@ -185,13 +190,17 @@ def recipe_for(word: str, options: ProgramOptions) -> StartedRecipe:
     command: list[str] = []
     if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
         command = shlex.split(word)
-    path = save or _kept_path(file, kernel, options.backend, command)
+    is_text = not command and (file == "-" or Path(file).suffix in TEXTS)
+    text = read_text(Path(file)) if is_text else ""
+    asked = (kernel, options.backend, options.chip, *command)
+    if file == "-":
+        asked = (*asked, text)
+    path = save or _kept_path(file, command, asked)
     wanted = NewRecipe(path, None, options.backend, options.chip, kernel)
-    is_text = file == "-" or Path(file).suffix in TEXTS
     if command:
         started = StartedRecipe(wanted, wanted.from_command(command))
     elif is_text:
-        started = from_text(app, wanted, Path(file))
+        started = from_text(app, wanted, text, Path(file))
         allow_code(started, Path(file), run_code=options.run_code)
     else:
         started = StartedRecipe(wanted, wanted.from_file(Path(file)))
@@ -213,17 +222,17 @@ def recipe_for(word: str, options: ProgramOptions) -> StartedRecipe:
     return started
 
 
-def _kept_path(
-    file: str, kernel: str | None, backend: str | None, command: Sequence[str]
-) -> Path:
-    """Return the path below the home for the recipe of a program or a command line."""
+def _kept_path(file: str, command: Sequence[str], asked: Sequence[str | None]) -> Path:
+    """Return the path below the home for the recipe of a program or a command line.
+    Requests that differ in what is asked have recipes of their own.
+    """
     stem = Path(file).stem
     if command:
         words = [word for word in command[1:] if not word.startswith("-")]
         programs = [Path(word).stem for word in words if Path(word).suffix]
         stem = programs[0] if programs else command[0]
     place = os.path.abspath(file)  # noqa: PTH100 - it need not exist
-    parts = "\0".join([place, str(kernel), str(backend), *command])
+    parts = "\0".join([place, *map(str, asked)])
     key = hashlib.sha256(parts.encode()).hexdigest()[:12]
     name = name_from(Path(stem).name) or ("stdin" if file == "-" else "program")
     return default_home().kept(KeptKind.PROGRAMS) / key / f"{name}.yaml"

@@ -29,8 +29,14 @@ from triage.cli.options import (
     option,
     rev_option,
 )
-from triage.cli.program import CodeNotAllowed, StartedRecipe, allow_code, split_kernel
-from triage.cli.program import from_text as read_text
+from triage.cli.program import (
+    CodeNotAllowed,
+    StartedRecipe,
+    allow_code,
+    read_text,
+    split_kernel,
+)
+from triage.cli.program import from_text as start_from_text
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import DEFAULT_FAMILY, recipe_families, suite_reader
@@ -257,7 +263,8 @@ def new(
     wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
     is_tried = True
     if from_text:
-        started = read_text(context, wanted, from_text, block, line)
+        text = read_text(from_text)
+        started = start_from_text(context, wanted, text, from_text, block, line)
         try:
             allow_code(started, from_text, run_code=run_code)
         # it is written, and runs when the user compiles the recipe

@@ -28,13 +28,21 @@ from triage.compilers.registry import (
     recipe_families,
     recipe_starters,
 )
+from triage.model.content import decoded
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
 _VERSION = r"v?(\d+\.\d+(?:\.\d+)?(?:rc\d+)?)(?![\w.]*\d)"
 _NIGHTLY = re.compile(r".*rc(\d{4})(\d\d)(\d\d)")
+# The only words that may stand between the name of a compiler and its version. After
+# others, the version is that of a model or of another program.
+_BEFORE_VERSION = (
+    r"(?:[^\w\n]|(?<![a-z])(?:versions?|compiler|release|runtime|nightly|package|is|at)"
+    r"(?![a-z])){1,40}?"
+)
 _RELEASE = re.compile(
-    r"(?i)\b(?:on|since|with|in|from|to|is|version|release)[ :]+"
+    r"(?im)(?:^\W*version|\b(?:the|this|my) (?:compiler|version|release)(?: is)?"
+    r"|\b(?:on|since|with|in|from|to)(?: the)?(?: version| release)?)[ :]+"
     r"v?(\d+\.\d+\.\d+(?:rc\d{8})?)(?!\w|\.\d)"
 )
 _DATED = re.compile(r"(?i)\bnightly\b[^\n\d]{0,20}\b(20\d\d)-?(\d\d)-?(\d\d)\b")
@@ -85,7 +93,7 @@ class NewRecipe(RecipeRequest):
             return replace(
                 start,
                 input=self.path.with_suffix(".mlir"),
-                copied=start.input.read_text("utf-8", "replace"),
+                copied=decoded(start.input.read_bytes()),
             )
         return start
 
@@ -128,7 +136,7 @@ class NewRecipe(RecipeRequest):
             start = self._from_program(family, program, text)
         else:
             start = self.from_file(self.source or self.path.with_suffix(".mlir"))
-        versions = _reported_revisions(text, family)
+        versions = reported_revisions(text, family)
         failure = _reported_failure(text)
         notes = list(start.notes)
         if start.refused:
@@ -267,8 +275,8 @@ def _check_file(path: Path) -> None:
             raise BadInput(f"the input {path} is empty")
 
 
-def _reported_revisions(text: str, family: str) -> list[str]:
-    """Return the first three different revisions that a text names."""
+def reported_revisions(text: str, family: str) -> list[str]:
+    """Return the first three different revisions of a family that a text names."""
     versions = _versions_in(text, family_named(family))
     # A version such as 3.3.0rc20250201 is a nightly.
     revisions = (_NIGHTLY.sub(r"nightly:\1-\2-\3", version) for version in versions)
@@ -286,7 +294,7 @@ def _versions_in(text: str, family: Compiler) -> Iterator[str]:
     names = (family.distribution, *family.recipe.nicknames, family.name)
     compiler = "|".join(re.escape(name) for name in names if name)
     yield from re.findall(
-        rf"(?i)\b(?:{compiler})\b[^\n\d]{{0,40}}?(?<![\d.]){_VERSION}", text
+        rf"(?i)\b(?:{compiler})\b{_BEFORE_VERSION}(?<![\d.]){_VERSION}", text
     )
     yield from _RELEASE.findall(text)
     for date in _DATED.finditer(text):

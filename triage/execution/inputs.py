@@ -4,6 +4,7 @@ and the files that suites refer to.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -27,7 +28,7 @@ from triage.execution.mlir_tools import toolchain_python
 from triage.execution.record import Record
 from triage.model.address import Address
 from triage.model.case import Artifact, Case, InputKind
-from triage.model.content import file_sha256
+from triage.model.content import decoded, file_sha256, text_encoding
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Cause, Failed, NoAnswer
@@ -170,6 +171,9 @@ class Inputs:
                 importer,
                 toolchain.revision.name if toolchain else "",
             )
+        elif kind is InputKind.MLIR and _is_marked(source):
+            content.update(file_sha256(source).encode())
+            make = partial(_write_decoded, source)
         else:
             return Prepared(source, file_sha256(source))
         return self._kept.get(
@@ -260,6 +264,21 @@ class Inputs:
         except ValueError as error:
             return recipe_mistake(str(error))
         return target
+
+
+def _is_marked(source: Path) -> bool:
+    """Return whether a text begins with a byte order mark or is not in UTF-8. Compilers
+    read neither.
+    """
+    with source.open("rb") as file:
+        head = file.read(4)
+    return head.startswith(codecs.BOM_UTF8) or text_encoding(head) != "utf-8-sig"
+
+
+def _write_decoded(source: Path, scratch: Path) -> Path:
+    target = scratch / "made.mlir"
+    target.write_text(decoded(source.read_bytes()), "utf-8")
+    return target
 
 
 def _scripts(generator: tuple[str, ...]) -> Iterator[Path]:

@@ -5,7 +5,7 @@ families.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 
@@ -96,6 +96,17 @@ class FamilyRef:
         if self.recipe:
             return f"{self.kind}@{self.recipe}"
         return self.kind
+
+    @property
+    def prefixes(self) -> tuple[str, str]:
+        """What stands before a revision of this family: its name, or that with the
+        first package alone.
+
+        >>> FamilyRef.parse("command:numba numpy<2").prefixes
+        ('command:numba numpy<2:', 'command:numba:')
+        """
+        first = replace(self, packages=self.packages[:1])
+        return f"{self}:", f"{first}:"
 
     @property
     def title(self) -> str:

@@ -21,7 +21,7 @@ from triage.compilers.base import Compiler, Description, Environment, Packaging
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
-from triage.model.revision import Revision, Toolchain
+from triage.model.revision import FamilyRef, Revision, Toolchain
 from triage.recipes.values import parse_version
 from triage.toolchains.home import Home, Workspace, disk_errors, stamp
 from triage.toolchains.index import Index, Release
@@ -226,14 +226,18 @@ class ToolchainRegistry:
             EnvironmentFailure: the index has no such release, or there is no such
                 nightly.
         """
-        named: list[str] = []
-        if ":" in text:  # iterating over the families imports all of them
-            named = [name for name in self._compilers if text.startswith(f"{name}:")]
-        # The name of a family may contain a colon, so the longest prefix counts.
-        prefix = max(named, key=len, default=None)
-        if prefix not in (None, family):
-            raise BadInput(f"{text!r} is a revision of {prefix}; name one of {family}")
-        match parse_rev(text.removeprefix(f"{prefix}:")):
+        rev = text
+        for prefix in FamilyRef.parse(family).prefixes:
+            rev = rev.removeprefix(prefix)
+        if ":" in rev:  # iterating over the families imports all of them
+            # The name of a family may contain a colon, so the longest prefix counts.
+            named = [name for name in self._compilers if rev.startswith(f"{name}:")]
+            if named:
+                other = max(named, key=len)
+                raise BadInput(
+                    f"{text!r} is a revision of {other}; name one of {family}"
+                )
+        match parse_rev(rev):
             case "installed", _:
                 return self._next_to_program(family)
             case "path", value:

@@ -21,6 +21,7 @@ from triage.compilers.triton.kernel_source import (
     guess_kernel,
 )
 from triage.model.case import Target
+from triage.model.content import decoded
 from triage.model.errors import BadInput
 from triage.model.execution import Execution
 from triage.recipes.family import RecipeStart
@@ -69,7 +70,7 @@ class TritonRecipes(RecipeStarter):
     def from_source(self, request: RecipeRequest, source: Path) -> RecipeStart | None:
         if source.suffix != ".py":
             return None
-        text = source.read_text("utf-8", "replace")
+        text = decoded(source.read_bytes())
         start = _start(request, source, text)
         if start is None or is_standalone(source, text):
             return start
@@ -124,7 +125,7 @@ def _kernel_of(start: KernelStart) -> ast.FunctionDef:
     if start.copied is not None:
         source = start.copied
     else:
-        source = start.input.read_text("utf-8", "replace")
+        source = decoded(start.input.read_bytes())
     return next(
         node
         for node in ast.walk(ast.parse(source))

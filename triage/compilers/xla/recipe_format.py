@@ -16,6 +16,7 @@ from triage.compilers.pasted_text import read_jax
 from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
 from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
+from triage.model.content import decoded
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 from triage.recipes.mapping import AtKey, MappingFormat, Text, Word
@@ -131,7 +132,7 @@ class XlaRecipes(RecipeStarter):
         if source.suffix == ".hlo":
             return RecipeStart("xla", source, _CPU)
         if source.suffix == ".py" and request.backend in (None, *_BACKEND_NAMES):
-            text = source.read_text("utf-8", "replace")
+            text = decoded(source.read_bytes())
             if imports_jax(text):
                 return _from_jax(source, text, request.kernel)
         if request.backend == "xla":
