@@ -59,12 +59,6 @@ def test_no_command_has_too_many_options() -> None:
     assert {name: count for name, count in counts.items() if count > 30} == {}
 
 
-def test_what_was_removed_names_what_to_use(triage: Triage) -> None:
-    done = triage("run", "one.yaml", "--all")
-    assert done.returncode == 2
-    assert "--verbose" in done.stderr
-
-
 def test_an_unknown_command_suggests_a_known_one(triage: Triage) -> None:
     done = triage("bisct")
     assert done.returncode == 2

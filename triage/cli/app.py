@@ -23,6 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from triage.cli.exit_codes import MEANINGS
+from triage.cli.other_words import with_words_here
 from triage.cli.screen import AppContext
 from triage.report.printable import printable
 
@@ -104,8 +105,6 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "recipe": ("recipe:app", "Write, validate and list recipes."),
     "doctor": ("toolchains:doctor", "Check what this machine has and what it lacks."),
 }
-#: What replaces an option of one command.
-_REMOVED = {"run --all": "--verbose shows the cases that pass everywhere, too"}
 _MANY = 8  # options of a command from which on panels help to find one
 _PANELS = {
     "What": "--case --suite-config --script --find --match --metric --vary --model "
@@ -160,31 +159,21 @@ def _help_option(make: Callable[[Any], Any], context: Any) -> Any:
 
 @contextmanager
 def _complete_usage_errors() -> Iterator[None]:
-    """Complete usage errors: make what they quote safe to print, name all missing
-    parameters and what replaces removed ones.
+    """Complete usage errors: make what they quote safe to print, and say what stands
+    here for the words of other tools.
     """
     try:
         yield
     except _UsageError as error:
         shown: Any = error
-        name = shown.ctx.info_name if shown.ctx else ""
-        option = getattr(shown, "option_name", "")
-        instead = _REMOVED.get(f"{name} {option}")
-        if instead:
-            shown.message = f"{option} was removed: {instead}"
+        name, options = "", set[str]()
+        if shown.ctx:
+            name = shown.ctx.info_name
+            options = {word for one in shown.ctx.command.params for word in one.opts}
+        message = with_words_here(shown.message, name, options)
+        if message != shown.message:
             shown.possibilities = None
-        # given ones are read first, so that all others are missing
-        if hasattr(shown, "param_type") and shown.param:
-            missing = [
-                param
-                for param in shown.ctx.command.params
-                if param.required and param.name not in shown.ctx.params
-            ]
-            shown.param_type = ", ".join(
-                f"{param.param_type_name} {param.get_error_hint()}" for param in missing
-            )
-            shown.param = None
-        shown.message = printable(shown.message)
+        shown.message = printable(message)
         raise
 
 

@@ -20,6 +20,7 @@ from typing import Any, get_type_hints
 
 import typer
 
+from triage.cli.other_words import with_words_here
 from triage.cli.screen import AppContext, print_stderr
 from triage.model.errors import BadFiles, Interrupted, TriageError
 from triage.model.outcome import Cause, Status
@@ -136,13 +137,13 @@ def _exit_code(call: Callable[[], Exit], *, may_resume: bool) -> int:
         return Exit.INTERRUPTED
     except BadFiles as error:
         for problem in error.problems:
-            print_stderr(str(problem))
+            print_stderr(with_words_here(str(problem)))
         count = len(error.problems)
         noun = "problem" if count == 1 else "problems"
         print_stderr(f"{count} {noun}; nothing was run")
         return error.exit_code
     except TriageError as error:
-        print_stderr(f"triage: {error}")
+        print_stderr(f"triage: {with_words_here(str(error))}")
         return error.exit_code
     except OSError as error:
         file = f": {error.filename}" if error.filename else ""

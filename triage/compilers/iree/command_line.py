@@ -69,6 +69,8 @@ _IREE_OPT = [
 ]
 
 _DEFAULT_BACKEND = "llvm-cpu"
+# of backends that no release compiles for without a chip
+_DEFAULT_CHIPS = {"rocm": "gfx942"}
 # how issues name devices
 _DEVICES_IN_TEXTS = {
     "rocm": re.compile(r"--device=hip\b|\bROCm\b"),
@@ -136,7 +138,10 @@ class IreeRecipes(RecipeStarter):
         return read_mlir(text)
 
     def target_named(self, backend: str, chip: str | None) -> Target:
-        return Target(_OLD_BACKENDS.get(backend, backend), chip)
+        name = _OLD_BACKENDS.get(backend, backend)
+        if name in _DEFAULT_CHIPS and chip is None:
+            raise BadInput(f"{name} compiles for a chip, and none is named")
+        return Target(name, chip)
 
     def target_in(self, text: str) -> Target:
         chip = chip_in(text)
@@ -144,7 +149,7 @@ class IreeRecipes(RecipeStarter):
             return Target("rocm" if chip.startswith("gfx") else "cuda", chip)
         for backend, named in _DEVICES_IN_TEXTS.items():
             if named.search(text):
-                return Target(backend)
+                return Target(backend, _DEFAULT_CHIPS.get(backend))
         return Target(_DEFAULT_BACKEND)
 
 
