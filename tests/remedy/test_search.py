@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from math import inf
 
@@ -10,6 +11,7 @@ import pytest
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed, fixed_by
 from triage.classify.rules import RemedyCandidate
 from triage.execution.judge import result_of
+from triage.model.errors import Interrupted
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Measured, NoAnswer, Outcome, Passed, Probe
 from triage.model.revision import Revision
@@ -155,6 +157,24 @@ def test_candidates_after_the_deadline_are_not_tried() -> None:
     request = RemedyRequest(a_case(), a_place(), seconds=0.0)
     answer = find_remedies(engine, request)  # type: ignore[arg-type]
     assert (answer.tried, answer.is_out_of_time) == (0, True)
+
+
+@pytest.mark.parametrize("checked_on", ["3.2.0", "3.3.0"])
+def test_remedies_that_were_found_outlive_the_end_of_the_time(checked_on: str) -> None:
+    def behaviour(flags: frozenset[str], name: str) -> Outcome:
+        if name == "3.2.0" or (checked_on == name and len(engine.asked) > 7):
+            time.sleep(0.3)
+            raise Interrupted("stopped")
+        return Passed() if IGEMM in flags else failed()
+
+    engine = FlagEngine(behaviour, seconds=lambda flags: 0.0)
+    request = RemedyRequest(a_case(), a_place(), a_place("3.2.0"), seconds=0.2)
+    answer = find_remedies(engine, request)  # type: ignore[arg-type]
+    assert flags_of(answer) == [(IGEMM,)]
+    assert answer.is_out_of_time
+    # Ctrl-C
+    with pytest.raises(Interrupted):
+        find_remedies(engine, replace(request, seconds=inf))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("needed", [33, 34, 137, 1024, 65535, 65536])

@@ -20,7 +20,7 @@ from triage.execution.files import Prepared
 from triage.execution.judge import result_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
-from triage.model.errors import TriageError
+from triage.model.errors import Interrupted, TriageError
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
@@ -214,12 +214,22 @@ def find_remedies(engine: Engine, request: RemedyRequest) -> Remedies:
         failing.measured.seconds,
         request.exhaustive,
     )
-    trials.search(first, second)
-    is_out_of_time = trials.is_out_of_time
-    found = [trials.with_smallest_value(*trial) for trial in trials.working]
-    found.sort(key=lambda working: _rank(working.change, working.probe))
     others, notes = _other_toolchains(engine, request)
-    remedies, compiling = _checked(engine, request, found, others)
+    try:
+        trials.search(first, second)
+        is_out_of_time = trials.is_out_of_time
+        found = [trials.with_smallest_value(*trial) for trial in trials.working]
+        found.sort(key=lambda working: _rank(working.change, working.probe))
+        remedies, compiling = _checked(engine, request, found, others)
+    except Interrupted:
+        if time.monotonic() < deadline:
+            raise
+        # what works so far is known, although nothing else is known of it
+        is_out_of_time, compiling = True, []
+        remedies = [
+            _remedy(WorkingChange(*trial, is_smallest=False))
+            for trial in trials.working
+        ]
     newer = [
         revision for revision in compiling if _is_newer(revision, failing.revision)
     ]
