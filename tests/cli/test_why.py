@@ -132,7 +132,7 @@ def test_a_case_that_passes_has_nothing_to_explain(
 def test_a_spent_budget_holds_for_every_step_and_leaves_the_commands(
     triage: Triage, tmp_path: Path
 ) -> None:
-    path = recipe(tmp_path, "slow", "breaks-3")
+    path = recipe(tmp_path, "slow", "breaks-3 and nobody tried it")
     found = explained(triage, path, "--budget", "0.001s")
     assert (found["failure"]["class"], found["bisection"]) == (
         "shared-memory-overflow",

@@ -19,7 +19,7 @@ from itertools import chain, islice
 from typing import Any, BinaryIO, cast
 
 from triage.classify.rules import NEEDLES, RuleSet, packaged_yaml
-from triage.model.content import LineCutter, text_encoding
+from triage.model.content import LineCutter
 from triage.model.errors import BadInput
 
 HEAD = 16 << 10
@@ -53,6 +53,29 @@ _START = (
     r"(?:[^\t]{0,200}\t[^\t]{0,200}\t(?=(?:\xef\xbb\xbf)?20\d\d-))?+"
     r"(?:20\d\d-\d\d-.{20} )?+ {0,3}+(?![ %\"}^])"
 )
+
+
+def text_encoding(head: bytes) -> str:
+    r"""Return the encoding of a text by its first bytes: UTF-16, with or without a byte
+    order mark, or UTF-8, whose mark is left out.
+
+    >>> text_encoding("func".encode("utf-16-le"))
+    'utf-16-le'
+    """
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    zeros = [byte == 0 for byte in head[:4]]
+    if zeros == [False, True, False, True]:
+        return "utf-16-le"
+    if zeros == [True, False, True, False]:
+        return "utf-16-be"
+    return "utf-8-sig"
+
+
+def decoded(data: bytes) -> str:
+    """Return a text in one of these encodings, with line feeds."""
+    text = data.decode(text_encoding(data), "replace")
+    return text.replace("\r\n", "\n")
 
 
 def text_pieces(

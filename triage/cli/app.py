@@ -169,7 +169,8 @@ def _complete_usage_errors() -> Iterator[None]:
         name, options = "", set[str]()
         if shown.ctx:
             name = shown.ctx.info_name
-            options = {word for one in shown.ctx.command.params for word in one.opts}
+            params = shown.ctx.command.params
+            options = {word for param in params for word in param.opts}
         message = with_words_here(shown.message, name, options)
         if message != shown.message:
             shown.possibilities = None

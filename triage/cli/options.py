@@ -250,6 +250,11 @@ class ProgramOptions:
         """Return the recipes that the words name, and those made from programs, texts
         and command lines among them.
         """
+        started = self.started(words)
+        return [started[word].path if word in started else word for word in words]
+
+    def started(self, words: Sequence[Path]) -> dict[Path, StartedRecipe]:
+        """Write recipes for the programs, texts and command lines among the words."""
         made = [word for word in words if _is_program(word)]
         if not made and self.is_used:
             raise BadInput(
@@ -258,13 +263,24 @@ class ProgramOptions:
             )
         if self.save and len(made) > 1:
             raise BadInput("--save keeps one recipe; name one program")
-        return [self.start(word).path if word in made else word for word in words]
-
-    def start(self, word: Path) -> StartedRecipe:
-        """Write a recipe for a program, a text or a command line."""
+        if not made:  # slow to import
+            return {}
         from triage.cli.program import recipe_for
 
-        return recipe_for(str(word), self)
+        return {word: recipe_for(str(word), self) for word in made}
+
+    def words(self, word: Path, started: StartedRecipe | None) -> list[str]:
+        """Return what names a recipe, a program or a text on a command line."""
+        if started and str(word) == "-":  # nobody can type the text again
+            return [str(started.path)]
+        words = [str(word)]
+        if self.backend:
+            words += ["--backend", self.backend]
+        if self.chip:
+            words += ["--chip", self.chip]
+        if self.run_code:
+            words.append("--run-code")
+        return words
 
 
 @dataclass(kw_only=True)
@@ -278,10 +294,16 @@ class SeveralCases:
 
     def load(self) -> tuple[Case, ...]:
         """Load the cases that --case selects."""
+        return self.load_started()[0]
+
+    def load_started(self) -> tuple[tuple[Case, ...], dict[Path, StartedRecipe]]:
+        """Load these cases, and return the recipes made from programs and texts."""
         from triage.cli.context import cases_in, cases_named
 
-        paths = self.paths if self.suite_config else self.program.recipes(self.paths)
-        return cases_named(cases_in(paths, self.suite_config), self.case)
+        started = {} if self.suite_config else self.program.started(self.paths)
+        paths = [started[path].path if path in started else path for path in self.paths]
+        cases = cases_in(paths, self.suite_config)
+        return cases_named(cases, self.case), started
 
 
 def _is_program(word: Path) -> bool:
@@ -335,10 +357,11 @@ class OneCase(CaseChoice):
         """
         from triage.cli.context import cases_in
 
-        if self.suite_config or not _is_program(self.recipe):
+        if self.suite_config:
             return self.load_all(), None
-        started = self.program.start(self.recipe)
-        return cases_in([started.path], None), started
+        started = self.program.started([self.recipe]).get(self.recipe)
+        path = started.path if started else self.recipe
+        return cases_in([path], None), started
 
 
 @dataclass(kw_only=True)

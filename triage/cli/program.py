@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from triage.classify.log import decoded
 from triage.cli.context import open_engine_for
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import recipe_families
 from triage.execution.recipe_trial import try_recipe
-from triage.model.content import decoded
 from triage.model.errors import BadInput
 from triage.model.probe_result import ProbeResult
 from triage.recipes.family import RecipeStart, new_recipe, with_questions
@@ -69,7 +69,8 @@ class StartedRecipe:
         start = self.start
         if start.target and self.wanted.chip:
             start = replace(start, target=replace(start.target, chip=self.wanted.chip))
-        if start.target:
+        is_named = self.wanted.chip or not self.is_pasted  # not by a text
+        if start.target and is_named:
             recipe_families()[start.family].check_chip(start.target)
         return replace(self, start=start)
 
@@ -147,7 +148,7 @@ def allow_code(started: StartedRecipe, text: Path, *, run_code: bool) -> None:
     )
 
 
-def read_text(source: Path) -> str:
+def read_pasted(source: Path) -> str:
     """Return a pasted text; `-` is stdin."""
     try:
         if str(source) == "-":
@@ -191,7 +192,7 @@ def recipe_for(word: str, options: ProgramOptions) -> StartedRecipe:
     if " " in word and not os.path.exists(word):  # noqa: PTH110 - too long for a path
         command = shlex.split(word)
     is_text = not command and (file == "-" or Path(file).suffix in TEXTS)
-    text = read_text(Path(file)) if is_text else ""
+    text = read_pasted(Path(file)) if is_text else ""
     asked = (kernel, options.backend, options.chip, *command)
     if file == "-":
         asked = (*asked, text)

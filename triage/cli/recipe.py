@@ -33,7 +33,7 @@ from triage.cli.program import (
     CodeNotAllowed,
     StartedRecipe,
     allow_code,
-    read_text,
+    read_pasted,
     split_kernel,
 )
 from triage.cli.program import from_text as start_from_text
@@ -263,7 +263,7 @@ def new(
     wanted = NewRecipe(path, Path(file) if file else None, backend, chip, kernel)
     is_tried = True
     if from_text:
-        text = read_text(from_text)
+        text = read_pasted(from_text)
         started = start_from_text(context, wanted, text, from_text, block, line)
         try:
             allow_code(started, from_text, run_code=run_code)

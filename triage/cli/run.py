@@ -4,8 +4,11 @@ what changed across releases, and measure what they compile to.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
+
+from packaging.version import Version
 
 from triage.cli.context import (
     open_engine_for,
@@ -33,18 +36,20 @@ from triage.cli.options import (
 from triage.cli.screen import AppContext
 from triage.execution.engine import Engine
 from triage.execution.judge import result_of
-from triage.execution.own_program import case_with_own_program
-from triage.execution.results import RunResults
+from triage.execution.own_program import case_with_own_program, ends_as_expected
+from triage.execution.results import RunResults, UnseenFailure
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Probe
+from triage.recipes.expectations import expected_class
 from triage.report.formats import write_report
 from triage.report.runs import benchmark_document, run_document, run_junit
 from triage.toolchains.registry import ToolchainRef
 
 if TYPE_CHECKING:
     from triage.bisect.history import History
+    from triage.cli.program import StartedRecipe
     from triage.execution.benchmark import Configuration
 
 _SHARE = 0.5  # of all compiles, the most that a history spends
@@ -61,20 +66,21 @@ def run_cases(
 ) -> Exit:
     """Compile every case on every toolchain and report failures.
 
-    Results are cached; a second run compiles nothing. Exit 1 when a case fails that its
-    recipe does not expect to fail.
+    Results are cached; a second run compiles nothing. A text that names releases is
+    compiled on these and their neighbours. Exit 1 when a case fails that its
+    recipe does not expect to fail, 3 when the failure that a text reports is not seen.
 
     - `triage run recipes/cuda-matmul-f32.yaml -t 3.3.0 -t latest`
 
     - `triage run recipes/ -t 3.3.0 -t triton:3.2.0` compiles recipes of several
       compilers, each with its own
     """
-    cases = chosen.load()
+    cases, started = chosen.load_started()
     ordered: list[Probe] = []
     with compiling.open(*cases, fresh=fresh) as engine:
+        revs = toolchain or _default_revs(engine, [*started.values()])
         selections = [
-            (one.cases, one.refs(engine))
-            for one in select_families(cases, toolchain or ["installed"])
+            (one.cases, one.refs(engine)) for one in select_families(cases, revs)
         ]
         planned = [
             ProbeJob(case, ref)
@@ -94,9 +100,42 @@ def run_cases(
             own = [probes[case.name, ref.revision.name] for ref in refs]
             ordered += own
             ordered += _with_own_program(engine, case, refs, own)
-    result = RunResults.of(ordered)
+    failures = (
+        _unseen_failure(recipe, chosen.program.words(word, recipe), ordered)
+        for word, recipe in started.items()
+    )
+    unseen = [failure for failure in failures if failure]
+    result = RunResults.of(ordered, unseen)
     write_report(output, result, run_document, junit=run_junit)
-    return exit_for_results(result.results)
+    code = exit_for_results(result.results)
+    return Exit.INCONCLUSIVE if unseen and code is Exit.OK else code
+
+
+def _default_revs(engine: Engine, started: Sequence[StartedRecipe]) -> list[str]:
+    """Return the releases that texts name and their neighbours, oldest first; the
+    newest installed toolchain if they name none.
+    """
+    revs: list[str] = []
+    for recipe in started:
+        family = recipe.start.family
+        refs = engine.registry.reported(family, recipe.reported)
+        names = sorted((ref.revision.name for ref in refs), key=Version)
+        revs += [f"{family}:{name}" for name in names]
+    return revs or ["installed"]
+
+
+def _unseen_failure(
+    started: StartedRecipe, words: Sequence[str], probes: Sequence[Probe]
+) -> UnseenFailure | None:
+    """Return the failure that a text reports, if no toolchain has it."""
+    own = [probe for probe in probes if probe.case.source == started.path]
+    if not own or not (started.reported or own[0].case.expect):
+        return None
+    if any(ends_as_expected(probe.case, probe.outcome) for probe in own):
+        return None
+    case = own[0].case
+    failure = expected_class(case) or "failure"
+    return UnseenFailure(case.name, failure, shlex.join(["triage", "why", *words]))
 
 
 def _with_own_program(

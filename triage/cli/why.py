@@ -37,6 +37,7 @@ from triage.report.document import plain_text
 from triage.report.formats import write_report
 
 if TYPE_CHECKING:
+    from triage.cli.program import StartedRecipe
     from triage.investigate.explanation import Explanation
     from triage.model.case import Case
     from triage.model.progress import Progress
@@ -74,7 +75,8 @@ def why(
     can be run, and what the text alone tells.
 
     Exit 1 when a failure is found, also one that a newer release fixed; 0 when no
-    release fails; 3 when nothing could be run.
+    release that was tried fails; 3 when nothing could be run, or when the failure that
+    a text reports was not seen.
 
     - `triage why model.mlir --backend rocm --chip gfx942`
 
@@ -103,12 +105,13 @@ def why(
             engine,
             case,
             cases,
-            _command_words(chosen, case),
+            _command_words(chosen, case, made),
             toolchain,
             _BUDGET if budget is None else budget,
             started,
             made.assumed if made else (),
-            made.reported if made else (),
+            made.reported if made and made.is_pasted else None,
+            tuple(made.start.refused) if made else (),
         )
         steps = explainer.explain()
         try:
@@ -129,13 +132,11 @@ def why(
     return Exit.OK
 
 
-def _command_words(chosen: OneCase, case: Case) -> list[str]:
+def _command_words(
+    chosen: OneCase, case: Case, made: StartedRecipe | None
+) -> list[str]:
     """Return what names the case on a command line."""
-    words = [str(chosen.recipe)]
-    if chosen.program.backend:
-        words += ["--backend", chosen.program.backend]
-    if chosen.program.chip:
-        words += ["--chip", chosen.program.chip]
+    words = chosen.program.words(chosen.recipe, made)
     matrix = case.name.partition("[")[2].rstrip("]")
     if matrix:
         words += ["--case", matrix]

@@ -59,22 +59,38 @@ _LLVM_IR = re.compile(r"^(?:define\b[^\n]*@|target triple = |; ModuleID = )", re
 _TRITON_IR = re.compile(r"\btt\.func\b")
 _JAX = re.compile(r"^[ \t]*(?:>>> )?(?:import jax\b|from jax\b)", re.M)
 _HLO = re.compile(r"\A\s*HloModule\b")
-_CHIP = re.compile(r"\b(gfx(?:9\w{2}|1[0-2]\w{2})|sm_\d{2,3}a?)\b|\"cuda:(\d{2,3})\"")
-_CHIPS_OF_CARDS = {
-    r"\bV100\b|\bTitan V\b": "sm_70",
-    r"\bT4\b": "sm_75",
-    r"\bA100\b": "sm_80",
-    r"\bA10G?\b|\bRTX ?30\d0\b": "sm_86",
-    r"\bL4\b|\bL40S?\b|\bRTX ?40\d0\b": "sm_89",
-    r"\bH[12]00\b": "sm_90",
-    r"\bG?B[23]00\b": "sm_100",
-    r"\bRTX ?50\d0\b": "sm_120",
-    r"\bMI2[15]0X?\b": "gfx90a",
-    r"\bMI3(?:00[AX]?|25X)\b": "gfx942",
-    r"\bMI35[05]X\b": "gfx950",
-    r"\b7900 ?XTX?\b": "gfx1100",
-    r"\b9070(?: ?XT)?\b": "gfx1201",
+_CHIP = re.compile(
+    r"\b(gfx(?:9\w{2}|1[0-2]\w{2})|sm_\d{2,3}a?)\b|\"cuda:(\d{2,3})\"", re.IGNORECASE
+)
+# Short names in small letters may be variables.
+_CARDS = {
+    r"(?i:V100|Titan V)": "sm_70",
+    r"T4": "sm_75",
+    r"(?i:A100)": "sm_80",
+    r"A10G?|(?i:RTX[ -]?30\d0)": "sm_86",
+    r"L4|(?i:L40S?|RTX[ -]?40\d0)": "sm_89",
+    r"(?i:G?H[12]00)": "sm_90",
+    r"(?i:G?B[23]00)": "sm_100",
+    r"(?i:RTX[ -]?50\d0)": "sm_120",
+    r"(?i:MI2[15]0X?)": "gfx90a",
+    r"(?i:MI3(?:00[AX]?|25X?))": "gfx942",
+    r"(?i:MI35[05]X?)": "gfx950",
+    r"(?i:7900 ?XTX?)": "gfx1100",
+    r"(?i:9070(?: ?XT)?)": "gfx1201",
 }
+_CHIPS_OF_CARDS = {
+    re.compile(rf"(?<![\w%@$.])(?:{card})(?!\w)"): chip for card, chip in _CARDS.items()
+}
+_CODE = re.compile(r"`([^`\n]+)`")
+_PROMPT = re.compile(r"[$%>#\s]*(?:(?:export|env|set|setenv|%env)\s+)?")
+_VARIABLE = re.compile(
+    r"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\s*=(?!=)\s*"
+    r"(\"[^\"\n]*\"|'[^'\n]*'|[^\s`;&|,)]*)\s*"
+)
+_ENVIRON = re.compile(
+    r"environ(?:\.setdefault\(|\[)\s*[\"'](\w+)[\"']\s*(?:\]\s*=|,)\s*"
+    r"([\"'][^\"'\n]*[\"'])"
+)
 _IMPORTS = {"triton": "import triton\n", "tl": "import triton.language as tl\n"}
 _KERNEL = re.compile(r"^[ \t]*@(?:triton\.)?jit\b", re.M)
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.?)*+"?')  # brackets and names in it mean nothing
@@ -229,18 +245,37 @@ def chip_in(text: str) -> str | None:
 
     >>> chip_in("works on A100, fails on V100 (sm_70)")
     'sm_70'
-    >>> chip_in("wrong on a Titan V and on V100")
-    'sm_70'
+    >>> chip_in("wrong on mi300x and on V100")
+    'gfx942'
     """
     match = _CHIP.search(text)
     if match:
-        return match[1] or f"sm_{match[2]}"
-    card = re.search("|".join(f"(?:{card})" for card in _CHIPS_OF_CARDS), text)
-    if card is None:
-        return None
-    return next(
-        chip for name, chip in _CHIPS_OF_CARDS.items() if re.fullmatch(name, card[0])
-    )
+        return match[1].lower() if match[1] else f"sm_{match[2]}"
+    found = {
+        card.start(): chip
+        for pattern, chip in _CHIPS_OF_CARDS.items()
+        for card in islice(pattern.finditer(text), 1)
+    }
+    return found[min(found)] if found else None
+
+
+def variables_in(text: str, programs: Iterable[TextExcerpt]) -> dict[str, str]:
+    """Return the variables that a text sets: in lines and code that begin with them,
+    and in Python. The other lines of its programs are not read.
+
+    >>> variables_in("run `TRITON_F32_DEFAULT=ieee python a.py`", ())
+    {'TRITON_F32_DEFAULT': 'ieee'}
+    """
+    found = dict(_ENVIRON.findall(text))
+    for program in programs:
+        text = text.replace(program.text, "")
+    for line in (*text.splitlines(), *_CODE.findall(text)):
+        place = _PROMPT.match(line)
+        assert place
+        while setting := _VARIABLE.match(line, place.end()):
+            found[setting[1]] = setting[2]
+            place = setting
+    return {name: value.strip("\"'") for name, value in found.items()}
 
 
 def _python_blocks(text: str, marks: re.Pattern[str]) -> Iterator[_Block]:

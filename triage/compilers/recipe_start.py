@@ -6,15 +6,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 
 from triage.classify import classify_log, packaged_rules
+from triage.classify.log import decoded
 from triage.compilers.base import Compiler
 from triage.compilers.pasted_flags import harmless_flags, keep_harmless
+from triage.compilers.pasted_text import variables_in
 from triage.compilers.recipe_input import (
     PastedText,
     RecipeRequest,
@@ -28,7 +30,6 @@ from triage.compilers.registry import (
     recipe_families,
     recipe_starters,
 )
-from triage.model.content import decoded
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 
@@ -41,11 +42,18 @@ _BEFORE_VERSION = (
     r"(?![a-z])){1,40}?"
 )
 _RELEASE = re.compile(
-    r"(?im)(?:^\W*version|\b(?:the|this|my) (?:compiler|version|release)(?: is)?"
+    r"(?im)(?:^[^\w\n]*version|\b(?:the|this|my) (?:compiler|version|release)(?: is)?"
     r"|\b(?:on|since|with|in|from|to)(?: the)?(?: version| release)?)[ :]+"
     r"v?(\d+\.\d+\.\d+(?:rc\d{8})?)(?!\w|\.\d)"
 )
 _DATED = re.compile(r"(?i)\bnightly\b[^\n\d]{0,20}\b(20\d\d)-?(\d\d)-?(\d\d)\b")
+_FAILURES_IN_WORDS = {
+    "segfault": re.compile(r"(?i)\bseg(?:mentation )?faults?\b"),
+    "wrong-result": re.compile(
+        r"(?i)\b(?:wrong|incorrect) (?:numerical )?(?:results?|outputs?|values?)\b"
+        r"|\bmiscompil"
+    ),
+}
 _OTHER_PYTHON = re.compile(
     r"^[ \t>]*(?:import|from) (?:torch|jax|triton|tensorflow)\b", re.M
 )
@@ -130,10 +138,12 @@ class NewRecipe(RecipeRequest):
         else:
             program = None
         call = _chosen("command line", pasted.commands, line, "--line")
+        variables = variables_in(text, pasted.programs)
         if call:
-            start = self._from_pasted_call(family, call, program)
+            start = self._from_pasted_call(family, call, program, variables)
         elif program:
             start = self._from_program(family, program, text)
+            start = keep_harmless(replace(start, env=variables), frozenset())
         else:
             start = self.from_file(self.source or self.path.with_suffix(".mlir"))
         versions = reported_revisions(text, family)
@@ -142,7 +152,7 @@ class NewRecipe(RecipeRequest):
         if start.refused:
             words = " ".join(start.refused)
             notes.append(
-                f"Left out of the command: {words}. Keep it with --save FILE and add "
+                f"Left out of the text: {words}. Keep it with --save FILE and add "
                 "it there."
             )
         if versions:
@@ -155,11 +165,16 @@ class NewRecipe(RecipeRequest):
         return replace(start, notes=tuple(notes), expect=(failure,)), versions
 
     def _from_pasted_call(
-        self, family: str, call: ShellCommand, program: TextExcerpt | None
+        self,
+        family: str,
+        call: ShellCommand,
+        program: TextExcerpt | None,
+        variables: Mapping[str, str],
     ) -> RecipeStart:
         starter = recipe_starters()[family]
         input_file = self.source or self.path.with_suffix(".mlir")
         start = starter.from_call(call, self.backend, input_file)
+        start = replace(start, env={**variables, **start.env})
         start = keep_harmless(start, _flags_allowed_in_texts())
         response_files = [word for word in call.words if word.startswith("@")]
         start = replace(start, refused=(*response_files, *start.refused))
@@ -178,20 +193,26 @@ class NewRecipe(RecipeRequest):
         """
         starter = recipe_starters()[family]
         assumed: list[str] = []
+        notes: list[str] = []
         if self.backend:
             target = starter.target_named(self.backend, self.chip)
         else:
             target = starter.target_in(text)
             try:
                 recipe_families()[family].check_chip(target)
-            except BadInput:  # a chip that no release knows
-                target = replace(target, chip=None)
+            except BadInput as error:
+                notes.append(f"The text names {target.chip}: {error}.")
             if len(recipe_families()[family].backends) > 1:
                 assumed = [name for name in (target.backend, target.chip) if name]
         if family == DEFAULT_FAMILY:
             input_file = self.path.with_suffix(".mlir")
             return RecipeStart(
-                family, input_file, target, copied=program.text, assumed=assumed
+                family,
+                input_file,
+                target,
+                copied=program.text,
+                assumed=assumed,
+                notes=notes,
             )
         request = replace(self, backend=target.backend, chip=target.chip)
         start = starter.from_pasted(request, program.text)
@@ -200,7 +221,9 @@ class NewRecipe(RecipeRequest):
                 f"the program in line {program.line} has no kernel; name one with "
                 "--input FILE.py:KERNEL"
             )
-        return replace(start, assumed=(*assumed, *start.assumed))
+        return replace(
+            start, assumed=(*assumed, *start.assumed), notes=(*notes, *start.notes)
+        )
 
 
 def _complete_program(
@@ -302,13 +325,18 @@ def _versions_in(text: str, family: Compiler) -> Iterator[str]:
 
 
 def _reported_failure(text: str) -> str | None:
-    """Return the first failure class in a text that a packaged rule defines."""
+    """Return the first failure class in a text that a packaged rule defines, or that
+    its sentences name.
+    """
     rules = packaged_rules()
     known = {rule.name for rule in rules}
     log = classify_log(BytesIO(text.encode("utf-8", "replace")), rules)
     for failure in log.failures:
         if failure.failure_class in known:
             return failure.failure_class
+    for failure_class, words in _FAILURES_IN_WORDS.items():
+        if words.search(text):
+            return failure_class
     return None
 
 

@@ -19,6 +19,7 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from triage.classify.log import decoded, text_encoding
 from triage.compilers.base import ModelImporter
 from triage.execution.cache import ResultCache
 from triage.execution.files import KeptFiles, Prepared, note_use
@@ -28,7 +29,7 @@ from triage.execution.mlir_tools import toolchain_python
 from triage.execution.record import Record
 from triage.model.address import Address
 from triage.model.case import Artifact, Case, InputKind
-from triage.model.content import decoded, file_sha256, text_encoding
+from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.outcome import Cause, Failed, NoAnswer

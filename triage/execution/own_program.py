@@ -4,29 +4,53 @@ of a source than an old one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from triage.execution.engine import Engine
 from triage.execution.task import ProbeJob
 from triage.model.case import OWN, Case, InputKind
-from triage.model.outcome import Failed, Probe
+from triage.model.outcome import Failed, Outcome, Probe
 from triage.model.probe_result import ProbeResult
+from triage.recipes.expectations import matches
 from triage.toolchains.registry import ToolchainRef
 
 
-def newest_that_fails(
-    engine: Engine, case: Case, refs: Sequence[ToolchainRef], what: str
-) -> Probe | None:
-    """Return the probe of the newest of several toolchains, oldest first, that fails;
-    also if it alone does. what: progress.
+def fails_each_time(outcome: Outcome) -> bool:
+    """Return whether a case fails, and not only sometimes."""
+    return isinstance(outcome, Failed) and not outcome.flaky
+
+
+def ends_as_expected(case: Case, outcome: Outcome) -> bool:
+    """Return whether a case ends each time, and as its text or recipe says: with a
+    failure, or with an error for which it cannot be tested.
     """
-    for end in range(len(refs), 0, -engine.jobs):
-        batch = [ProbeJob(case, ref) for ref in refs[max(0, end - engine.jobs) : end]]
+    if outcome.failure is None or outcome.flaky:
+        return False
+    failures = [outcome.failure]
+    if isinstance(outcome, Failed):
+        failures += outcome.others
+    return not case.expect or any(
+        matches(item, failure) for item in case.expect for failure in failures
+    )
+
+
+def first_that(
+    is_wanted: Callable[[Outcome], bool],
+    engine: Engine,
+    case: Case,
+    refs: Sequence[ToolchainRef],
+    what: str,
+) -> Probe | None:
+    """Return the probe of the first of several toolchains whose outcome is wanted, also
+    if it alone has it. what: progress.
+    """
+    for start in range(0, len(refs), engine.jobs):
+        batch = [ProbeJob(case, ref) for ref in refs[start : start + engine.jobs]]
         probes = {probe.revision.name: probe for probe in engine.probe_all(batch, what)}
-        for job in reversed(batch):
+        for job in batch:
             probe = probes[job.ref.revision.name]
-            if isinstance(probe.outcome, Failed) and not probe.outcome.flaky:
+            if is_wanted(probe.outcome):
                 return probe
     return None
 
@@ -49,7 +73,8 @@ def case_with_own_program(
     if not (is_made and engine.compilers[case.compiler].generator):
         return None
     own = replace(case, input=replace(case.input, maker=OWN))
-    probe = newest_that_fails(engine, own, refs, f"{case.name}, made by each release")
+    what = f"{case.name}, made by each release"
+    probe = first_that(fails_each_time, engine, own, refs[::-1], what)
     if probe is None:
         return None
     maker, source = probe.revision.name, case.input.path.name

@@ -14,6 +14,17 @@ from triage.model.outcome import Probe
 from triage.model.probe_result import ProbeResult
 
 
+@dataclass(frozen=True, slots=True)
+class UnseenFailure:
+    """A failure that a text reports, and no toolchain that was tried has."""
+
+    case: str
+    failure: str
+    """Its class, or `failure` if none is known."""
+    next: str
+    """A command line that looks further."""
+
+
 @dataclass(frozen=True)
 class RunResults:
     """The results of `triage run`, in the order of cases and toolchains."""
@@ -21,11 +32,14 @@ class RunResults:
     results: Sequence[ProbeResult]
     cases: Mapping[str, Case] = field(metadata=UNPRINTED)
     """By name."""
+    unseen: Sequence[UnseenFailure] = ()
 
     @classmethod
-    def of(cls, probes: Sequence[Probe]) -> RunResults:
+    def of(
+        cls, probes: Sequence[Probe], unseen: Sequence[UnseenFailure] = ()
+    ) -> RunResults:
         cases = {probe.case.name: probe.case for probe in probes}
-        return cls([result_of(probe) for probe in probes], cases)
+        return cls([result_of(probe) for probe in probes], cases, unseen)
 
 
 @dataclass(frozen=True)

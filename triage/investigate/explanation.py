@@ -11,20 +11,28 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+from packaging.version import Version
+
 from triage.attribute.divergence import AttributionRequest
 from triage.attribute.result import Attribution
-from triage.bisect.plan import bisect_between
+from triage.bisect.history import bounds_of
+from triage.bisect.narrowed import narrowed
+from triage.bisect.plan import bisect_between, rev_text
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
 from triage.classify import ClassifiedLog
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
-from triage.execution.own_program import case_with_own_program, newest_that_fails
-from triage.execution.task import ProbeJob
+from triage.execution.own_program import (
+    case_with_own_program,
+    ends_as_expected,
+    fails_each_time,
+    first_that,
+)
+from triage.execution.tried import KnownReleases, TriedReleases
 from triage.investigate.result import StepResult
 from triage.investigate.steps import diverging_pass, do_step, working_remedies
 from triage.model.case import Case
-from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import (
     UNANSWERED,
@@ -33,13 +41,15 @@ from triage.model.outcome import (
     Failure,
     MayLackAnswer,
     NoAnswer,
+    Outcome,
     Passed,
     Probe,
 )
 from triage.model.revision import Revision
+from triage.recipes.expectations import expected_class
 from triage.remedy.result import Remedies
 from triage.remedy.search import RemedyRequest
-from triage.toolchains.registry import ToolchainRef, recorded_rev
+from triage.toolchains.registry import ToolchainRef
 
 _REMEDIES_TRIED = 40  # candidates
 _CONFIDENCE = 0.9  # of a bisect, which then probes each pair again once
@@ -47,17 +57,6 @@ _ADVICE = 2  # lines
 T = TypeVar("T")
 _NEARLY_ALL = 0.95  # of the time that is left
 _MORE_TIME = "10m"  # in the command that goes on after a spent budget
-
-
-@dataclass(frozen=True, slots=True)
-class KnownReleases:
-    """Neighbouring releases on which a case ended alike. outcome: passed, failed,
-    untestable, or not tried.
-    """
-
-    outcome: str
-    first: Revision
-    last: Revision
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,15 @@ class Explanation(MayLackAnswer):
     assumed: tuple[str, ...] = ()
     """The part of the target and the values that nobody named."""
     releases: tuple[KnownReleases, ...] = ()
-    """How the case ends on the installed releases, if it passes on the newest."""
+    """How the case ends on all releases, unless one toolchain was asked for."""
+    unseen: str | None = None
+    """The class of the failure that a text reports or a recipe expects, or `failure`,
+    if no toolchain that was tried has it.
+    """
+    fails_otherwise: bool = field(default=False, metadata=UNPRINTED)
+    """Whether it fails on that toolchain with another failure than that one."""
+    notes: tuple[str, ...] = ()
+    """What may keep that failure from being seen."""
     failure: Failure | None = None
     flaky: bool = False
     fails_on: Revision | None = None
@@ -146,9 +153,9 @@ class Explanation(MayLackAnswer):
             return "log"
         if self.flaky:
             return "inconclusive"
-        if self.failure is None:
-            return "passes" if self.passes else "inconclusive"
-        return "fixed" if self.fixed else "fails"
+        if self.failure is not None:
+            return "fixed" if self.fixed else "fails"
+        return "passes" if self.passes and not self.unseen else "inconclusive"
 
 
 @dataclass
@@ -162,16 +169,20 @@ class Explainer:
     words: Sequence[str]
     """The words that name the case on a command line."""
     rev: str | None
-    """The toolchain (default: one of `reported`, else the newest installed release)."""
+    """The toolchain that was asked for (default: see `_toolchains`)."""
     budget: float
     """Seconds for all steps after the first compile."""
     started: float
     """The time from which on the budget counts, as `time.monotonic` has it."""
     assumed: tuple[str, ...] = ()
     """See `Explanation.assumed`."""
-    reported: Sequence[str] = ()
-    """Revisions that a text names, which are tried first."""
+    reported: Sequence[str] | None = None
+    """Revisions that a text names; None for what is not a text."""
+    left_out: tuple[str, ...] = ()
+    """Flags and variables of the text that are not used."""
     left: tuple[StepResult, ...] = ()
+    named: Sequence[ToolchainRef] = ()
+    """The toolchains that it names, and their neighbours."""
 
     def explain(self) -> Iterator[Explanation]:
         """Explain the case step by step, and yield what is known after each step.
@@ -180,158 +191,127 @@ class Explainer:
             BadInput: The family has no releases, or there is no such revision.
             EnvironmentFailure: The toolchain cannot be obtained.
         """
-        registry, family = self.engine.registry, self.case.compiler
-        stored: Sequence[ToolchainRef] = ()
-        if self.rev is None:
-            self.rev = self._reported_that_fails()
-        if self.rev is None:
-            stored = registry.installed_releases(family)
-        ref = stored[-1] if stored else registry.resolve(self.rev or "latest", family)
-        known = self._with_outcome(
-            Explanation(
-                self.case.name,
-                family,
-                target=_target_text(self.case),
-                assumed=self.assumed,
-            ),
-            self.engine.probe(self.case, ref),
+        refs = self._toolchains()
+        known = Explanation(
+            self.case.name,
+            self.case.compiler,
+            target=_target_text(self.case),
+            assumed=self.assumed,
         )
+        known = self._with_outcome(known, self.engine.probe(self.case, refs[0]))
         yield known
-        if known.passes:
-            known = self._with_older_failure(known, stored or [ref])
-        elif known.cause is Cause.INPUT and len(stored) > 1:
-            known = self._with_newest_reader(known, stored)
-        if known.releases and not known.failure:
-            yield replace(known, left=self.left, next=self._commands_for_left())
-            return
-        if known.flaky or (self.rev and known.failure is None):
+        if known.failure is None:
+            known = self._with_older_failure(known, refs)
+        passes_on_several = known.passes and len(refs) > 1 and not known.unseen
+        is_searched = self.rev or self.reported or passes_on_several or known.reads
+        if known.flaky or (known.failure is None and is_searched):
+            yield self._with_commands(known)
             return
         # without a failure there is nothing to do after the bisect
         share = 0.5 if known.failure else 0.9
-        found: Bisection | None = self._step("bisect", share, self._bisect)
-        known = self._with_origin(replace(known, bisection=found))
+        bisect = partial(self._bisect, known.fails_on)
+        known = self._with_origin(known, self._step("bisect", share, bisect))
         yield known
         if known.failure is not None and known.fails_on is not None:
             yield from self._what_helps(known, known.failure, known.fails_on.name)
-        elif self.left:
-            yield replace(known, left=self.left, next=self._commands_for_left())
+        else:
+            yield self._with_commands(known)
+
+    def _toolchains(self) -> list[ToolchainRef]:
+        """Return what to try: the toolchain that was asked for. Else those that a text
+        names, the newest installed one, the releases at which a recipe expects a
+        change, and the other installed ones.
+        """
+        registry, family = self.engine.registry, self.case.compiler
+        if self.rev is not None:
+            return [registry.resolve(self.rev, family)]
+        stored = [*reversed(registry.installed_releases(family))]
+        self.named = registry.reported(family, self.reported or ())
+        if not stored and not self.named:
+            stored = [registry.resolve("latest", family)]
+        expected: Sequence[ToolchainRef] = ()
+        if any(item.since or item.until for item in self.case.expect):
+            releases = registry.releases(family)
+            around = sorted(bounds_of(self.case, releases), reverse=True)
+            expected = [releases[index] for index in around]
+        refs = (*self.named, *stored[:1], *expected, *stored[1:])
+        return list({ref.revision.name: ref for ref in refs}.values())
 
     def _with_outcome(self, known: Explanation, probe: Probe) -> Explanation:
         outcome = probe.outcome
         known = replace(
             known, toolchain=probe.revision, passes=isinstance(outcome, Passed)
         )
-        if isinstance(outcome, Failed):
-            return replace(
-                known,
-                failure=outcome.failure,
-                flaky=outcome.flaky,
-                fails_on=probe.revision,
-            )
+        if isinstance(outcome, NoAnswer):
+            reason = outcome.reason
+            if outcome.failure and outcome.failure.location:
+                reason = f"{outcome.failure.location.rpartition('/')[2]}: {reason}"
+            why = NoAnswer(outcome.cause, reason, outcome.failure)
+            return replace(known, unanswered=why)
         if isinstance(outcome, Passed):
             return known
-        reason = outcome.reason
-        if outcome.failure and outcome.failure.location:
-            reason = f"{outcome.failure.location.rpartition('/')[2]}: {reason}"
-        return replace(known, unanswered=NoAnswer(outcome.cause, reason))
+        if not self._is_wanted(outcome):
+            known = replace(known, unseen=self._unseen(), fails_otherwise=True)
+        if self.rev or outcome.flaky or not known.fails_otherwise:
+            known = _with_failure(known, probe)
+        return known
+
+    def _unseen(self) -> str | None:
+        """Return the class of the failure that a text reports or a recipe expects, or
+        `failure`; None if there is none. A toolchain that was asked for may lack what a
+        recipe expects of others.
+        """
+        if self.reported is None and self.rev:
+            return None
+        if not (self.reported or self.case.expect):
+            return None
+        return expected_class(self.case) or "failure"
+
+    def _is_wanted(self, outcome: Outcome) -> bool:
+        """Return whether a case fails and, if it is from a text that reports a failure,
+        with that one.
+        """
+        is_expected = self.reported is None or ends_as_expected(self.case, outcome)
+        return is_expected and fails_each_time(outcome)
 
     def _with_older_failure(
         self, known: Explanation, refs: Sequence[ToolchainRef]
     ) -> Explanation:
-        """Add the newest release that fails, for a case that passes on the last one."""
-        failing: Probe | None = self._step(
-            "history", _NEARLY_ALL, lambda: self._newest_that_fails(refs)
-        )
-        if failing is not None:
-            self.rev = failing.revision.name
-            known = replace(
-                known,
-                failure=failing.outcome.failure,
-                fails_on=failing.revision,
-                case=self.case.name,
-            )
-        if len(refs) > 1:
-            known = replace(known, releases=self._known_releases(refs))
-        return known
-
-    def _with_newest_reader(
-        self, known: Explanation, refs: Sequence[ToolchainRef]
-    ) -> Explanation:
-        """Add the newest release that reads the program, for a case that the last one
-        cannot read.
+        """Add the first of several toolchains that has the failure, or reads the
+        program, for a case without it on the first one of all.
         """
-        reads: Probe | None = self._step(
-            "history", _NEARLY_ALL, lambda: self._newest_that_reads(refs[:-1])
-        )
-        if reads is None:
-            return known
-        known = replace(known, reads=reads.revision)
-        if isinstance(reads.outcome, Failed) and not reads.outcome.flaky:
-            self.rev = reads.revision.name
-            known = replace(
-                known, failure=reads.outcome.failure, fails_on=reads.revision
-            )
-        return replace(known, releases=self._known_releases(refs))
+        if self.rev is None:
+            is_unreadable = known.cause is Cause.INPUT and self.reported is None
+            wanted = _reads if is_unreadable else self._is_wanted
+            look = partial(self._first_that, wanted, refs)
+            found: Probe | None = self._step("history", _NEARLY_ALL, look)
+            if found is not None and is_unreadable:
+                known = replace(known, reads=found.revision)
+            if found is not None and self._is_wanted(found.outcome):
+                known = _with_failure(known, found)
+            releases = self._tried().known()
+            known = replace(known, case=self.case.name, releases=releases)
+        unseen = self._unseen()
+        why = known.unanswered
+        is_seen = known.failure or (why and ends_as_expected(self.case, why))
+        if is_seen or not unseen:
+            return replace(known, unseen=None)
+        notes = ["it was only compiled, not run"] if self.case.run is None else []
+        if self.left_out:
+            notes.append(f"{' '.join(self.left_out)} is left out")
+        return replace(known, unseen=unseen, notes=tuple(notes))
 
-    def _newest_that_reads(
-        self, refs: Sequence[ToolchainRef]
-    ) -> Probe | NoAnswer | None:
-        """Return the probe of a release that reads the program while the next one does
-        not; None if no release reads it.
-
-        The releases are halved. If the syntax changed twice, newer ones may read it,
-        too.
+    def _first_that(
+        self, is_wanted: Callable[[Outcome], bool], refs: Sequence[ToolchainRef]
+    ) -> Probe | None:
+        """Return the probe of the first of several toolchains with a wanted outcome, if
+        need be with a program that it makes itself. The first one was probed.
         """
-        newest: Probe | None = None
-        low, high = 0, len(refs)
-        while low < high:
-            middle = (low + high) // 2
-            probe = self.engine.probe(self.case, refs[middle])
-            outcome = probe.outcome
-            if not isinstance(outcome, NoAnswer):
-                newest, low = probe, middle + 1
-            elif outcome.cause is Cause.INPUT:
-                high = middle
-            else:
-                return outcome
-        return newest
-
-    def _reported_that_fails(self) -> str | None:
-        """Return the first revision that the text names and on which the case fails."""
-        registry, family = self.engine.registry, self.case.compiler
-        for name in self.reported:
-            try:
-                ref = registry.resolve(recorded_rev(name), family)
-                probe = self.engine.probe(self.case, ref)
-            except (BadInput, EnvironmentFailure) as error:
-                self.engine.progress.note(f"{name}, which the text names: {error}")
-                continue
-            if isinstance(probe.outcome, Failed) and not probe.outcome.flaky:
-                return name
-        return None
-
-    def _known_releases(
-        self, refs: Sequence[ToolchainRef]
-    ) -> tuple[KnownReleases, ...]:
-        """Return what the cache knows of the case on releases, oldest first."""
-        known: list[KnownReleases] = []
-        for ref in refs:
-            probe = self.engine.recall(ProbeJob(self.case, ref))
-            outcome = probe.outcome.plain_status if probe else "not tried"
-            if known and known[-1].outcome == outcome:
-                known[-1] = replace(known[-1], last=ref.revision)
-            else:
-                known.append(KnownReleases(outcome, ref.revision, ref.revision))
-        return tuple(known)
-
-    def _newest_that_fails(self, refs: Sequence[ToolchainRef]) -> Probe | None:
-        """Return the probe of the newest of several releases that fails, if need be
-        with a program that it makes itself.
-        """
-        found = newest_that_fails(self.engine, self.case, refs[:-1], "why")
-        if found is not None:
+        found = first_that(is_wanted, self.engine, self.case, refs[1:], "why")
+        if found is not None or self.reported is not None:
             return found
-        own = case_with_own_program(self.engine, self.case, refs, ())
+        by_age = sorted(refs, key=lambda ref: Version(ref.revision.name))
+        own = case_with_own_program(self.engine, self.case, by_age, ())
         if own is None:
             return None
         self.case = own
@@ -339,25 +319,28 @@ class Explainer:
         # `reduce` and others find the same program
         if isinstance(program, Prepared) and own.run is None:
             self.words = [str(program.path), "--backend", own.compiler]
-        return newest_that_fails(self.engine, own, refs, "why")
+        return first_that(is_wanted, self.engine, own, by_age[::-1], "why")
 
-    def _with_origin(self, known: Explanation) -> Explanation:
-        """Add the failure that the bisect found, and the toolchain that has it."""
-        found = known.bisection
-        if found is None or found.failure is None:
+    def _tried(self) -> TriedReleases:
+        return TriedReleases.recall(self.engine, self.case, self.named)
+
+    def _with_origin(self, known: Explanation, found: Bisection | None) -> Explanation:
+        """Add the answer of a bisect, or what is known of one that was not finished,
+        and the failure and its toolchain if none was known.
+        """
+        tried = self._tried()
+        if found is None and known.failure and known.fails_on:
+            found = narrowed(self.case, tried, known.failure, known.fails_on)
+        known = replace(known, releases=tried.known())
+        if found is None or known.failure or found.failure is None:
+            return replace(known, bisection=found)
+        if not self._is_wanted(Failed(found.failure)):
             return known
-        last_bad = None
+        fails_on = found.after if found.brought_failure else found.before
         if found.fixed:
-            last_bad = found.fixed.before
-        elif not found.brought_failure:
-            last_bad = found.before
-        if self.rev is None and last_bad:
-            return replace(known, failure=found.failure, fails_on=last_bad)
-        return replace(
-            known,
-            failure=known.failure or found.failure,
-            fails_on=known.fails_on or found.after,
-        )
+            fails_on = found.fixed.before
+        known = replace(known, bisection=found, failure=found.failure, unseen=None)
+        return replace(known, fails_on=fails_on, notes=())
 
     def _what_helps(
         self, known: Explanation, failure: Failure, toolchain: str
@@ -415,21 +398,22 @@ class Explainer:
             self.left += (done,)
         return answer
 
-    def _bisect(self) -> Bisection:
+    def _bisect(self, fails_on: Revision | None) -> Bisection:
         registry, family = self.engine.registry, self.case.compiler
         request = BisectRequest(self.engine, self.case, confidence=_CONFIDENCE)
-        if self.rev is None:
+        if fails_on is None:
             return bisect_between(request)
-        ref = registry.resolve(self.rev, family)
-        if not ref.is_release:
-            return bisect_between(
-                request, registry.resolve("latest", family).revision.name, self.rev
-            )
-        found = bisect_between(request, None, self.rev)
+        ref = registry.resolve(fails_on.name, family)
+        if ref.is_nightly:
+            before = registry.neighbours(ref)[0].revision.name
+            return bisect_between(request, before, rev_text(ref))
         newest = registry.releases(family)[-1].revision.name
-        if newest == ref.revision.name:
+        if not ref.is_release:
+            return bisect_between(request, newest, fails_on.name)
+        found = bisect_between(request, None, fails_on.name)
+        if newest == fails_on.name:
             return found
-        fix = bisect_between(replace(request, kind=BisectKind.FIX), self.rev)
+        fix = bisect_between(replace(request, kind=BisectKind.FIX), fails_on.name)
         return replace(found, fixed=fix.transition()) if found.before else fix
 
     def _advice(self, failure: Failure) -> tuple[str, ...]:
@@ -448,6 +432,17 @@ class Explainer:
     def _seconds_left(self) -> float:
         return self.started + self.budget - time.monotonic()
 
+    def _with_commands(self, known: Explanation) -> Explanation:
+        """Add the commands that go on where the failure was not found."""
+        commands = [*self._commands_for_left()]
+        if known.unseen:
+            failing = [one.last for one in known.releases if one.outcome == "failed"]
+            if failing:
+                commands.append(self._command("why", "-t", failing[-1].name))
+            if any(one.outcome == "not tried" for one in known.releases):
+                commands.append(self._command("history", "--every"))
+        return replace(known, left=self.left, next=tuple(commands[:2]))
+
     def _commands_for_left(self) -> tuple[str, ...]:
         """Return the command that does the steps that are left, if there are any."""
         if not any(one.status == "left" for one in self.left):
@@ -457,6 +452,17 @@ class Explainer:
 
     def _command(self, name: str, *options: str) -> str:
         return shlex.join(["triage", name, *self.words, *options])
+
+
+def _reads(outcome: Outcome) -> bool:
+    return outcome.cause is not Cause.INPUT
+
+
+def _with_failure(known: Explanation, probe: Probe) -> Explanation:
+    outcome = probe.outcome
+    return replace(
+        known, failure=outcome.failure, flaky=outcome.flaky, fails_on=probe.revision
+    )
 
 
 def _target_text(case: Case) -> str:

@@ -1,8 +1,7 @@
-"""Hash files, decode texts, and cut streams into lines."""
+"""Hash files, and cut streams into lines."""
 
 from __future__ import annotations
 
-import codecs
 import os
 import time
 from collections.abc import Iterator
@@ -41,29 +40,6 @@ def settled_sha256(path: str) -> str:
 @lru_cache(maxsize=1 << 16)
 def _known_sha256(path: str, *_state: int) -> str:
     return file_sha256(path)
-
-
-def text_encoding(head: bytes) -> str:
-    r"""Return the encoding of a text by its first bytes: UTF-16, with or without a byte
-    order mark, or UTF-8, whose mark is left out.
-
-    >>> text_encoding("func".encode("utf-16-le"))
-    'utf-16-le'
-    """
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    zeros = [byte == 0 for byte in head[:4]]
-    if zeros == [False, True, False, True]:
-        return "utf-16-le"
-    if zeros == [True, False, True, False]:
-        return "utf-16-be"
-    return "utf-8-sig"
-
-
-def decoded(data: bytes) -> str:
-    """Return a text in one of these encodings, with line feeds."""
-    text = data.decode(text_encoding(data), "replace")
-    return text.replace("\r\n", "\n")
 
 
 class LineCutter:

@@ -88,6 +88,13 @@ def matches(item: Expectation, failure: Failure) -> bool:
     return item.failure in names and item.stage in (None, failure.stage)
 
 
+def expected_class(case: Case) -> str | None:
+    """Return the first class or family of failures that a case expects, on whatever
+    version.
+    """
+    return next((item.failure for item in case.expect if item.failure), None)
+
+
 def _is_between(
     since: str | None, until: str | None, version: str | None, *, if_unknown: bool
 ) -> bool:

@@ -35,14 +35,17 @@ from triage.report.elements import (
     listed_facts,
     names_text,
     plural,
+    range_text,
     revision_text,
+    unseen_text,
 )
 from triage.report.formats import rendered
 from triage.report.tables import classify_document
 from triage.toolchains.home import save_file
 
 if TYPE_CHECKING:
-    from triage.investigate.explanation import Explanation, KnownReleases
+    from triage.execution.tried import KnownReleases
+    from triage.investigate.explanation import Explanation
 
 _MAX_LINES = 80  # of IR
 _MAX_NAMES = 6
@@ -203,16 +206,23 @@ def headline(found: Explanation) -> str:
         return "the program is wrong: no release can read it"
     if found.flaky:
         return f"fails only sometimes on {name}"
+    if found.unseen and found.failure is None and not found.reads:
+        tried = [
+            range_text(one) for one in found.releases if one.outcome != "not tried"
+        ]
+        return unseen_text(found.unseen, tried or [name])
+    if found.failure and found.toolchain == found.fails_on:
+        return f"fails on {name}"
+    older = f"; fails on {found.fails_on.name}" if found.fails_on else ""
     if found.passes:
-        older = f"; fails on {found.fails_on.name}" if found.fails_on else ""
         return f"passes on {name}{older}"
+    if found.fails_otherwise:
+        return f"fails otherwise on {name}{older}"
     if found.reads:
         verb = "passes" if found.failure is None else "fails"
         known = f"{found.reads.name} is the newest release known to read it"
         return f"{name} cannot read this program; {known}, and it {verb} there"
-    if found.failure and found.toolchain == found.fails_on:
-        return f"fails on {name}"
-    return f"cannot be tested on {name}"
+    return f"cannot be tested on {name}{older}"
 
 
 def why_facts(found: Explanation) -> Iterator[Fact]:
@@ -222,10 +232,14 @@ def why_facts(found: Explanation) -> Iterator[Fact]:
     values = [one for one in found.assumed if ": " in one]
     if values:
         yield "assumed", ", ".join(values)
-    if len(found.releases) > 1 or not found.failure:
-        known = [_known_text(one) for one in reversed(found.releases)]
+    is_unfinished = any(step.step == "bisect" for step in found.left)
+    if found.passes or found.failure is None or found.reads or is_unfinished:
+        known = [_known_text(found, one) for one in reversed(found.releases)]
         if known:
             yield "releases", "; ".join(known)
+    if found.unseen and found.failure:
+        yield "reported", f"{found.unseen}, which is another failure"
+    yield from listed_facts("note", found.notes)
     yield from failure_facts(found.failure)
     if found.bisection:
         yield from _since(found, found.bisection)
@@ -245,16 +259,15 @@ def why_facts(found: Explanation) -> Iterator[Fact]:
             yield step.step, step.reason or ""
 
 
-def _known_text(known: KnownReleases) -> str:
+def _known_text(found: Explanation, known: KnownReleases) -> str:
     """Say how a case ended on neighbouring releases."""
-    name = known.first.name
-    if known.last != known.first:
-        name = f"{name} to {known.last.name}"
+    name = range_text(known)
     match known.outcome:
         case "passed":
             return f"passes on {name}"
         case "failed":
-            return f"fails on {name}"
+            other = found.unseen and found.failure is None
+            return f"fails {'otherwise ' if other else ''}on {name}"
         case "untestable":
             return f"cannot be tested on {name}"
     return f"not tried on {name}"
@@ -271,7 +284,9 @@ def _since(found: Explanation, bisection: Bisection) -> Iterator[Fact]:
     else:
         verdict = verdict_text(bisection, compiler_title(found.compiler))
         name = "since" if bisection.brought_failure else "fixed"
-        yield name, f"{verdict}; {certainty_text(bisection)}"
+        if bisection.confirmed:
+            verdict += f"; {certainty_text(bisection)}"
+        yield name, verdict
     if bisection.brought_failure and found.broke:
         yield "last good", revision_text(found.broke[0])
     if found.fixed:

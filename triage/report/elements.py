@@ -30,6 +30,7 @@ from triage.toolchains.home import KeptKind, default_home
 if TYPE_CHECKING:
     from triage.compilers.base import Compiler
     from triage.compilers.parts import IssueForm
+    from triage.execution.tried import KnownReleases
 
 # : How the states of a case, a reproducer, a variant, a failure and a run time are
 # shown.
@@ -101,6 +102,19 @@ def duration_text(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min"
     return f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
+
+
+def range_text(known: KnownReleases) -> str:
+    """Return the names of neighbouring releases: `3.1.0`, or `3.1.0 to 3.6.0`."""
+    if known.last == known.first:
+        return known.first.name
+    return f"{known.first.name} to {known.last.name}"
+
+
+def unseen_text(failure: str, tried: Sequence[str]) -> str:
+    """Say that a reported failure was not seen on the toolchains that were tried."""
+    where = " and ".join(filter(None, (", ".join(tried[:-1]), *tried[-1:])))
+    return f"the reported {failure} was not seen on {where}"
 
 
 def revision_text(revision: Revision | None) -> str:

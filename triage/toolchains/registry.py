@@ -163,16 +163,22 @@ class ToolchainRegistry:
         """Return the family's stable releases, oldest first. Without a network, return
         the installed ones.
         """
-        compiler = self._compiler(family)
         try:
-            releases = self._listed(compiler)
+            return self.listed_releases(family)
         except EnvironmentFailure as error:
-            releases = self._installed(compiler)
+            releases = self.installed_releases(family)
             if not releases:
                 raise
             self.workspace.progress.note(
                 f"{error}\nusing only the {len(releases)} installed releases"
             )
+        return tuple(ref for ref in releases if ref.is_stable)
+
+    def listed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
+        """Return all stable releases in the index, oldest first. Raises
+        EnvironmentFailure if it cannot be read and never was.
+        """
+        releases = self._listed(self._compiler(family))
         return tuple(_ref(family, release) for release in releases if release.is_stable)
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
@@ -185,6 +191,31 @@ class ToolchainRegistry:
         """
         releases = self._nightlies_of(family).listed().values()
         return tuple(_ref(family, release) for release in releases)
+
+    def neighbours(self, ref: ToolchainRef) -> list[ToolchainRef]:
+        """Return the release before a toolchain and the one after it, if there are
+        any.
+        """
+        version = Version(ref.revision.name)
+        releases = self.releases(ref.family)
+        older = [other for other in releases if Version(other.revision.name) < version]
+        newer = [other for other in releases if Version(other.revision.name) > version]
+        return [*older[-1:], *newer[:1]]
+
+    def reported(self, family: str, texts: Sequence[str]) -> list[ToolchainRef]:
+        """Return the toolchains that a report names, then the releases next to them.
+        One that is gone, such as a nightly, is replaced by the last release before it.
+        """
+        named: list[ToolchainRef] = []
+        for text in texts:
+            for rev in dict.fromkeys((text, text.removeprefix("nightly:"))):
+                try:
+                    named.append(self.resolve(recorded_rev(rev), family))
+                    break
+                except (BadInput, EnvironmentFailure) as error:
+                    self.workspace.progress.note(f"{rev} is reported: {error}")
+        around = [near for ref in named for near in self.neighbours(ref)]
+        return list({ref.revision.name: ref for ref in (*named, *around)}.values())
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's installed releases, oldest first, without a network."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from triage.classify.log import decoded
 from triage.compilers.base import Constant
 from triage.compilers.pasted_text import chip_in, read_kernels
 from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
@@ -21,7 +22,6 @@ from triage.compilers.triton.kernel_source import (
     guess_kernel,
 )
 from triage.model.case import Target
-from triage.model.content import decoded
 from triage.model.errors import BadInput
 from triage.model.execution import Execution
 from triage.recipes.family import RecipeStart

@@ -12,11 +12,11 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
+from triage.classify.log import decoded
 from triage.compilers.pasted_text import read_jax
 from triage.compilers.recipe_input import PastedText, RecipeRequest, RecipeStarter
 from triage.compilers.xla.jax_source import imports_jax, jitted_functions, parameters_of
 from triage.model.case import Case, InputKind, Target
-from triage.model.content import decoded
 from triage.model.errors import BadInput
 from triage.recipes.family import RecipeStart
 from triage.recipes.mapping import AtKey, MappingFormat, Text, Word

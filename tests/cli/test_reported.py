@@ -1,0 +1,451 @@
+"""Answers name the releases that were tried, and look for the failure that is reported."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import Triage
+from tests.fake_releases import FakeReleases, fake_releases, recipe
+
+COUNT = 8
+VERSIONS = [f"1.{minor}.0" for minor in range(COUNT)]
+OVERFLOW = "error: 'func.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
+    with fake_releases(tmp_path_factory.mktemp("index"), COUNT) as releases:
+        yield releases
+
+
+@pytest.fixture(scope="module")
+def every_release(
+    served: FakeReleases, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A home in which all releases are installed."""
+    from typer.testing import CliRunner
+
+    from triage.cli.app import app
+
+    home = tmp_path_factory.mktemp("every")
+    env = {"TRIAGE_INDEX_URL": served.url, "TRIAGE_HOME": str(home)}
+    done = CliRunner().invoke(app, ["toolchains", "install", "all"], env=env)
+    assert done.exit_code == 0, done.output
+    return home
+
+
+class Home:
+    """A home of its own in which some releases are installed."""
+
+    def __init__(
+        self, folder: Path, every: Path, served: FakeReleases, versions: list[str]
+    ) -> None:
+        self.folder, self.served = folder, served
+        toolchains = folder / "toolchains"
+        toolchains.mkdir(parents=True)
+        for path in (every / "toolchains").iterdir():
+            if any(f"-{version}-" in path.name for version in versions):
+                (toolchains / path.name).symlink_to(path)
+        served.log.unlink(missing_ok=True)
+
+    @property
+    def compiled(self) -> set[str]:
+        """The releases that compiled the program to the end."""
+        return {version for version, _ in self.served.events("end")}
+
+
+@pytest.fixture
+def installed(
+    tmp_path: Path,
+    every_release: Path,
+    served: FakeReleases,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Any:
+    monkeypatch.setenv("TRIAGE_INDEX_URL", served.url)
+
+    def home(*versions: str, name: str = "home") -> Home:
+        made = Home(tmp_path / name, every_release, served, list(versions))
+        monkeypatch.setenv("TRIAGE_HOME", str(made.folder))
+        return made
+
+    return home
+
+
+def explained(triage: Triage, *words: object, code: int) -> Any:
+    done = triage("why", *words, "--format", "json")
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return json.loads(done.stdout)
+
+
+def outcomes(answer: Any) -> dict[str, str]:
+    """The outcome on each release, as the ranges of an answer name it."""
+    named = {}
+    for known in answer["releases"]:
+        first, last = (VERSIONS.index(known[end]["name"]) for end in ("first", "last"))
+        for version in VERSIONS[first : last + 1]:
+            assert version not in named
+            named[version] = known["outcome"]
+    return named
+
+
+def issue(folder: Path, words: str, program: str, name: str = "issue.md") -> Path:
+    path = folder / name
+    path.write_text(
+        f"{words}\n\n```mlir\nfunc.func @f() {{ // {program}\n  return\n}}\n```\n"
+    )
+    return path
+
+
+def test_neighbours_among_the_installed_are_not_joined(
+    triage: Triage, tmp_path: Path, installed: Any
+) -> None:
+    home = installed("1.0.0", "1.7.0")
+    path = recipe(tmp_path, "window", "breaks-1 fixed-6")
+    answer = explained(triage, path, code=0)
+    assert outcomes(answer) == {
+        **dict.fromkeys(VERSIONS, "not tried"),
+        "1.0.0": "passed",
+        "1.7.0": "passed",
+    }
+    assert home.compiled == {"1.0.0", "1.7.0"}
+    shown = triage("why", path).stdout
+    assert "passes on 1.7.0; not tried on 1.1.0 to 1.6.0; passes on 1.0.0" in shown
+
+
+def test_without_the_index_no_range_is_named(
+    triage: Triage, tmp_path: Path, installed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed("1.0.0", "1.7.0")
+    monkeypatch.setenv("TRIAGE_INDEX_URL", "http://127.0.0.1:9/simple/")
+    path = recipe(tmp_path, "window", "breaks-1 fixed-6")
+    assert "passes on 1.7.0; passes on 1.0.0" in triage("why", path).stdout
+
+
+@settings(max_examples=12)
+@given(
+    st.sets(st.sampled_from(VERSIONS), min_size=1),
+    st.integers(0, COUNT),
+    st.integers(0, COUNT),
+    st.sampled_from([None, "0.05s", "0.4s", "1s", "2s"]),
+)
+def test_only_what_was_compiled_is_named_and_it_is_true(
+    every_release: Path,
+    served: FakeReleases,
+    tmp_path_factory: pytest.TempPathFactory,
+    present: set[str],
+    broken: int,
+    length: int,
+    budget: str | None,
+) -> None:
+    """For any installed releases, window of failures and budget."""
+    folder = tmp_path_factory.mktemp("any")
+    home = Home(folder / "home", every_release, served, sorted(present))
+    path = recipe(folder, "window", f"breaks-{broken} fixed-{broken + length} {folder}")
+    words = ["why", str(path), "--format", "json"]
+    if budget:
+        words += ["--budget", budget]
+    env = {"TRIAGE_INDEX_URL": served.url, "TRIAGE_HOME": str(home.folder)}
+    from typer.testing import CliRunner
+
+    from triage.cli.app import app
+
+    done = CliRunner().invoke(app, words, env=env)
+    answer = json.loads(done.stdout)
+    ended = outcomes(answer)
+    for version, outcome in ended.items():
+        fails = broken <= VERSIONS.index(version) < broken + length
+        assert outcome in ("not tried", "failed" if fails else "passed")
+    tried = {version for version, outcome in ended.items() if outcome != "not tried"}
+    assert tried <= home.compiled
+    # those that were compiling when the time was over
+    stopped = (os.cpu_count() or 1) if answer["left"] else 0
+    assert len(home.compiled - tried) <= stopped
+    bisection = answer["bisection"]
+    if bisection and bisection["status"] != "inconclusive":
+        before, after = (
+            VERSIONS.index(bisection[end]["name"]) for end in ("before", "after")
+        )
+        change = broken if bisection["kind"] == "regression" else broken + length
+        assert before < change <= after
+        fixed = bisection["fixed"]
+        if fixed:
+            first, last = (
+                VERSIONS.index(fixed[end]["name"]) for end in ("before", "after")
+            )
+            assert first < broken + length <= last
+
+
+@pytest.mark.parametrize("budget", ["0.05s", "0.2s", "0.5s"])
+def test_the_same_command_continues_after_a_spent_budget(
+    triage: Triage, tmp_path: Path, installed: Any, budget: str
+) -> None:
+    installed(*VERSIONS)
+    path = recipe(tmp_path, "window", "breaks-2 fixed-5")
+    done = triage("why", path, "--budget", budget, "--format", "json")
+    spent = json.loads(done.stdout)
+    assert spent["left"]
+    assert spent["next"][0] == f"triage why {path} --budget 10m"
+    found = explained(triage, *shlex.split(spent["next"][0])[2:], code=1)
+    assert not [step for step in found["left"] if step["status"] == "left"]
+    assert found["bisection"]["confirmed"]
+    assert found["bisection"]["after"]["name"] == "1.2.0"
+    assert found["bisection"]["fixed"]["after"]["name"] == "1.5.0"
+
+
+def test_what_a_recipe_expects_decides_what_is_tried(
+    triage: Triage, tmp_path: Path, installed: Any
+) -> None:
+    installed("1.0.0", "1.7.0")
+    expect = (
+        'expect: [{failure: shared-memory-overflow, since: "1.2.0", until: "1.5.0"}]'
+    )
+    found = explained(
+        triage, recipe(tmp_path, "window", "breaks-2 fixed-5", expect), code=1
+    )
+    assert (found["status"], found["fails_on"]["name"]) == ("fixed", "1.4.0")
+    assert found["bisection"]["after"]["name"] == "1.2.0"
+    assert found["bisection"]["fixed"]["after"]["name"] == "1.5.0"
+    unseen = explained(triage, recipe(tmp_path, "fine", "fine", expect), code=3)
+    assert (unseen["status"], unseen["unseen"]) == (
+        "inconclusive",
+        "shared-memory-overflow",
+    )
+    # an older toolchain that was asked for need not have it
+    path = recipe(tmp_path, "fine", "fine", expect)
+    assert explained(triage, path, "-t", "1.7.0", code=0)["status"] == "passes"
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        ("IREE 1.3.0 stops", "breaks-3 fixed-4"),
+        ("IREE 1.3.0 stops", "breaks-2 fixed-3"),
+        ("IREE 1.3.0 stops", "breaks-4 fixed-5"),
+        ("It fails since 1.3.0", "breaks-3 fixed-5"),
+        (f"IREE 1.3.0:\n```\n{OVERFLOW}\n```\n", "breaks-3 fixed-4"),
+        (f"IREE 1.3.0:\n```\n{OVERFLOW}\n```\n", "breaks-2 fixed-3"),
+    ],
+)
+def test_the_release_that_a_text_names_and_its_neighbours_are_tried(
+    triage: Triage, tmp_path: Path, installed: Any, words: str, program: str
+) -> None:
+    installed("1.0.0", "1.7.0")
+    path = issue(tmp_path, words, program)
+    found = explained(triage, path, code=1)
+    failing = f"1.{program[7]}.0"
+    assert found["failure"]["class"] == "shared-memory-overflow"
+    assert found["bisection"]["after"]["name"] == failing
+    ran = json.loads(triage("run", path, "--format", "json").stdout)
+    assert failing in {
+        one["toolchain"]["name"] for one in ran["results"] if one["failure"]
+    }
+    assert {"1.2.0", "1.3.0", "1.4.0"} <= {
+        one["toolchain"]["name"] for one in ran["results"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "unseen"),
+    [
+        (f"IREE 1.3.0:\n```\n{OVERFLOW}\n```\n", "shared-memory-overflow"),
+        ("On IREE 1.3.0 it ends with a segmentation fault.", "segfault"),
+        ("On IREE 1.3.0 the result is wrong: wrong results of @f", "wrong-result"),
+        ("IREE 1.3.0 stops with a message that I lost", "failure"),
+    ],
+)
+def test_a_reported_failure_that_was_not_seen_is_said(
+    triage: Triage, tmp_path: Path, installed: Any, words: str, unseen: str
+) -> None:
+    installed("1.0.0", "1.7.0")
+    path = issue(tmp_path, words, "fine")
+    found = explained(triage, path, code=3)
+    assert (found["status"], found["unseen"]) == ("inconclusive", unseen)
+    assert found["next"] == [f"triage history {path} --every"]
+    tried = {version for version, one in outcomes(found).items() if one == "passed"}
+    assert {"1.2.0", "1.3.0", "1.4.0", "1.7.0"} <= tried
+    shown = " ".join(triage("why", path).stdout.split())
+    where = "1.0.0, 1.2.0 to 1.4.0 and 1.7.0"
+    assert f"the reported {unseen} was not seen on {where}" in shown
+    assert "it was only compiled, not run" in shown
+    assert "not tried on 1.5.0 to 1.6.0" in shown
+    ran = triage("run", path, "--format", "json")
+    assert ran.returncode == 3
+    assert json.loads(ran.stdout)["unseen"] == [
+        {"case": "issue", "failure": unseen, "next": f"triage why {path}"}
+    ]
+    shown = " ".join(triage("run", path).stdout.split())
+    where = "1.2.0, 1.3.0 and 1.4.0"
+    assert f"issue: the reported {unseen} was not seen on {where}" in shown
+    # what was asked for is all that is tried
+    one = explained(triage, path, "-t", "1.7.0", code=3)
+    assert (one["unseen"], one["releases"]) == (unseen, [])
+    assert triage("run", path, "-t", "1.7.0").returncode == 3
+
+
+def test_another_failure_is_never_taken_for_the_reported_one(
+    triage: Triage, tmp_path: Path, installed: Any
+) -> None:
+    installed("1.0.0", "1.7.0")
+    words = f"IREE 1.3.0:\n```\n{OVERFLOW}\n```\n"
+    found = explained(triage, issue(tmp_path, words, "differs-3"), code=3)
+    assert (found["status"], found["failure"], found["bisection"]) == (
+        "inconclusive",
+        None,
+        None,
+    )
+    path = tmp_path / "issue.md"
+    shown = triage("why", path).stdout
+    assert "the reported shared-memory-overflow was not seen" in shown
+    assert "fails otherwise on 1.7.0" in shown
+    assert found["next"][0] == f"triage why {path} -t 1.7.0"
+    # where both are seen, the reported one is explained
+    both = explained(
+        triage, issue(tmp_path, words, "breaks-4 fixed-5 differs-6", "both.md"), code=1
+    )
+    assert both["failure"]["class"] == "shared-memory-overflow"
+    asked = triage("why", path, "-t", "1.7.0")
+    assert asked.returncode == 1
+    assert "shared-memory-overflow, which is another failure" in asked.stdout
+
+
+def test_a_program_that_cannot_be_read_as_reported_is_no_unseen_failure(
+    triage: Triage, tmp_path: Path, installed: Any
+) -> None:
+    installed("1.0.0", "1.7.0")
+    expect = 'expect: [{failure: parse-error, since: "1.6.0"}]'
+    path = recipe(tmp_path, "old", "unreadable-6", expect)
+    found = explained(triage, path, code=3)
+    assert (found["unseen"], found["reads"]["name"]) == (None, "1.5.0")
+    assert "1.7.0 cannot read this program; 1.5.0 is the newest" in (
+        " ".join(triage("why", path).stdout.split())
+    )
+    text = issue(
+        tmp_path,
+        "IREE 1.7.0:\n```\nx.mlir:1:1: error: custom op 'a.b' is unknown (tried 'func.a.b' as well)\n```\n",
+        "unreadable-6",
+    )
+    assert explained(triage, text, code=3)["unseen"] is None
+
+
+def test_a_failure_without_a_version_is_looked_for_everywhere(
+    triage: Triage, tmp_path: Path, installed: Any
+) -> None:
+    installed()
+    words = f"It stops:\n```\n{OVERFLOW}\n```\n"
+    found = explained(triage, issue(tmp_path, words, "breaks-3 fixed-6"), code=1)
+    assert found["bisection"]["after"]["name"] == "1.3.0"
+    other = explained(triage, issue(tmp_path, words, "differs-2", "other.md"), code=3)
+    assert (other["failure"], other["bisection"], other["unseen"]) == (
+        None,
+        None,
+        "shared-memory-overflow",
+    )
+
+
+def test_a_version_that_does_not_exist_is_replaced_by_those_around_its_day(
+    triage: Triage, tmp_path: Path, installed: Any
+) -> None:
+    installed("1.7.0")
+    path = issue(tmp_path, "nightly 2025-01-04 fails, IREE 9.9.9 too", "breaks-4")
+    found = explained(triage, path, code=1)
+    assert found["bisection"]["after"]["name"] == "1.4.0"
+
+
+CARDS = {
+    "On an MI300X it fails": ("rocm gfx942", "hip gfx942"),
+    "on a mi300x": ("rocm gfx942", "hip gfx942"),
+    "with mi325x cards": ("rocm gfx942", "hip gfx942"),
+    "on mi250": ("rocm gfx90a", "hip gfx90a"),
+    "an Mi355X": ("rocm gfx950", "hip gfx950"),
+    "an h100": ("cuda sm_90", "cuda sm_90"),
+    "NVIDIA-H100-80GB": ("cuda sm_90", "cuda sm_90"),
+    "an a100 80GB": ("cuda sm_80", "cuda sm_80"),
+    "my rtx4090": ("cuda sm_89", "cuda sm_89"),
+    "RTX 3090": ("cuda sm_86", "cuda sm_86"),
+    "rx 7900 xtx": ("rocm gfx1100", "hip gfx1100"),
+    "GFX942": ("rocm gfx942", "hip gfx942"),
+    "works on a100, fails on gfx1100": ("rocm gfx1100", "hip gfx1100"),
+    "ROCm fails": ("rocm gfx942", "cuda sm_90"),
+    "It is %a100 and @h100 and $t4": ("llvm-cpu", "cuda sm_90"),
+}
+KERNEL = """import triton
+import triton.language as tl
+
+@triton.jit
+def copy(x_ptr, y_ptr, N: tl.constexpr):
+    at = tl.arange(0, N)
+    tl.store(y_ptr + at, tl.load(x_ptr + at))
+"""
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("words", CARDS)
+def test_a_card_chooses_the_target_of_each_family(
+    triage: Triage, tmp_path: Path, words: str
+) -> None:
+    programs = (
+        ("mlir", "func.func @f() {\n  return\n}\n"),
+        ("python", KERNEL),
+    )
+    for (language, program), target in zip(programs, CARDS[words], strict=True):
+        text = tmp_path / f"{language}.md"
+        text.write_text(f"{words}\n\n```{language}\n{program}```\n")
+        made = tmp_path / f"{language}.yaml"
+        done = triage("recipe", "new", made, "--from-text", text)
+        assert done.returncode == 0, done.stderr
+        backend, _, chip = target.partition(" ")
+        wanted = f"target: {{backend: {backend}"
+        assert (f"{wanted}, chip: {chip}}}" if chip else f"{wanted}}}") in (
+            made.read_text()
+        )
+
+
+VARIABLES = [
+    "`TRITON_F32_DEFAULT=ieee` makes it fail",
+    "Run `TRITON_F32_DEFAULT=ieee TRITON_ALWAYS_COMPILE=1 python a.py`",
+    'with `TRITON_F32_DEFAULT = "ieee"`',
+    "```\n$ TRITON_F32_DEFAULT=ieee python a.py\n```",
+    "```\nexport TRITON_F32_DEFAULT=ieee\npython a.py\n```",
+    "```\nenv TRITON_F32_DEFAULT=ieee python a.py\n```",
+    '```python\nimport os\nos.environ["TRITON_F32_DEFAULT"] = "ieee"\n```',
+    "```python\nos.environ.setdefault('TRITON_F32_DEFAULT', 'ieee')\n```",
+]
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("words", VARIABLES)
+def test_a_variable_of_a_text_is_left_out_and_printed(
+    triage: Triage, tmp_path: Path, words: str
+) -> None:
+    (tmp_path / "issue.md").write_text(f"{words}\n\n```python\n{KERNEL}```\n")
+    made = tmp_path / "made.yaml"
+    done = triage(
+        *("recipe", "new", made, "--from-text", tmp_path / "issue.md"),
+        *("--format", "json"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "TRITON_F32_DEFAULT=ieee" in json.loads(done.stdout)["left_out"]
+    assert "TRITON_F32_DEFAULT=ieee" in done.stderr
+    assert "env:" not in made.read_text().partition("# Further")[0]
+
+
+@pytest.mark.usefixtures("home")
+def test_an_allowed_variable_of_a_text_is_set(triage: Triage, tmp_path: Path) -> None:
+    text = (
+        f"`OMP_NUM_THREADS=4 python a.py`\n\n```python\nBLOCK_SIZE = 64\n{KERNEL}```\n"
+    )
+    (tmp_path / "issue.md").write_text(text)
+    made = tmp_path / "made.yaml"
+    done = triage("recipe", "new", made, "--from-text", tmp_path / "issue.md")
+    assert done.returncode == 0, done.stderr
+    assert 'OMP_NUM_THREADS: "4"' in made.read_text()
+    assert "BLOCK_SIZE=64" not in done.stderr
