@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, Triage
 from tests.real.answers import json_answer
+from tests.reduce.large_models import model, recipe
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 RECIPES = ROOT / "recipes"
@@ -44,7 +46,9 @@ def test_a_regression_stays_a_regression(
         == 166912
     )
     assert report["lines"]["after"] <= 10
-    status = {entry["version"]: entry["status"] for entry in report["evidence"]}
+    status = {
+        entry["toolchain"]["name"]: entry["status"] for entry in report["evidence"]
+    }
     assert (status["3.0.0"], status["3.3.0"]) == ("passed", "failed")
 
     folder = Path(report["reproducer"])
@@ -86,3 +90,18 @@ def test_a_wrong_result_begins_at_the_first_wrong_value(
     assert (value["mismatches"], value["elements"]) == (2, 4)
     assert found["operations"]["after"] == 4
     assert found["oracle_calls"] <= 48
+
+
+def test_an_unrelated_release_that_refuses_the_original_checks_nothing(
+    triage: Triage, installed: Callable[[str], Path], tmp_path: Path
+) -> None:
+    installed("3.2.0")
+    installed("3.13.0")
+    (tmp_path / "model.mlir").write_text(model("fft", 210))
+    (tmp_path / "recipe.yaml").write_text(recipe("fft", "model.mlir"))
+    words = ("-t", "3.2.0", "--jobs", "1", "--out", tmp_path / "out")
+    found = json_answer(triage, "reduce", tmp_path / "recipe.yaml", *words)
+    assert found["lines"]["after"] <= 7
+    assert found["oracle_calls"] <= 26
+    [note] = found["notes"]
+    assert "3.13.0 does not read the original" in note

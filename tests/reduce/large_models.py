@@ -70,6 +70,15 @@ PATTERNS = {
         "distribution",
         {"p_x": IMAGE, "p_s": "tensor<96xf32>"},
     ),
+    # newer releases refuse the generic form of 3.2.0
+    "fft": Pattern(
+        "3.2.0",
+        None,
+        "rocm",
+        "gfx942",
+        "segfault",
+        dict.fromkeys(("p_re", "p_im"), "tensor<4x1024xf32>"),
+    ),
 }
 
 

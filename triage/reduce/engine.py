@@ -38,13 +38,17 @@ Pass = Callable[[ReducedCase, InterestingnessTest], ReducedCase]
 """Makes a candidate smaller; returns the candidate itself when it finds nothing."""
 
 
+class UnreadableError(Exception):
+    """Why a program cannot be read in a form."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frontend:
     """How programs of one form are read, and the passes that make them smaller."""
 
     open: Callable[[Path], Iterable[Reducible]]
-    """Yields the programs to start from, the cheapest first, each read on demand;
-    nothing for an unreadable file.
+    """Yields the programs to start from, the cheapest first, each read on demand.
+    Raises UnreadableError.
     """
     passes: Sequence[Pass]
     """Run in this order until none of them makes the program smaller."""
@@ -54,6 +58,10 @@ class Frontend:
     """Makes the pass that runs before all others, from the line of the file that the
     compiler's diagnostic points to.
     """
+    notes: Sequence[str] = ()
+    """How the programs were read and checked. `open` may add to it."""
+    form: str = "it"
+    """What is compiled: the program as it is, or a form of it."""
 
 
 def reduce(

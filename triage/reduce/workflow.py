@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -25,12 +25,11 @@ from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, ReductionRequest, measure_baseline
-from triage.reduce.engine import Frontend, Pass, reduce, run_pass
+from triage.reduce.engine import Frontend, Pass, UnreadableError, reduce, run_pass
 from triage.reduce.first_wrong import FirstWrong
 from triage.reduce.frontends.mlir import mlir_frontend
 from triage.reduce.frontends.mlir_program import Checker
 from triage.reduce.frontends.python import python_frontend
-from triage.reduce.frontends.python_program import parse_program
 from triage.reduce.frontends.text import text_frontend
 from triage.reduce.interestingness import InterestingnessTest, Oracle, line_of
 from triage.reduce.program import ReducedCase, Reducible, settings_of
@@ -50,7 +49,6 @@ from triage.toolchains.registry import ToolchainRef
 _PATIENCE = 4.0
 _SHORTEST = 10.0  # seconds, the shortest time limit of a candidate
 _LONGEST_HANGING = 30.0  # seconds for a candidate when the original timed out
-_UNREADABLE = "it cannot be read by this toolchain's tools"
 _NO_REFERENCE = (
     "nothing computes what a smaller program must return: name a toolchain that "
     "computes the right result with --good, or give the recipe's `run` a `reference`"
@@ -64,9 +62,8 @@ _NOT_THE_SAME = (
 
 def frontends_for(
     engine: Engine, case: Case, toolchain: Toolchain, source: Path, stack: ExitStack
-) -> list[tuple[Frontend, str | None]]:
-    """Return the frontends for a case whose compiler reads `source`, each with a note
-    on its choice.
+) -> list[Frontend]:
+    """Return the frontends for a case whose compiler reads `source`.
 
     One that understands the program comes first, then plain text: comments and custom
     syntax may be part of the failure.
@@ -80,52 +77,33 @@ def frontends_for(
                 "reducing an ONNX model needs the Python package onnx next to triage: "
                 "pip install onnx"
             ) from error
-        return [(ONNX, None)]
-    found: list[tuple[Frontend, str | None]] = []
-    why, suffix = "no tool of this toolchain reads the input", source.suffix.lstrip(".")
-    reader = _reader_of(engine, case, toolchain, source, stack)
-    if reader:
+        return [ONNX]
+    frontends: list[Frontend] = []
+    suffix = source.suffix.lstrip(".")
+    if suffix == "py":
+        frontends.append(python_frontend(case))
+    elif reader := _reader_of(engine, toolchain, stack):
         # Newer verifiers reject programs that older ones accept, and the reduced
         # program should be valid there too.
-        newest = [
-            engine.registry.obtain(ref)
-            for ref in engine.registry.installed_releases(case.compiler)[-1:]
-        ]
-        others = [
-            _reader_of(engine, case, other, source, stack)
-            for other in newest
-            if other.identity != toolchain.identity
-        ]
-        found = [(mlir_frontend(Checker(reader, list(filter(None, others)))), None)]
-        why = "its generic form fails otherwise"
-    elif suffix == "py" and parse_program(source.read_bytes()) is not None:
-        found = [(python_frontend(case), None)]
-        why = "it fails otherwise without its comments"
+        others: dict[str, Reader] = {}
+        for ref in engine.registry.installed_releases(case.compiler)[-1:]:
+            newest = engine.registry.obtain(ref)
+            other = _reader_of(engine, newest, stack)
+            if other and newest.identity != toolchain.identity:
+                others[newest.revision.name] = other
+        frontends.append(mlir_frontend(Checker(reader, others)))
     if suffix != InputKind.BYTECODE and case.run is None:
-        if suffix == InputKind.MLIR:
-            kind, by = InputKind.MLIR, "lines"
-        else:
-            kind, by = InputKind.OTHER, "lines, then by tokens"
-        found.append(
-            (
-                text_frontend(kind, suffix or "txt"),
-                f"{why}: it was reduced as plain text, by blocks and {by}",
-            )
-        )
-    return found
+        kind = InputKind.MLIR if suffix == InputKind.MLIR else InputKind.OTHER
+        frontends.append(text_frontend(kind, suffix or "txt"))
+    return frontends
 
 
-def _reader_of(
-    engine: Engine, case: Case, toolchain: Toolchain, path: Path, stack: ExitStack
-) -> Reader | None:
-    """Return the tools of a toolchain; None if they do not read the file."""
-    tools = engine.compilers[case.compiler].mlir_tools(toolchain)
+def _reader_of(engine: Engine, toolchain: Toolchain, stack: ExitStack) -> Reader | None:
+    """Return the MLIR tools of a toolchain; None if it has none."""
+    tools = engine.compilers[toolchain.family].mlir_tools(toolchain)
     if tools is None:
         return None
     reader = Reader(tools, engine.stop)
-    if reader.parse_error(path):
-        reader.close()
-        return None
     stack.callback(reader.close)
     return reader
 
@@ -245,7 +223,7 @@ class _Work:
         frontends = frontends_for(
             self.engine, case, self.oracle.bad, self.source, stack
         )
-        for frontend, _ in frontends:
+        for frontend in frontends:
             opened = _open(frontend, self.source, case, self.test, None)
             if not isinstance(opened, NoAnswer):
                 search.wrong_operation(opened.start)
@@ -264,7 +242,7 @@ class _Work:
         frontends = frontends_for(
             self.engine, case, self.oracle.bad, self.source, stack
         )
-        for frontend, note in frontends:
+        for frontend in frontends:
             opened = _open(frontend, source, case, self.test, saved)
             if isinstance(opened, NoAnswer):
                 refusals.append(opened)
@@ -276,10 +254,14 @@ class _Work:
                 return found
             value = wrong.found if wrong else None
             sentence = value.sentence if value else None
-            own = filter(None, (sentence, *self.baseline.notes, note))
-            notes = (*own, *self.oracle.notes)
-            return replace(found, notes=notes, first_wrong=value)
-        return next(iter(refusals), NoAnswer(Cause.INPUT, _UNREADABLE))
+            how = [*frontend.notes]
+            if refusals:
+                how = [f"{refusals[-1].reason}: {note}" for note in how]
+            notes = filter(
+                None, (sentence, *self.baseline.notes, *how, *self.oracle.notes)
+            )
+            return replace(found, notes=tuple(notes), first_wrong=value)
+        return refusals[0]
 
     def _run_passes(
         self, frontend: Frontend, opened: _Opened, wrong: FirstWrong | None
@@ -491,27 +473,53 @@ def _open(
 
     Returns the reason if no form of the program can be reduced.
     """
-    oracle = test.oracle
     if saved:
-        original = next(
-            (ReducedCase(program, case) for program in frontend.open(source)), None
-        )
-        if original is not None and oracle.prepare(original) is not None:
-            oracle.begin_with(original)
-            programs = (
-                ReducedCase(program, saved[1]) for program in frontend.open(saved[0])
-            )
-            found = test.first(filter(None, map(oracle.prepare, programs)))
-            if found:
-                return _Opened(original, found)
+        with suppress(UnreadableError):
+            resumed = _open_saved(frontend, source, case, test, saved)
+            if resumed is not None:
+                return resumed
+    try:
+        return _open_original(frontend, source, case, test)
+    except UnreadableError as error:
+        return NoAnswer(Cause.INPUT, str(error))
+
+
+def _open_saved(
+    frontend: Frontend,
+    source: Path,
+    case: Case,
+    test: InterestingnessTest,
+    saved: tuple[Path, Case],
+) -> _Opened | None:
+    """Continue from the saved program; None if that does not fail any more."""
+    oracle = test.oracle
+    original = next(
+        (ReducedCase(program, case) for program in frontend.open(source)), None
+    )
+    if original is None or oracle.prepare(original) is None:
+        return None
+    oracle.begin_with(original)
+    programs = (ReducedCase(program, saved[1]) for program in frontend.open(saved[0]))
+    smaller = test.first(filter(None, map(oracle.prepare, programs)))
+    return _Opened(original, smaller) if smaller else None
+
+
+def _open_original(
+    frontend: Frontend, source: Path, case: Case, test: InterestingnessTest
+) -> _Opened | NoAnswer:
+    """Read the program and check that it fails; return the reason if no form does."""
+    oracle = test.oracle
     failure = oracle.baseline.failure
     variants = [case]
     if case.phase is None and failure.phase in oracle.bad.capabilities.phases:
         # first a compile that ends after the phase that fails
         variants.insert(0, replace(case, phase=failure.phase))
-    why = _UNREADABLE
+    why = "it cannot be read"
     # one at a time: with its constants a program may take gigabytes
     for program in frontend.open(source):
+        if program.content_if_valid() is None:
+            why = f"{frontend.form} is not valid"
+            continue
         originals = (ReducedCase(program, variant) for variant in variants)
         candidates = list(filter(None, map(oracle.prepare, originals)))
         if not candidates:
@@ -520,10 +528,9 @@ def _open(
                 "arguments cannot be given others"
             )
             continue
-        found = test.first(candidates)
-        if found:
-            oracle.begin_with(found)
-            return _Opened(found, found, line_of(failure))
-        what = "it" if case.run else "its generic form"
-        why = f"{what} does not fail in the same way"
+        failing = test.first(candidates)
+        if failing:
+            oracle.begin_with(failing)
+            return _Opened(failing, failing, line_of(failure))
+        why = f"{frontend.form} does not fail in the same way"
     return NoAnswer(Cause.INPUT, why)

@@ -26,7 +26,14 @@ from triage.mlir.rewrite import (
     widen_floats,
 )
 from triage.mlir.tree import array_elements
-from triage.reduce.engine import Frontend, Pass, drop_flags, fewer_devices, minimise
+from triage.reduce.engine import (
+    Frontend,
+    Pass,
+    UnreadableError,
+    drop_flags,
+    fewer_devices,
+    minimise,
+)
 from triage.reduce.frontends.mlir_operations import (
     bypass_operations,
     drop_operations,
@@ -90,28 +97,40 @@ def mlir_frontend(checker: Checker) -> Frontend:
         ),
         (shrink_dimensions, widen_elements, drop_attributes, fewer_devices, drop_flags),
         _approach,
+        checker.notes,
+        "its generic form",
     )
 
 
 def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
-    is_large = path.stat().st_size > _LARGE
-    for elide in (True, False):
-        if elide and not is_large:
-            continue
-        module = _parse_if_possible(checker.reader.generic_form(path, elide=elide))
-        if module is None:
-            continue
-        if elide:
+    if path.stat().st_size > _LARGE:
+        module = _parse_if_possible(checker.reader.generic_form(path, elide=True))
+        if module is not None:
             for operation in module.walk():
                 for named in (operation.properties, operation.attributes):
                     named.update(
                         {name: with_one_value(text) for name, text in named.items()}
                     )
             module.trailer = ""
-        name_arguments(module)
-        program = MlirProgram(module, checker)
-        if _ELIDED not in program.text:
-            yield program
+            yield from _programs(checker, module)
+    text = checker.reader.generic_form(path)
+    if text is None:
+        error = (checker.reader.parse_error(path) or "").rpartition("error: ")[2]
+        raise UnreadableError(f"the toolchain's tools do not read it ({error})")
+    try:
+        module = parse_module(text)
+    except UnparsableError as problem:
+        raise UnreadableError(f"its generic form is not read: {problem}") from problem
+    yield from _programs(checker, module)
+
+
+def _programs(checker: Checker, module: Module) -> Iterator[MlirProgram]:
+    """Yield the program that a module is, unless it lacks constants."""
+    name_arguments(module)
+    program = MlirProgram(module, checker)
+    if _ELIDED not in program.text:
+        checker.try_on(program.text)
+        yield program
 
 
 def _approach(line: int | None) -> Pass:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from triage.execution.mlir_tools import Reader
@@ -45,8 +45,28 @@ class Checker:
     """The tools that read and check the programs of a reduction."""
 
     reader: Reader
-    others: Sequence[Reader] = ()
-    """Of further toolchains. A program is valid only when these accept it, too."""
+    others: dict[str, Reader] = field(default_factory=dict)
+    """Of further releases, by name. A program is valid only when these accept it, too.
+    """
+    notes: list[str] = field(default_factory=list)
+
+    def try_on(self, original: str) -> None:
+        """Drop the other releases that refuse the program to start from."""
+        for release, reader in [*self.others.items()]:
+            if reader.generic_if_valid(original) is None:
+                del self.others[release]
+                self.notes.append(
+                    f"{release} does not read the original, so smaller programs were "
+                    "not checked with it"
+                )
+
+    def generic_if_valid(self, text: str) -> str | None:
+        """Return the generic form of a module; None if a toolchain rejects it."""
+        valid = self.reader.generic_if_valid(text)
+        others = self.others.values()
+        if valid and all(reader.generic_if_valid(text) for reader in others):
+            return valid
+        return None
 
 
 class MlirProgram(Reducible):
@@ -80,12 +100,8 @@ class MlirProgram(Reducible):
     @cached_property
     def _canonical(self) -> bytes | None:
         """The module as the toolchain prints it; None if a toolchain rejects it."""
-        valid = self.checker.reader.generic_if_valid(self.text)
-        if valid and all(
-            other.generic_if_valid(self.text) for other in self.checker.others
-        ):
-            return valid.encode()
-        return None
+        valid = self.checker.generic_if_valid(self.text)
+        return valid.encode() if valid else None
 
     def ways_to_write(self) -> Sequence[bytes]:
         pretty = self.checker.reader.text_after_passes(self.text)

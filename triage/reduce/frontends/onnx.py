@@ -19,7 +19,13 @@ from onnx import (
 )
 
 from triage.model.case import InputKind
-from triage.reduce.engine import Frontend, drop_flags, fewer_devices, minimise
+from triage.reduce.engine import (
+    Frontend,
+    UnreadableError,
+    drop_flags,
+    fewer_devices,
+    minimise,
+)
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import Entry, ReducedCase, Reducible
 
@@ -71,8 +77,8 @@ class OnnxProgram(Reducible):
 def _open(path: Path) -> Sequence[OnnxProgram]:
     try:
         return [OnnxProgram(onnx.load(path))]
-    except DecodeError:
-        return []
+    except DecodeError as error:
+        raise UnreadableError(f"it is not an ONNX model: {error}") from error
 
 
 def _tensor_type(value: ValueInfoProto) -> str:

@@ -72,8 +72,10 @@ def text_frontend(kind: InputKind, suffix: str) -> Frontend:
         ]
 
     by_tokens: tuple[Pass, ...] = ()
+    how = "it was reduced as plain text, by blocks and lines"
     if kind is InputKind.OTHER:
         by_tokens = (drop_items, drop_tokens, drop_pairs)
+        how += ", then by tokens"
     return Frontend(
         read,
         (
@@ -82,6 +84,7 @@ def text_frontend(kind: InputKind, suffix: str) -> Frontend:
             *by_tokens,
         ),
         (fewer_devices, drop_flags, drop_options),
+        notes=(how,),
     )
 
 

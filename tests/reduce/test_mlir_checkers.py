@@ -1,0 +1,55 @@
+"""Which toolchains check smaller programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.reduce.test_run_values import PROGRAM
+from triage.execution.mlir_tools import Reader
+from triage.reduce.frontends.mlir import mlir_frontend
+from triage.reduce.frontends.mlir_program import Checker
+
+
+class FakeReader(Reader):
+    """Refuses programs with a word."""
+
+    def __init__(self, refused: str = "nothing") -> None:
+        self.refused = refused
+
+    def generic_form(self, path: Path, *, elide: bool = False) -> str | None:
+        return path.read_text()
+
+    def generic_if_valid(self, text: str) -> str | None:
+        return None if self.refused in text else text
+
+
+@pytest.mark.parametrize(
+    ("refused", "checks", "notes"),
+    [
+        ("nothing", ["3.13.0"], 0),
+        ("arith.mulf", [], 1),
+    ],
+)
+def test_a_release_that_refuses_the_original_checks_nothing(
+    tmp_path: Path, refused: str, checks: list[str], notes: int
+) -> None:
+    (tmp_path / "input.mlir").write_text(PROGRAM)
+    checker = Checker(FakeReader(), {"3.13.0": FakeReader(refused)})
+    frontend = mlir_frontend(checker)
+    [program] = frontend.open(tmp_path / "input.mlir")
+    assert program.content_if_valid() is not None
+    assert list(checker.others) == checks
+    assert len(frontend.notes) == notes
+
+
+def test_a_release_that_reads_the_original_checks_smaller_programs(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "input.mlir").write_text(PROGRAM)
+    newest = FakeReader()
+    checker = Checker(FakeReader(), {"3.13.0": newest})
+    [program] = mlir_frontend(checker).open(tmp_path / "input.mlir")
+    newest.refused = "arith.mulf"
+    assert program.content_if_valid() is None
