@@ -523,14 +523,15 @@ class _Alignment:
         older = set()
         for track in {case.track for case in self._cases}:
             newest = self._newest.get(track)
-            if newest and _is_older(toolchain, newest):
+            if newest and is_older(toolchain, newest):
                 older.add(track)
             else:
                 self._newest[track] = toolchain
         return older
 
 
-def _is_older(toolchain: Revision, other: Revision) -> bool:
+def is_older(toolchain: Revision, other: Revision) -> bool:
+    """Return whether a toolchain is older than another, by versions or dates."""
     old, new = parse_version(toolchain.name), parse_version(other.name)
     if old and new:
         return old < new

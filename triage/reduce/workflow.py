@@ -7,7 +7,7 @@ frontend that can read it, runs the passes, and probes the result on every versi
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -22,7 +22,15 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case, InputKind, Reference
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Probe
+from triage.model.outcome import (
+    Cause,
+    Failed,
+    Failure,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Probe,
+)
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, ReductionRequest, measure_baseline
 from triage.reduce.engine import Frontend, Pass, UnreadableError, reduce, run_pass
@@ -33,6 +41,7 @@ from triage.reduce.frontends.python import python_frontend
 from triage.reduce.frontends.text import text_frontend
 from triage.reduce.interestingness import InterestingnessTest, Oracle, line_of
 from triage.reduce.program import ReducedCase, Reducible, settings_of
+from triage.reduce.reproducer import in_order, span_around
 from triage.reduce.result import (
     Reduction,
     ReductionFolder,
@@ -94,7 +103,8 @@ def frontends_for(
         frontends.append(mlir_frontend(Checker(reader, others)))
     if suffix != InputKind.BYTECODE and case.run is None:
         kind = InputKind.MLIR if suffix == InputKind.MLIR else InputKind.OTHER
-        frontends.append(text_frontend(kind, suffix or "txt"))
+        why = "" if frontends else "no tool of this toolchain reads the input: "
+        frontends.append(text_frontend(kind, suffix or "txt", why))
     return frontends
 
 
@@ -257,10 +267,15 @@ class _Work:
             how = [*frontend.notes]
             if refusals:
                 how = [f"{refusals[-1].reason}: {note}" for note in how]
-            notes = filter(
-                None, (sentence, *self.baseline.notes, *how, *self.oracle.notes)
+            notes = (
+                *self.baseline.notes,
+                *how,
+                *self.oracle.notes,
+                *found.notes,
             )
-            return replace(found, notes=tuple(notes), first_wrong=value)
+            if sentence:
+                notes = (sentence, *notes)
+            return replace(found, notes=notes, first_wrong=value)
         return refusals[0]
 
     def _run_passes(
@@ -322,6 +337,7 @@ class _Work:
             return not_reduced(asked, start.probes, _NOT_THE_SAME)
         # of equal ones the most readable
         best = min(forms, key=lambda form: form.untested)
+        notes = () if start.failure.is_number else self._notes_on_versions(best)
         was, now = original.program, candidate.program
         pair = (was.content, best.content)
         lines = [text.rstrip(b"\n").count(b"\n") + 1 for text in pair]
@@ -343,7 +359,57 @@ class _Work:
             invalid=self.test.invalid,
             compile_seconds=round(oracle.seconds, 2),
             changes=tuple(setting_changes(asked, case)),
+            notes=tuple(notes),
         )
+
+    def _notes_on_versions(self, form: _Form) -> Iterator[str]:
+        """Yield on which versions the original ends in another way than the reduced
+        program.
+
+        The original is compiled on the versions at the ends of the reduced program's
+        span, which a reader takes for those of the original. Of others, what is known
+        is compared.
+        """
+        probes = in_order(form.probes)
+        span = span_around(probes, form.on(self.request.bad))
+        ends = (span.before, span.first_bad, span.last_bad, span.after)
+        case, refs = self.request.case, self._versions(self.request.case)
+        jobs = [ProbeJob(case, refs[end.revision.name]) for end in ends if end]
+        originals = {
+            probe.revision.name: probe
+            for probe in self.engine.probe_all(jobs, "probe the original")
+        }
+        differing: dict[str, list[str]] = {}
+        for probe in probes:
+            name = probe.revision.name
+            original = originals.get(name) or self.engine.cached_probe_on(
+                case, self.engine.registry.obtain(refs[name])
+            )
+            if original is None:
+                continue
+            was, now = map(self._verb_of, (original.outcome, probe.outcome))
+            if was and now and was != now:
+                differing.setdefault(was, []).append(name)
+        for verb, names in differing.items():
+            yield f"the original {verb} on {', '.join(names)}"
+
+    def _verb_of(self, outcome: Outcome) -> str | None:
+        """Return how a program ends, compared with the failure that is reduced; None if
+        it could not be tested.
+        """
+        match outcome:
+            case Passed():
+                return "passes"
+            case Failed(failure=failure):
+                is_same = self.baseline.match(failure)
+                return "also fails" if is_same else "fails in another way"
+        return None
+
+    def _versions(self, case: Case) -> dict[str, ToolchainRef]:
+        """Return the toolchains that a result is probed on, by name."""
+        installed = self.engine.registry.installed_releases(case.compiler)
+        named = [ref for ref in (self.request.bad, self.request.good) if ref]
+        return {ref.revision.name: ref for ref in (*installed, *named)}
 
     def _probe_form(
         self, case: Case, program: Reducible, content: bytes
@@ -364,9 +430,7 @@ class _Work:
             name=f"{case.name} (reduced)",
             input=case.input.rewritten(path, program.kind),
         )
-        installed = self.engine.registry.installed_releases(case.compiler)
-        named = [ref for ref in (request.bad, request.good) if ref]
-        refs = {ref.revision.name: ref for ref in (*installed, *named)}
+        refs = self._versions(case)
         jobs = [ProbeJob(small, ref) for ref in refs.values()]
         probes = {
             probe.revision.name: probe

@@ -15,6 +15,7 @@ from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.execution import Stage
 from triage.model.json_form import as_json
 from triage.model.revision import Revision
+from triage.nightly.history import is_older
 from triage.nightly.issues import ActionCause, IssueChange
 from triage.nightly.result import Night
 from triage.nightly.verdict import command_line
@@ -202,18 +203,22 @@ def _since(cluster: FailureCluster, pair: ComparedPair) -> Phrase:
     """
     title, culprit = compiler_title(cluster.compiler), cluster.culprit
     before, after = pair.old, pair.new
+    old_is_newer = before is not None and is_older(after, before)
     if culprit and culprit.before and culprit.after:
-        before, after = culprit.before, culprit.after
+        before, after, old_is_newer = culprit.before, culprit.after, False
         if culprit.undone:
             before, after = after, before
     if before is None:
         return []
     old, new = revision_text(before), revision_text(after)
+    fails = "worse" if _is_number(cluster) else "fails"
+    verb = _verb(cluster, before, pair.cases)
     if culprit and culprit.undone:
         text = f"Fixed in {title} {old}, and {new} lacks the fix"
+    elif old_is_newer:
+        text = f"{fails.title()} with {title} {new}, {verb.lower()} with {old}"
+        before, after = after, before
     else:
-        fails = "worse" if _is_number(cluster) else "fails"
-        verb = _verb(cluster, before, pair.cases)
         text = f"{verb} up to {title} {old}, {fails} with {new}"
         if culprit and not culprit.confirmed:
             names = ", ".join(suspect.name for suspect in culprit.suspects)

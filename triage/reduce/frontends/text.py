@@ -58,8 +58,8 @@ class TextProgram(Reducible):
         return len(self.lines)
 
 
-def text_frontend(kind: InputKind, suffix: str) -> Frontend:
-    """Return the frontend for any text file."""
+def text_frontend(kind: InputKind, suffix: str, why: str = "") -> Frontend:
+    """Return the frontend for any text file. why: the reason why no other reads it."""
 
     def read(path: Path) -> Sequence[Reducible]:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
@@ -72,7 +72,7 @@ def text_frontend(kind: InputKind, suffix: str) -> Frontend:
         ]
 
     by_tokens: tuple[Pass, ...] = ()
-    how = "it was reduced as plain text, by blocks and lines"
+    how = f"{why}it was reduced as plain text, by blocks and lines"
     if kind is InputKind.OTHER:
         by_tokens = (drop_items, drop_tokens, drop_pairs)
         how += ", then by tokens"
