@@ -11,8 +11,9 @@ import pytest
 
 from tests.bisect.letters import case_named, outcome, release_refs
 from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
-from triage.bisect.metric import TimeJudge, compile_time_judge
-from triage.execution.in_turn import Sampler
+from triage.bisect.metric import MetricChoice, TimeJudge, compile_time_judge
+from triage.bisect.metric_ratio import RatioJudge
+from triage.execution.in_turn import LEAST, Sampler
 from triage.execution.metric import Metric
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -81,6 +82,12 @@ class InventedCompiles:
     def registry(self) -> Any:
         return SimpleNamespace(obtain=lambda ref: ref)
 
+    def trial(
+        self, case: Case, ref: ToolchainRef, _naming: object, *, here: bool
+    ) -> Probe:
+        assert here
+        return self.probe(case, ref, fresh=True)
+
     def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
         assert fresh
         self.made.append(ref.revision.name)
@@ -121,3 +128,21 @@ def test_a_compile_near_the_threshold_is_repeated_in_turn_with_both_ends(
             assert set(engine.made) == {"1.0.0", "1.1.0", "1.2.0"}
     quiet = InventedCompiles(Machine(1), {"1.0.0": 1.0, "1.1.0": 1.5, "1.2.0": 1.5})
     assert isinstance(compiled(quiet).outcome, Failed)
+
+
+@pytest.mark.parametrize(
+    ("times", "wanted"), [((1.0, 1.0), Passed), ((1.0, 1.6), Failed)]
+)
+def test_a_smaller_program_is_measured_until_its_side_is_clear(
+    times: tuple[float, float], wanted: type
+) -> None:
+    """Both toolchains compile it in turn, 8 times and once to warm up."""
+    engine: Any = InventedCompiles(
+        Machine(1), dict(zip(("1.0.0", "1.2.0"), times, strict=True))
+    )
+    choice = MetricChoice(Metric.CPU_SECONDS, 600.0)
+    judge = RatioJudge(engine, choice, (OLD, NEW), 1.3)
+    measured = Measured(cpu_seconds=times[1])
+    candidate = Probe(CASE, NEW.revision, None, Passed(), measured, cached=False)
+    assert isinstance(judge.judge(candidate, NEW).outcome, wanted)
+    assert len(engine.made) <= 1 + 2 * (LEAST + 1)

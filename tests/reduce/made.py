@@ -161,9 +161,11 @@ class LuckyTest(InterestingnessTest):
 
     def __init__(self, luck: int, share: int) -> None:
         self.luck, self.share = luck, share
+        self.asked = 0
 
     def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
         for one in candidates:
+            self.asked += 1
             content = one.program.content_if_valid()
             words = repr((content, one.case.spec, self.luck)).encode()
             if content is not None and sha256(words).digest()[0] < self.share:

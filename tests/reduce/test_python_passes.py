@@ -5,6 +5,7 @@ is.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,34 @@ from tests.reduce.made import LuckyTest
 from tests.reduce.test_search import CASE
 from triage.compilers.base import kernel_of
 from triage.model.case import Case
-from triage.reduce.frontends.python import open_calls, python_frontend
+from triage.reduce.frontends.python import (
+    drop_statements,
+    open_calls,
+    python_frontend,
+    take_parts,
+)
 from triage.reduce.frontends.python_program import (
     PythonProgram,
     kernel_function,
+    open_program,
     parameter_names,
     parse_program,
     undefined_reads,
 )
-from triage.reduce.program import ReducedCase
+from triage.reduce.program import ReducedCase, UnreadableError
+
+
+class NeedsTest(LuckyTest):
+    """A test for valid programs that have some text."""
+
+    def __init__(self, needed: bytes) -> None:
+        super().__init__(0, 256)
+        self.needed = needed
+
+    def first(self, candidates: Iterable[ReducedCase]) -> ReducedCase | None:
+        fitting = (each for each in candidates if self.needed in each.program.content)
+        return super().first(fitting)
+
 
 KERNELS = [
     case
@@ -53,7 +73,6 @@ def run_all(case: Case, document: PythonProgram, luck: int) -> ReducedCase:
 def test_every_pass_returns_a_valid_program(name: str, luck: int) -> None:
     """Programs that nobody wrote for this test: modules of Python's library."""
     tree = parse_program((Path(ast.__file__).parent / name).read_bytes())
-    assert tree is not None
     run_all(CASE, PythonProgram(tree), luck)
 
 
@@ -64,7 +83,6 @@ def test_every_pass_keeps_kernel_and_specialisation_consistent(
     case: Case, luck: int
 ) -> None:
     tree = parse_program(case.input.path.read_bytes())
-    assert tree is not None
     made = run_all(case, PythonProgram(tree), luck)
     function, how = kernel_function(made), kernel_of(made.case)
     assert function is not None
@@ -99,13 +117,81 @@ def test_calls_of_a_helper_are_opened() -> None:
     tree = parse_program(
         b"def add(a, b):\n    c = a + b\n    return c * 2\n\n\ndef f(x):\n    print(add(x, b=1))\n"
     )
-    assert tree is not None
     opened = open_calls(ReducedCase(PythonProgram(tree), CASE), LuckyTest(0, share=256))
     assert opened.program.content == b"def f(x):\n    c = x + 1\n    print(c * 2)\n"
 
 
+def test_a_pass_writes_no_more_programs_than_it_tests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The program is one statement, which each program that is written unparses."""
+    body = "".join(f"    x{i} = (a + {i}) * (b - {i})\n" for i in range(10))
+    tree = parse_program(f"def f(a, b):\n{body}    return x0\n".encode())
+    written = []
+    unparse = ast.unparse
+
+    def count(node: ast.AST) -> str:
+        written.append(node)
+        return unparse(node)
+
+    monkeypatch.setattr(ast, "unparse", count)
+    test = LuckyTest(7, share=20)
+    take_parts(ReducedCase(PythonProgram(tree), CASE), test)
+    assert 50 < len(written) <= test.asked + 1
+
+
 def test_code_that_python_rejects_is_invalid() -> None:
-    assert parse_program(b"break\n") is None
-    # too deep to follow
-    assert parse_program(f"def f(a):\n    return a{' + a' * 5000}\n".encode()) is None
+    for text, why in (
+        ("break\n", "cannot parse it"),
+        (f"def f(a):\n    return a{' + a' * 300}\n", "nests deeper"),
+        (f"def f(a):\n    return a{' + a' * 5000}\n", "cannot parse it"),
+    ):
+        with pytest.raises(UnreadableError, match=why):
+            parse_program(text.encode())
     assert PythonProgram(ast.Module([ast.Return(None)], [])).content_if_valid() is None
+
+
+# with `async def`, `global` and `__class__`
+LIBRARY = [
+    Path(ast.__file__).parent / name
+    for name in ("enum.py", "contextlib.py", "asyncio/queues.py", "webbrowser.py")
+]
+
+
+def test_no_program_that_python_compiles_is_refused() -> None:
+    refused = [
+        path.name for path in LIBRARY if open_program(path).content_if_valid() is None
+    ]
+    assert refused == []
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        # a name that is bound elsewhere, or by what runs the program
+        ("print(added)\nx = 1\nfail(x)\n", "x = 1\nfail(x)\n"),
+        ("async def f():\n    pass\n\n\nf()\nfail()\n", "fail()\n"),
+        (
+            "def f():\n    global x\n    x = 1\n\n\nf()\nfail(x)\n",
+            "def f():\n    global x\n    x = 1\n\n\nfail(x)\n",
+        ),
+        (
+            "class A:\n\n    def f(self):\n        return fail(__class__)\n",
+            "class A:\n\n    def f(self):\n        return fail(__class__)\n",
+        ),
+    ],
+)
+def test_names_of_any_kind_are_reduced_as_python(
+    tmp_path: Path, text: str, left: str
+) -> None:
+    """The failure needs all words of the last line. Names that the original does not
+    bind may stay unbound, others may not.
+    """
+    path = tmp_path / "input.py"
+    path.write_text(text)
+    frontend = python_frontend(CASE)
+    [program] = frontend.open(path)
+    needed = left.splitlines()[-1].strip().encode()
+    test = NeedsTest(needed)
+    candidate = ReducedCase(program, CASE)
+    assert drop_statements(candidate, test).program.content.decode() == left

@@ -197,3 +197,41 @@ def test_the_result_fails_and_the_good_toolchain_compiles_it(
     assert set(left_in(found)) == wanted | needed
     # only these may be resumed
     assert all(needed <= set(left_in(candidate)) for candidate in kept)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sets(st.integers(0, 59), min_size=1, max_size=25),
+    st.integers(1, 6),
+    st.randoms(use_true_random=False),
+)
+def test_the_result_does_not_depend_on_the_number_of_jobs(
+    wanted: set[int], kinds: int, luck: random.Random
+) -> None:
+    """Items of few kinds, of which many are needed, and answers that come late."""
+
+    def fails(items: set[int]) -> bool:
+        threading.Event().wait(luck.random() / 2000)
+        return wanted <= items
+
+    def left(jobs: int) -> tuple[list[int], list[list[int]]]:
+        best: list[list[int]] = []
+        asked = LinesOracle(fails, lambda _: True)
+        asked.good = None
+        task = Progress().task("reduce")
+        test = InterestingnessTest(
+            asked, lambda candidate: best.append(left_in(candidate)), jobs, task
+        )
+        try:
+            smallest = minimise(
+                draft(range(60)),
+                list(range(60)),
+                draft,
+                test,
+                kind_of=lambda item: item % kinds,
+            )
+        finally:
+            test.close()
+        return left_in(smallest), best
+
+    assert left(1) == left(4)

@@ -395,7 +395,10 @@ class TimeJudge:
                 continue
             compared = ratio_of(good.samples, new.samples)
             apart = ratio_of(good.samples, bad.samples)
-            if compared is None or apart is None or apart.low <= self.ratio:
+            if compared is None or apart is None:
+                continue
+            # of a third one nothing is concluded while the ends do not differ
+            if new is not bad and apart.low <= self.ratio:
                 continue
             if compared.low > self.ratio or compared.high < self.ratio:
                 return new.samples, compared
@@ -421,7 +424,13 @@ class TimeJudge:
         they differ too little.
         """
         measured = self.measure(self.end_samplers[1])
+        good, bad = (ref.revision.name for ref in self.ends)
         if isinstance(measured, NoAnswer):
-            good, bad = (ref.revision.name for ref in self.ends)
             raise BadInput(f"{bad} and {good} differ too little: {measured.reason}")
-        return math.sqrt(measured[1].value)
+        _, compared = measured
+        if compared.high < self.ratio:
+            raise BadInput(
+                f"{bad} and {good} differ too little: a {self.noun} on {bad} takes "
+                f"{compared} times as long as on {good}"
+            )
+        return math.sqrt(compared.value)

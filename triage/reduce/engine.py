@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,10 +37,6 @@ _ROUNDS = 8
 
 Pass = Callable[[ReducedCase, InterestingnessTest], ReducedCase]
 """Makes a candidate smaller; returns the candidate itself when it finds nothing."""
-
-
-class UnreadableError(Exception):
-    """Why a program cannot be read in a form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,24 +184,28 @@ def _drop_chunks(
     tried: list[tuple[ReducedCase, int, Hashable]] = []
 
     def candidates() -> Iterator[ReducedCase]:
+        # Several jobs try chunks before the answers to those in front of them, which
+        # are taken to be refused. If one is not, the chunks behind it are tried anew.
+        assumed = refused.copy()
         for start in range(position, len(left), chunk):
             if kind_of:
                 kinds = tuple(map(kind_of, left[start : start + chunk]))
             else:
                 kinds = None
-            if kind_of and refused[kinds] >= _MOST_REFUSED:
+            if kind_of and assumed[kinds] >= _MOST_REFUSED:
                 continue
             candidate = build([*left[:start], *left[start + chunk :]])
             if candidate is not None:
-                refused[kinds] += 1  # until the answer is known
+                assumed[kinds] += 1
                 tried.append((candidate, start, kinds))
                 yield candidate
 
     while (found := test.first(candidates())) is not None:
-        position, kinds = next(
-            (start, kinds) for candidate, start, kinds in tried if candidate is found
-        )
-        refused[kinds] = 0
+        for candidate, start, kinds in tried:
+            refused[kinds] += 1
+            if candidate is found:
+                position, refused[kinds] = start, 0
+                break
         left, best = [*left[:position], *left[position + chunk :]], found
         tried.clear()
     return left, best
@@ -222,12 +223,13 @@ def greedily(changes: Callable[[ReducedCase], Iterable[ReducedCase]]) -> Pass:
         position, tried = 0, list[tuple[int, ReducedCase]]()
 
         def candidates() -> Iterator[ReducedCase]:
-            for number, changed in enumerate(changes(candidate)):
+            later = islice(enumerate(changes(candidate)), position, None)
+            for number, changed in later:
                 is_new = (changed.program.content, changed.case) != (
                     candidate.program.content,
                     candidate.case,
                 )
-                if number >= position and is_new:
+                if is_new:
                     tried.append((number, changed))
                     yield changed
 

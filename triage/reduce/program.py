@@ -10,6 +10,10 @@ from typing import Any
 from triage.model.case import Case, InputKind
 
 
+class UnreadableError(Exception):
+    """Why a program cannot be read in a form."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """The function of a program that is run."""

@@ -31,6 +31,7 @@ from triage.reduce.frontends.python_program import (
     parameter_names,
     parse_program,
 )
+from triage.reduce.program import UnreadableError
 from triage.reduce.result import IssueDraft, Reduction
 from triage.toolchains.registry import ToolchainRef
 
@@ -321,8 +322,11 @@ def _kernel_function(case: Case) -> PythonFunction | None:
     """
     if kernel_of(case) is None or case.input.path.suffix != ".py":
         return None
-    tree = parse_program(case.input.path.read_bytes())
-    node = kernel_in(tree, case) if tree is not None else None
+    try:
+        tree = parse_program(case.input.path.read_bytes())
+    except UnreadableError:
+        return None
+    node = kernel_in(tree, case)
     if node is None:
         return None
     # each decorator but the innermost wraps the kernel, which is its attribute `fn`

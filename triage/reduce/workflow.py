@@ -33,14 +33,19 @@ from triage.model.outcome import (
 )
 from triage.model.revision import Toolchain
 from triage.reduce.baseline import Baseline, ReductionRequest, measure_baseline
-from triage.reduce.engine import Frontend, Pass, UnreadableError, reduce, run_pass
+from triage.reduce.engine import Frontend, Pass, reduce, run_pass
 from triage.reduce.first_wrong import FirstWrong
 from triage.reduce.frontends.mlir import mlir_frontend
 from triage.reduce.frontends.mlir_program import Checker
 from triage.reduce.frontends.python import python_frontend
 from triage.reduce.frontends.text import text_frontend
 from triage.reduce.interestingness import InterestingnessTest, Oracle, line_of
-from triage.reduce.program import ReducedCase, Reducible, settings_of
+from triage.reduce.program import (
+    ReducedCase,
+    Reducible,
+    UnreadableError,
+    settings_of,
+)
 from triage.reduce.reproducer import in_order, span_around
 from triage.reduce.result import (
     Reduction,

@@ -29,7 +29,6 @@ from triage.mlir.tree import array_elements
 from triage.reduce.engine import (
     Frontend,
     Pass,
-    UnreadableError,
     drop_flags,
     fewer_devices,
     minimise,
@@ -54,7 +53,7 @@ from triage.reduce.frontends.mlir_program import (
     with_module,
 )
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import ReducedCase
+from triage.reduce.program import ReducedCase, UnreadableError
 
 _ELIDED = "dense_resource<__elided__>"  # parses, but is not a program
 _LARGE = 4 << 20  # bytes of a file from which it is first read without its constants

@@ -21,13 +21,12 @@ from onnx import (
 from triage.model.case import InputKind
 from triage.reduce.engine import (
     Frontend,
-    UnreadableError,
     drop_flags,
     fewer_devices,
     minimise,
 )
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Entry, ReducedCase, Reducible
+from triage.reduce.program import Entry, ReducedCase, Reducible, UnreadableError
 
 
 class OnnxProgram(Reducible):

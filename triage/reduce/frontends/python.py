@@ -30,13 +30,15 @@ from triage.reduce.frontends.python_program import (
     kernel_function,
     names_bound_below,
     names_read,
+    open_program,
     parameter_names,
     parameters,
-    parse_program,
+    program_of,
     statements,
     tree_of,
     undefined_reads,
     with_edits,
+    with_tree,
 )
 from triage.reduce.interestingness import InterestingnessTest
 from triage.reduce.program import ReducedCase
@@ -65,15 +67,14 @@ def python_frontend(case: Case) -> Frontend:
             drop_parameters,
             drop_options,
         )
-        return Frontend(_open, passes, (inline_constexprs, shrink_numbers))
-    return Frontend(_open, _PROGRAM_PASSES, (shrink_numbers, drop_flags))
+        final = (inline_constexprs, shrink_numbers)
+    else:
+        passes, final = _PROGRAM_PASSES, (shrink_numbers, drop_flags)
+    return Frontend(_open, passes, final, form="its form without comments")
 
 
-def _open(path: Path) -> Sequence[PythonProgram]:
-    tree = parse_program(path.read_bytes())
-    if tree is None:
-        return ()
-    return (PythonProgram(tree),)
+def _open(path: Path) -> Iterator[PythonProgram]:
+    yield open_program(path)
 
 
 def drop_statements(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
@@ -100,12 +101,11 @@ def _with_statements(
     """Drop the items that are not kept and the statements that need them, unless that
     drops the kernel.
     """
-    tree: ast.Module = edit_tree(
-        tree_of(candidate), dict.fromkeys(set(items) - set(kept))
-    )
-    while broken := undefined_reads(tree):
+    program = program_of(candidate)
+    tree: ast.Module = edit_tree(program.tree, dict.fromkeys(set(items) - set(kept)))
+    while broken := undefined_reads(tree, program.undefined):
         tree = edit_tree(tree, dict.fromkeys(broken))
-    smaller = ReducedCase(PythonProgram(tree), candidate.case)
+    smaller = with_tree(candidate, tree)
     if kernel_function(candidate) is None or kernel_function(smaller) is not None:
         return smaller
     return None
@@ -128,7 +128,12 @@ def open_blocks(candidate: ReducedCase) -> Iterator[ReducedCase]:
                         ]
                     },
                 )
-            case ast.While(body=body) | ast.With(body=body) | ast.Try(body=body):
+            case (
+                ast.While(body=body)
+                | ast.With(body=body)
+                | ast.AsyncWith(body=body)
+                | ast.Try(body=body)
+            ):
                 yield with_edits(candidate, {statement: body})
             case ast.If(body=body, orelse=rest):
                 yield with_edits(candidate, {statement: body})

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from triage.compilers.base import kernel_of
 from triage.model.case import Case, InputKind
-from triage.reduce.program import ReducedCase, Reducible
+from triage.reduce.program import ReducedCase, Reducible, UnreadableError
 
 Node = TypeVar("Node", bound=ast.AST)
 # Replaces a node by another node, by several statements or, in a list, by nothing.
 Edits = Mapping[ast.AST, ast.AST | Sequence[ast.stmt] | None]
-_OPENED = (ast.For, ast.While, ast.If, ast.With)
+_OPENED = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # nodes inside each other, so that functions that follow them recursively stay below
 # Python's limit
 _DEEPEST_TREE = 150
@@ -32,8 +35,9 @@ class PythonProgram(Reducible):
     suffix = "py"
     unit = "statement"
 
-    def __init__(self, tree: ast.Module) -> None:
-        self.tree = tree
+    def __init__(self, tree: ast.Module, undefined: Set[str] = frozenset()) -> None:
+        """`undefined`: the names that the original reads and does not bind."""
+        self.tree, self.undefined = tree, undefined
 
     @cached_property
     def content(self) -> bytes:
@@ -42,7 +46,7 @@ class PythonProgram(Reducible):
         """
         text, after_block = "", False
         for statement in self.tree.body:
-            is_block = isinstance(statement, (ast.FunctionDef, ast.ClassDef))
+            is_block = isinstance(statement, (*_FUNCTIONS, ast.ClassDef))
             if text and (is_block or after_block):
                 text += "\n\n"
             text += ast.unparse(statement).strip("\n") + "\n"
@@ -54,46 +58,69 @@ class PythonProgram(Reducible):
         return len(list(statements(self.tree)))
 
     def content_if_valid(self) -> bytes | None:
-        """Return the content; None if Python does not compile it or it reads undefined
-        names. Starts no process.
+        """Return the content; None if Python does not compile it or it reads further
+        undefined names. Starts no process.
         """
-        if parse_program(self.content) is None:
+        try:
+            tree = parse_program(self.content)
+        except UnreadableError:
             return None
-        return self.content
+        return None if undefined_reads(tree, self.undefined) else self.content
 
 
-def parse_program(content: bytes) -> ast.Module | None:
-    """Return the tree of a program; None if Python does not compile it, it reads
-    undefined names, or it nests too deeply.
+def open_program(path: Path) -> PythonProgram:
+    """Read the program to start from, which may read names that it does not bind.
+    Raises UnreadableError.
+    """
+    tree = parse_program(path.read_bytes())
+    undefined: set[str] = set()
+    while reads := undefined_reads(tree, undefined):
+        undefined.update(*reads.values())
+    return PythonProgram(tree, undefined)
+
+
+def parse_program(content: bytes) -> ast.Module:
+    """Return the tree of a program. Raises UnreadableError if Python does not compile
+    it, or if it nests too deeply.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the program's warnings are of no interest
         try:
             tree = ast.parse(content)
             compile(tree, "input.py", "exec", dont_inherit=True)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            version = ".".join(map(str, sys.version_info[:2]))
+            raise UnreadableError(
+                f"Python {version} cannot parse it ({error})"
+            ) from error
     level: list[ast.AST] = [tree]
     for _ in range(_DEEPEST_TREE):
         if not level:
-            if undefined_reads(tree):
-                return None
             return tree
         level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return None
+    raise UnreadableError(f"it nests deeper than {_DEEPEST_TREE} levels")
+
+
+def program_of(candidate: ReducedCase) -> PythonProgram:
+    """Return the program of a candidate that is Python."""
+    assert isinstance(candidate.program, PythonProgram)
+    return candidate.program
 
 
 def tree_of(candidate: ReducedCase) -> ast.Module:
     """Return the tree of a candidate whose program is Python."""
-    assert isinstance(candidate.program, PythonProgram)
-    return candidate.program.tree
+    return program_of(candidate).tree
+
+
+def with_tree(candidate: ReducedCase, tree: ast.Module) -> ReducedCase:
+    """Return the candidate with another tree."""
+    undefined = program_of(candidate).undefined
+    return ReducedCase(PythonProgram(tree, undefined), candidate.case)
 
 
 def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
     """Return the candidate with edits."""
-    return ReducedCase(
-        PythonProgram(edit_tree(tree_of(candidate), edits)), candidate.case
-    )
+    return with_tree(candidate, edit_tree(tree_of(candidate), edits))
 
 
 def kernel_function(candidate: ReducedCase) -> ast.FunctionDef | None:
@@ -201,37 +228,40 @@ def statements(tree: ast.AST) -> Iterator[ast.stmt]:
         yield from statements(child)
 
 
-def undefined_reads(tree: ast.Module) -> list[ast.stmt]:
-    """Return the outermost statements that read a name which nothing in their function
-    or in the file binds.
+def undefined_reads(
+    tree: ast.Module, undefined: Set[str] = frozenset()
+) -> dict[ast.stmt, set[str]]:
+    """Return the outermost statements that read names which nothing in their function
+    or in the file binds, with those names. Those in `undefined` may be read.
 
     The order of statements does not matter: the compiler decides about a name that is
     read before it is bound. A program with `import *` has none.
     """
-    if any(
-        isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
-        for node in ast.walk(tree)
-    ):
-        return []
-    shared = set(_ALWAYS)
+    shared = _ALWAYS | undefined
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+            return {}
+        if isinstance(node, ast.Global):
+            shared |= names_bound_below(tree).intersection(node.names)
     for statement in tree.body:
-        if isinstance(statement, ast.FunctionDef):
+        if isinstance(statement, _FUNCTIONS):
             shared |= {statement.name}
         else:
             shared |= names_bound_below(statement)
-    found: list[ast.stmt] = []
+    reads: dict[ast.stmt, set[str]] = {}
     for statement in tree.body:
         bound = set(shared)
-        if isinstance(statement, ast.FunctionDef):
+        if isinstance(statement, _FUNCTIONS):
             bound |= names_bound_below(statement)
         waiting = [statement]
         while waiting:
             inner = waiting.pop()
-            if names_read(inner) <= bound:
-                waiting += children(inner)
+            unbound = names_read(inner) - bound
+            if unbound:
+                reads[inner] = unbound
             else:
-                found.append(inner)
-    return found
+                waiting += children(inner)
+    return reads
 
 
 def names_read(statement: ast.stmt) -> set[str]:
@@ -253,23 +283,18 @@ def names_read(statement: ast.stmt) -> set[str]:
 
 def names_bound_below(tree: ast.AST) -> set[str]:
     """Return all names that a node and the nodes below it bind."""
-    names: set[str | None] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         match node:
             case ast.alias(name=module, asname=name):
                 names.add(name or module.partition(".")[0])
-            case (
-                ast.Name(id=name, ctx=ast.Store())
-                | ast.arg(arg=name)
-                | ast.MatchMapping(rest=name)
-            ):
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 names.add(name)
-            case (
-                ast.FunctionDef()
-                | ast.ClassDef()
-                | ast.ExceptHandler()
-                | ast.MatchAs()
-                | ast.MatchStar()
-            ):
-                names.add(node.name)
-    return {name for name in names if name}
+            case ast.MatchMapping(rest=str(name)):
+                names.add(name)
+            case _:
+                # of functions, classes, handlers, patterns and parameters of types
+                name = getattr(node, "name", None)
+                if isinstance(name, str):
+                    names.add(name)
+    return names
