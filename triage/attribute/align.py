@@ -166,6 +166,29 @@ class AlignedPass:
         return self.good or self.states_before[0], self.bad or self.states_before[1]
 
     @property
+    def choices(self) -> dict[str, int]:
+        """The choices that differ after it, each once; none if it is `same`."""
+        good, bad = self.states_after
+        if self.same or good is None or bad is None:
+            return {}
+        differences = good.fingerprint.choice_differences(bad.fingerprint)
+        return {name: 1 for name, *_ in differences}
+
+    @property
+    def differences(self) -> dict[str, int]:
+        """By how much the counts of operations differ after it, and `choices`."""
+        if self.same:
+            return {}
+        good, bad = (
+            state.fingerprint.operations if state else {} for state in self.states_after
+        )
+        counts = {
+            name: abs(good.get(name, 0) - bad.get(name, 0))
+            for name in good.keys() | bad.keys()
+        }
+        return {name: count for name, count in counts.items() if count} | self.choices
+
+    @property
     def dump_index(self) -> int:
         """The dump at which the bad run made the difference, or that it had reached
         when the good one did.
@@ -238,8 +261,11 @@ class TracePair:
         """Find the first pass after which two sequences of states never become equal
         again.
         """
+        passes = self.aligned(good, bad, same)
+        if same is _same_operations:
+            return _origin(passes)
         found = None
-        for aligned in self.aligned(good, bad, same):
+        for aligned in passes:
             if aligned.same:
                 found = None
             elif found is None:
@@ -272,6 +298,31 @@ class TracePair:
         if not self.bad.ended_early:
             found += [name for key, name in good.items() if key not in bad]
         return tuple(found)
+
+
+def _origin(passes: Sequence[AlignedPass]) -> AlignedPass | None:
+    """Find the pass that brought the oldest of the differences that are left after the
+    last pass.
+
+    A difference that a pass lowers to other operations goes on in these, and one that
+    comes while choices differ comes from these. One that is undone before the end, such
+    as other nesting of the same loops, does not count, although others may have come in
+    the meantime.
+    """
+    lasting = {*passes[-1].differences} if passes else set[str]()
+    number = len(passes) - 1
+    while number > 0 and lasting:
+        before, after = (each.differences for each in passes[number - 1 : number + 1])
+        older = lasting & before.keys()
+        if older != lasting:  # some came with this pass
+            older |= passes[number - 1].choices.keys()
+            older |= {
+                name for name, count in before.items() if after.get(name, 0) < count
+            }
+        if not older:
+            break
+        lasting, number = older, number - 1
+    return passes[number] if lasting else None
 
 
 def align(

@@ -55,7 +55,7 @@ class DivergingPass:
     """
     operations: tuple[Difference, ...] = ()
     """Operations that occur more often on one compiler. If these and `choices` are
-    empty, types or nesting differ.
+    empty, types differ.
     """
     choices: tuple[Difference, ...] = ()
     """Decisions of the compilers that differ, such as tile sizes."""

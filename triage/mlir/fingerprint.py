@@ -64,7 +64,7 @@ class Fingerprint:
     """What is compared of a function or a module."""
 
     digest: int = 0
-    """Equal for the same operations of the same types in the same nesting."""
+    """Equal for the same operations of the same types."""
     operations: Mapping[str, int] = field(default_factory=dict)
     """Operation -> how often it occurs."""
     choices: frozenset[tuple[str, str]] = frozenset()
@@ -77,12 +77,12 @@ class Fingerprint:
     """Shared memory of statically sized buffers."""
 
     def same_as(self, other: Fingerprint) -> bool:
-        """Return whether both have the same operations, types, nesting and choices."""
+        """Return whether both have the same operations, types and choices."""
         return self.digest == other.digest and self.same_choices(other)
 
     def same_operations(self, other: Fingerprint) -> bool:
-        """Return whether both have the same operations and choices. Types and nesting
-        may differ.
+        """Return whether both have the same operations and choices. Types may
+        differ.
         """
         return self.operations == other.operations and self.same_choices(other)
 

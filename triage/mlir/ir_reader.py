@@ -17,8 +17,6 @@ from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
 from triage.model.content import LineCutter
 from triage.model.pass_name import PassName, dumped_pass
 
-_VALUE_NAME = re.compile(r"%[\w.$-]+: ")
-_BLOCK = re.compile(r"\s*\^\w+\s*(?:\((?P<arguments>.*)\))?:(?:\s|$)")
 _SYMBOL = re.compile(r'\bsym_name = "((?:[^"\\]|\\.)*)"')
 _CHOICE = re.compile(r"(\w+) = (\[[\d\s,\[\]?-]*\]|[\w.@#:-]+(?:<[\w., -]*>)?)")
 _BUFFER = re.compile(r"memref<((?:\d{1,19}x){1,64})[a-zA-Z]*?(\d{1,18})")
@@ -65,7 +63,9 @@ class _OpenDigest:
     name: str
     symbol: str | None = None
     digest: int = 0
-    """The sum of the digests of the operations inside; their order does not count."""
+    """The sum of the digests of the operations inside: their order and nesting do not
+    count.
+    """
     operations: Counter[str] = field(default_factory=Counter)
     choices: set[tuple[str, str]] = field(default_factory=set)
     decided: set[tuple[str, str]] = field(default_factory=set)
@@ -76,8 +76,8 @@ class IrReader:
     """Reads printed IR line by line, and calls `on_module` for each complete outermost
     operation.
 
-    Fingerprints do not depend on names of values, order, locations, renamings between
-    versions, and attributes without choices.
+    Fingerprints do not depend on names of values, order, nesting, locations, renamings
+    between versions, and attributes without choices.
     """
 
     def __init__(
@@ -97,8 +97,7 @@ class IrReader:
         """Read the next line, without its line break."""
         if self._done:
             return
-        stripped = text.lstrip()
-        head, block = OPERATION.match(text), _BLOCK.match(text)
+        head = OPERATION.match(text)
         if head:
             name = self._words.operations.get(head[2], head[2])
             if text.endswith("({"):
@@ -106,15 +105,8 @@ class IrReader:
                 self._add_choices(self._open[-1], name, text, "")
             elif self._open:
                 self._add_operation(self._open[-1], name, text)
-        elif not self._open:
-            return
-        elif stripped.startswith("})"):
+        elif self._open and text.lstrip().startswith("})"):
             self._close(self._open.pop(), text)
-        elif stripped == "}, {":
-            self._open[-1].digest = _digest(f"region {self._open[-1].digest}")
-        elif block:
-            types = _VALUE_NAME.sub("", _without_locations(block["arguments"] or ""))
-            _add(self._open[-1], f"^({_normalised(types, self._words.spellings)})")
 
     def _add_operation(self, parent: _OpenDigest, name: str, line: str) -> None:
         """Add an operation without regions to the operation around it."""
@@ -128,7 +120,7 @@ class IrReader:
         if name in words.inert or is_bookkeeping:
             return
         parent.operations[name] += 1
-        _add(parent, f"{name}|{types}")
+        parent.digest += _digest(f"{name}|{types}")
         if name in words.allocates and words.shared and words.shared.search(types):
             parent.shared += _buffer_bytes(types)
 
@@ -139,9 +131,9 @@ class IrReader:
         types = self._types(line)
         child.symbol = child.symbol or _symbol(line)
         self._add_choices(child, child.name, line, types)
-        text = f"{child.name}|{types}|{child.digest}"
+        own = _digest(f"{child.name}|{types}")
         fingerprint = Fingerprint(
-            _digest(text),
+            (child.digest + own) % MODULUS,
             child.operations,
             frozenset(child.choices),
             frozenset(child.decided),
@@ -162,9 +154,10 @@ class IrReader:
         parent.choices |= child.choices
         parent.decided |= child.decided
         parent.shared += child.shared
+        parent.digest += child.digest
         if child.name not in self._words.inert:
             parent.operations[child.name] += 1
-            _add(parent, text)
+            parent.digest += own
 
     def _types(self, line: str) -> str:
         """Return operand and result types of the operation that ends in a line, in the
@@ -213,10 +206,6 @@ def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str
                 if len(plain) > _MAX_DETAIL:
                     plain = f"{plain[:_MAX_DETAIL]}… {_digest(plain):x}"
                 yield f"{name}.{key}", plain
-
-
-def _add(parent: _OpenDigest, text: str) -> None:
-    parent.digest = (parent.digest + _digest(text)) % MODULUS
 
 
 @lru_cache(maxsize=1 << 12)
