@@ -260,3 +260,64 @@ def test_a_pass_that_changes_nothing_before_the_failing_one_is_found() -> None:
         == "Widen"
     )
     assert named("Tile:f16 Convert:i64 Later:i8", "Tile:f16 Convert:f16!") is None
+
+
+def bodies(text: str) -> Trace:
+    """`Tile:a+b` is a pass that leaves these two operations."""
+    dumps = []
+    for word in text.split():
+        name, _, body = word.partition(":")
+        dumps.append((name, func(KERNEL, *(f"t.{one}" for one in body.split("+")))))
+    return traced(("Outline", module(MAIN, device=(func(KERNEL, "t.add"),))), *dumps)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "expected"),
+    [
+        pytest.param(
+            "Tile:add+loop+loop Fetch:add+loop+loop Flatten:add Lower:sum",
+            "Tile:add+loop Fetch:add+loop+wait Flatten:add+wait Lower:sum+hold",
+            "Fetch",
+            id="other nesting, undone later",
+        ),
+        pytest.param(
+            "Tile:add Fetch:add+load Lower:sum",
+            "Tile:add+wait Fetch:add+wait+load Lower:sum+hold",
+            "Tile",
+            id="lowered to others",
+        ),
+        pytest.param(
+            "Tile:add+cut+cut+cut Fetch:add+cut Lower:sum",
+            "Tile:add Fetch:add+read Lower:sum+read",
+            "Tile",
+            id="lowered in part",
+        ),
+        pytest.param(
+            "Tile:add+loop Flatten:add",
+            "Tile:add+loop+loop Flatten:add",
+            None,
+            id="nothing is left",
+        ),
+    ],
+)
+def test_the_difference_that_is_left_is_followed_to_its_origin(
+    good: str, bad: str, expected: str | None
+) -> None:
+    found = judge(bodies(good), bodies(bad))
+    assert (found.persistent.after.name if found.persistent else None) == expected
+
+
+def test_a_choice_is_not_hidden_by_the_pass_of_the_program_before_it() -> None:
+    runs = [
+        traced(
+            ("Import", module(func("main", "t.add"))),
+            ("Fuse", module(func("main", fused))),
+            ("Outline", module(func("main", fused), device=(kernel(kind),))),
+            ("Pick", kernel(kind, tiles=tiles)),
+        )
+        for fused, kind, tiles in (("t.a", "f32", "4"), ("t.b", "f16", "8"))
+    ]
+    found = judge(*runs)
+    assert found.persistent is not None
+    assert found.other is not None
+    assert (found.persistent.after.name, found.other.after.name) == ("Fuse", "Pick")

@@ -25,7 +25,7 @@ def test_names_order_attributes_and_locations_are_ignored(
 
 @settings(max_examples=50)
 @given(BODIES, st.integers(0, 2**16), st.data())
-def test_another_operation_type_or_nesting_is_detected(
+def test_another_operation_or_type_is_detected(
     body: tuple[Op, ...], change: int, data: st.DataObject
 ) -> None:
     at = data.draw(st.integers(0, len(body) - 1))
@@ -45,6 +45,16 @@ def test_constants_and_size_arithmetic_are_ignored(body: tuple[Op, ...]) -> None
     assert (
         read(printed(program(body))).functions
         == read(printed(program((*sizes, *body)))).functions
+    )
+
+
+@given(BODIES, st.integers(0, 7))
+def test_nesting_is_ignored(body: tuple[Op, ...], moved: int) -> None:
+    op = body[moved % len(body)]
+    loop = Op("t.loop", regions=(body,))
+    outside = Op("t.loop", regions=(tuple(each for each in body if each is not op),))
+    assert read(printed(program((loop,)))).whole.same_as(
+        read(printed(program((op, outside)))).whole
     )
 
 

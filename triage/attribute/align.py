@@ -388,10 +388,15 @@ def _find_divergence(traces: TracePair, same: SameTest) -> Divergence:
         return program
     device = sorted(traces.bad.device)
     found = [program, *(_in_function(traces, name, same) for name in device)]
-    return min(
-        found,
-        key=lambda each: each.persistent.dump_index if each.persistent else math.inf,
-    )
+    return min(found, key=_order)
+
+
+def _order(divergence: Divergence) -> tuple[float, bool]:
+    """Return a key for sorting: earlier ones first, and of one pass of the program that
+    with a second candidate, such as a choice in a function.
+    """
+    first = divergence.persistent
+    return first.dump_index if first else math.inf, divergence.other is None
 
 
 def _failing_functions(traces: TracePair) -> list[str]:

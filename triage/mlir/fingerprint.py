@@ -1,5 +1,5 @@
 """Fingerprints of IR, to compare what different compiler versions print. They depend on
-operations, types, nesting and some attributes.
+operations, types and some attributes.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Vocabulary:
     """
     operations: Mapping[str, str] = field(default_factory=dict)
     """Renamed operations, old name -> new name."""
+    with_body: Mapping[str, str] = field(default_factory=dict)
+    """Dialect -> the operation that all its operations with a body are taken for."""
     passes: Mapping[str, str] = field(default_factory=dict)
     """Renamed passes, old name -> new name, without `Pass` at the end."""
     spellings: Spellings = ()
@@ -96,7 +98,7 @@ class Fingerprint:
         self, other: Fingerprint
     ) -> tuple[tuple[str, str, str], ...]:
         """Return the choices that differ: key, the values that only this fingerprint
-        has, and those that only the other one has.
+        has, and those that only the other one has. Each has some.
         """
         if self.choices == other.choices:
             return ()
@@ -104,13 +106,11 @@ class Fingerprint:
         differing = []
         for key in sorted(here.keys() & there.keys()):
             only_here, only_there = here[key] - there[key], there[key] - here[key]
-            if only_here or only_there:
-                differing.append((key, _joined(only_here), _joined(only_there)))
+            if only_here and only_there:
+                differing.append(
+                    (key, " ".join(sorted(only_here)), " ".join(sorted(only_there)))
+                )
         return tuple(differing)
-
-
-def _joined(values: set[str]) -> str:
-    return " ".join(sorted(values)) or "none"
 
 
 def values_by_key(choices: Iterable[tuple[str, str]]) -> dict[str, set[str]]:

@@ -101,6 +101,7 @@ class IrReader:
         if head:
             name = self._words.operations.get(head[2], head[2])
             if text.endswith("({"):
+                name = self._words.with_body.get(name.partition(".")[0], name)
                 self._open.append(_OpenDigest(name, _symbol(text)))
                 self._add_choices(self._open[-1], name, text, "")
             elif self._open:

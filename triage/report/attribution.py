@@ -151,7 +151,7 @@ def differing_lines(diverging: DivergingPass) -> Iterator[str]:
         texts = [f"{count.name} {count.good} -> {count.bad}" for count in counts]
         yield names_text(texts, _MAX_NAMES)
     elif not diverging.choices:
-        yield "the same operations with other types or other nesting"
+        yield "the same operations with other types"
 
 
 def _pass_text(diverging: DivergingPass, found: Attribution) -> str:
