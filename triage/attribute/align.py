@@ -166,27 +166,27 @@ class AlignedPass:
         return self.good or self.states_before[0], self.bad or self.states_before[1]
 
     @property
+    def fingerprints(self) -> tuple[Fingerprint, Fingerprint]:
+        good, bad = (
+            state.fingerprint if state else Fingerprint() for state in self.states_after
+        )
+        return good, bad
+
+    @property
     def choices(self) -> dict[str, int]:
         """The choices that differ after it, each once; none if it is `same`."""
-        good, bad = self.states_after
-        if self.same or good is None or bad is None:
-            return {}
-        differences = good.fingerprint.choice_differences(bad.fingerprint)
+        good, bad = self.fingerprints
+        differences = () if self.same else good.choice_differences(bad)
         return {name: 1 for name, *_ in differences}
 
     @property
     def differences(self) -> dict[str, int]:
         """By how much the counts of operations differ after it, and `choices`."""
-        if self.same:
-            return {}
-        good, bad = (
-            state.fingerprint.operations if state else {} for state in self.states_after
+        good, bad = self.fingerprints
+        counts = {} if self.same else good.count_differences(bad)
+        return {name: abs(one - two) for name, (one, two) in counts.items()} | (
+            self.choices
         )
-        counts = {
-            name: abs(good.get(name, 0) - bad.get(name, 0))
-            for name in good.keys() | bad.keys()
-        }
-        return {name: count for name, count in counts.items() if count} | self.choices
 
     @property
     def dump_index(self) -> int:
@@ -438,7 +438,7 @@ def _in_function(traces: TracePair, name: str, same: SameTest) -> Divergence:
         chosen = traces.find_lasting(good, bad, _same_decisions)
     began_same = same(good[0], bad[0])
     choice = chosen
-    if choice is None and _same_counts(*changed.states_after):
+    if choice is None and changed.differences == changed.choices:
         choice = changed
     if choice and began_same:
         before = _before_function(traces, good, bad, _same_ir, choice)
@@ -477,14 +477,6 @@ def _before_function(
 
 def _until(states: States, index: int) -> list[FunctionState]:
     return [state for state in states if state.index <= index]
-
-
-def _same_counts(good: FunctionState | None, bad: FunctionState | None) -> bool:
-    return (
-        good is not None
-        and bad is not None
-        and good.fingerprint.operations == bad.fingerprint.operations
-    )
 
 
 def _same_operands(good: FunctionState | None, bad: FunctionState | None) -> bool:

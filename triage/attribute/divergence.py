@@ -33,7 +33,7 @@ from triage.execution.engine import Engine
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob, Task
 from triage.git_history.repository import GitRefused, Repository
-from triage.mlir.fingerprint import Fingerprint, Vocabulary
+from triage.mlir.fingerprint import Vocabulary
 from triage.mlir.ir_reader import DumpReader
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
@@ -348,13 +348,14 @@ class _Comparison:
         good_pass, bad_pass = (
             state.after if state else None for state in (aligned.good, aligned.bad)
         )
-        good, bad = (
-            state.fingerprint if state else Fingerprint()
-            for state in aligned.states_after
+        good, bad = aligned.fingerprints
+        operations = tuple(
+            Difference(name, *map(str, counts))
+            for name, counts in good.count_differences(bad).items()
         )
         choices = tuple(Difference(*choice) for choice in good.choice_differences(bad))
         found = DivergingPass(
-            good_pass, bad_pass, aligned.functions[1], _operations(good, bad), choices
+            good_pass, bad_pass, aligned.functions[1], operations, choices
         )
         return replace(found, files=self._files(found.pass_name))
 
@@ -456,12 +457,3 @@ def _shared_bytes(trace: Trace, function: str | None) -> int | None:
     sizes = [state.fingerprint.shared_bytes for state in states]
     last = next(filter(None, reversed(sizes)), 0)
     return last if last < _UNBOUNDED else None
-
-
-def _operations(good: Fingerprint, bad: Fingerprint) -> tuple[Difference, ...]:
-    ours, theirs = good.operations, bad.operations
-    counts = (
-        (name, str(ours.get(name, 0)), str(theirs.get(name, 0)))
-        for name in sorted({*ours, *theirs})
-    )
-    return tuple(Difference(*count) for count in counts if count[1] != count[2])

@@ -88,6 +88,14 @@ class Fingerprint:
         """
         return self.operations == other.operations and self.same_choices(other)
 
+    def count_differences(self, other: Fingerprint) -> dict[str, tuple[int, int]]:
+        """Return the operations that one has more often, with both counts, by name."""
+        counts = {
+            name: (self.operations.get(name, 0), other.operations.get(name, 0))
+            for name in sorted({*self.operations, *other.operations})
+        }
+        return {name: pair for name, pair in counts.items() if pair[0] != pair[1]}
+
     def same_choices(self, other: Fingerprint) -> bool:
         """Return whether the choices with the same key are equal. A key that only one
         of the two has does not count, because new versions add keys.
