@@ -169,6 +169,10 @@ def test_no_program_that_python_compiles_is_refused() -> None:
     ("text", "left"),
     [
         # a name that is bound elsewhere, or by what runs the program
+        (
+            "from os import *\nx = path\nfail(path)\n",
+            "from os import *\nfail(path)\n",
+        ),
         ("print(added)\nx = 1\nfail(x)\n", "x = 1\nfail(x)\n"),
         ("async def f():\n    pass\n\n\nf()\nfail()\n", "fail()\n"),
         (

@@ -16,6 +16,7 @@ from pathlib import Path
 from triage.compilers.invocation import flag_name
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared, Scratch
+from triage.execution.judge import result_of
 from triage.execution.mlir_tools import Reader
 from triage.execution.persistent_workers import PersistentWorkers
 from triage.execution.task import ProbeJob
@@ -27,8 +28,6 @@ from triage.model.outcome import (
     Failed,
     Failure,
     NoAnswer,
-    Outcome,
-    Passed,
     Probe,
 )
 from triage.model.revision import Toolchain
@@ -46,6 +45,7 @@ from triage.reduce.program import (
     UnreadableError,
     settings_of,
 )
+from triage.reduce.replay import ReplayState, replay_states
 from triage.reduce.reproducer import in_order, span_around
 from triage.reduce.result import (
     Reduction,
@@ -69,6 +69,11 @@ _NO_REFERENCE = (
 )
 
 
+_STATES = {
+    ReplayState.REPRODUCES: "also fails",
+    ReplayState.FIXED: "passes",
+    ReplayState.CHANGED: "fails in another way",
+}
 _NOT_THE_SAME = (
     "the reduced program does not fail in the same way when it is probed in full"
 )
@@ -375,40 +380,30 @@ class _Work:
         span, which a reader takes for those of the original. Of others, what is known
         is compared.
         """
-        probes = in_order(form.probes)
+        case, registry = self.request.case, self.engine.registry
+        refs, probes = self._versions(case), in_order(form.probes)
         span = span_around(probes, form.on(self.request.bad))
         ends = (span.before, span.first_bad, span.last_bad, span.after)
-        case, refs = self.request.case, self._versions(self.request.case)
         jobs = [ProbeJob(case, refs[end.revision.name]) for end in ends if end]
-        originals = {
-            probe.revision.name: probe
-            for probe in self.engine.probe_all(jobs, "probe the original")
-        }
-        differing: dict[str, list[str]] = {}
-        for probe in probes:
-            name = probe.revision.name
-            original = originals.get(name) or self.engine.cached_probe_on(
-                case, self.engine.registry.obtain(refs[name])
-            )
-            if original is None:
-                continue
-            was, now = map(self._verb_of, (original.outcome, probe.outcome))
-            if was and now and was != now:
-                differing.setdefault(was, []).append(name)
-        for verb, names in differing.items():
-            yield f"the original {verb} on {', '.join(names)}"
-
-    def _verb_of(self, outcome: Outcome) -> str | None:
-        """Return how a program ends, compared with the failure that is reduced; None if
-        it could not be tested.
-        """
-        match outcome:
-            case Passed():
-                return "passes"
-            case Failed(failure=failure):
-                is_same = self.baseline.match(failure)
-                return "also fails" if is_same else "fails in another way"
-        return None
+        list(self.engine.probe_all(jobs, "probe the original"))
+        known = (
+            self.engine.cached_probe_on(case, registry.obtain(refs[each.revision.name]))
+            for each in probes
+        )
+        original = self.baseline.probes[0].outcome
+        assert isinstance(original, Failed)
+        was = replay_states(
+            map(result_of, filter(None, known)), original.failure.signature
+        )
+        now = replay_states(map(result_of, probes), form.failure.signature)
+        for state, verb in _STATES.items():
+            names = [
+                name
+                for name, old in was.items()
+                if old == state and now[name] not in (state, ReplayState.UNTESTABLE)
+            ]
+            if names:
+                yield f"the original {verb} on {', '.join(names)}"
 
     def _versions(self, case: Case) -> dict[str, ToolchainRef]:
         """Return the toolchains that a result is probed on, by name."""
@@ -542,64 +537,46 @@ def _open(
 
     Returns the reason if no form of the program can be reduced.
     """
+    oracle = test.oracle
     if saved:
         with suppress(UnreadableError):
-            resumed = _open_saved(frontend, source, case, test, saved)
-            if resumed is not None:
-                return resumed
-    try:
-        return _open_original(frontend, source, case, test)
-    except UnreadableError as error:
-        return NoAnswer(Cause.INPUT, str(error))
-
-
-def _open_saved(
-    frontend: Frontend,
-    source: Path,
-    case: Case,
-    test: InterestingnessTest,
-    saved: tuple[Path, Case],
-) -> _Opened | None:
-    """Continue from the saved program; None if that does not fail any more."""
-    oracle = test.oracle
-    original = next(
-        (ReducedCase(program, case) for program in frontend.open(source)), None
-    )
-    if original is None or oracle.prepare(original) is None:
-        return None
-    oracle.begin_with(original)
-    programs = (ReducedCase(program, saved[1]) for program in frontend.open(saved[0]))
-    smaller = test.first(filter(None, map(oracle.prepare, programs)))
-    return _Opened(original, smaller) if smaller else None
-
-
-def _open_original(
-    frontend: Frontend, source: Path, case: Case, test: InterestingnessTest
-) -> _Opened | NoAnswer:
-    """Read the program and check that it fails; return the reason if no form does."""
-    oracle = test.oracle
+            original = next(
+                (ReducedCase(program, case) for program in frontend.open(source)), None
+            )
+            if original is not None and oracle.prepare(original) is not None:
+                oracle.begin_with(original)
+                programs = (
+                    ReducedCase(program, saved[1])
+                    for program in frontend.open(saved[0])
+                )
+                found = test.first(filter(None, map(oracle.prepare, programs)))
+                if found:
+                    return _Opened(original, found)
     failure = oracle.baseline.failure
     variants = [case]
     if case.phase is None and failure.phase in oracle.bad.capabilities.phases:
         # first a compile that ends after the phase that fails
         variants.insert(0, replace(case, phase=failure.phase))
     why = "it cannot be read"
-    # one at a time: with its constants a program may take gigabytes
-    for program in frontend.open(source):
-        if program.content_if_valid() is None:
-            why = f"{frontend.form} is not valid"
-            continue
-        originals = (ReducedCase(program, variant) for variant in variants)
-        candidates = list(filter(None, map(oracle.prepare, originals)))
-        if not candidates:
-            why = (
-                "the reference does not run it, its results are not defined, or its "
-                "arguments cannot be given others"
-            )
-            continue
-        failing = test.first(candidates)
-        if failing:
-            oracle.begin_with(failing)
-            return _Opened(failing, failing, line_of(failure))
-        why = f"{frontend.form} does not fail in the same way"
+    try:
+        # one at a time: with its constants a program may take gigabytes
+        for program in frontend.open(source):
+            if program.content_if_valid() is None:
+                why = f"{frontend.form} is not valid"
+                continue
+            originals = (ReducedCase(program, variant) for variant in variants)
+            candidates = list(filter(None, map(oracle.prepare, originals)))
+            if not candidates:
+                why = (
+                    "the reference does not run it, its results are not defined, or "
+                    "its arguments cannot be given others"
+                )
+                continue
+            found = test.first(candidates)
+            if found:
+                oracle.begin_with(found)
+                return _Opened(found, found, line_of(failure))
+            why = f"{frontend.form} does not fail in the same way"
+    except UnreadableError as error:
+        why = str(error)
     return NoAnswer(Cause.INPUT, why)

@@ -102,34 +102,28 @@ def mlir_frontend(checker: Checker) -> Frontend:
 
 
 def _open(checker: Checker, path: Path) -> Iterator[MlirProgram]:
-    if path.stat().st_size > _LARGE:
-        module = _parse_if_possible(checker.reader.generic_form(path, elide=True))
-        if module is not None:
+    is_large = path.stat().st_size > _LARGE
+    for elide in (True, False) if is_large else (False,):
+        text = checker.reader.generic_form(path, elide=elide)
+        if text is None:
+            error = (checker.reader.parse_error(path) or "").rpartition("error: ")[2]
+            raise UnreadableError(f"the toolchain's tools do not read it ({error})")
+        try:
+            module = parse_module(text)
+        except UnparsableError as error:
+            raise UnreadableError(f"its generic form is not read: {error}") from error
+        if elide:
             for operation in module.walk():
                 for named in (operation.properties, operation.attributes):
                     named.update(
                         {name: with_one_value(text) for name, text in named.items()}
                     )
             module.trailer = ""
-            yield from _programs(checker, module)
-    text = checker.reader.generic_form(path)
-    if text is None:
-        error = (checker.reader.parse_error(path) or "").rpartition("error: ")[2]
-        raise UnreadableError(f"the toolchain's tools do not read it ({error})")
-    try:
-        module = parse_module(text)
-    except UnparsableError as problem:
-        raise UnreadableError(f"its generic form is not read: {problem}") from problem
-    yield from _programs(checker, module)
-
-
-def _programs(checker: Checker, module: Module) -> Iterator[MlirProgram]:
-    """Yield the program that a module is, unless it lacks constants."""
-    name_arguments(module)
-    program = MlirProgram(module, checker)
-    if _ELIDED not in program.text:
-        checker.try_on(program.text)
-        yield program
+        name_arguments(module)
+        program = MlirProgram(module, checker)
+        if _ELIDED not in program.text:
+            checker.try_on(program.text)
+            yield program
 
 
 def _approach(line: int | None) -> Pass:

@@ -19,14 +19,9 @@ from onnx import (
 )
 
 from triage.model.case import InputKind
-from triage.reduce.engine import (
-    Frontend,
-    drop_flags,
-    fewer_devices,
-    minimise,
-)
+from triage.reduce.engine import Frontend, drop_flags, fewer_devices, minimise
 from triage.reduce.interestingness import InterestingnessTest
-from triage.reduce.program import Entry, ReducedCase, Reducible, UnreadableError
+from triage.reduce.program import Entry, ReducedCase, Reducible
 
 
 class OnnxProgram(Reducible):
@@ -76,8 +71,8 @@ class OnnxProgram(Reducible):
 def _open(path: Path) -> Sequence[OnnxProgram]:
     try:
         return [OnnxProgram(onnx.load(path))]
-    except DecodeError as error:
-        raise UnreadableError(f"it is not an ONNX model: {error}") from error
+    except DecodeError:
+        return []
 
 
 def _tensor_type(value: ValueInfoProto) -> str:

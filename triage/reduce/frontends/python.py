@@ -35,7 +35,6 @@ from triage.reduce.frontends.python_program import (
     parameters,
     program_of,
     statements,
-    tree_of,
     undefined_reads,
     with_edits,
     with_tree,
@@ -83,7 +82,7 @@ def drop_statements(candidate: ReducedCase, test: InterestingnessTest) -> Reduce
     """
     for depth in range(_DEEPEST):
         kernel = kernel_function(candidate)
-        level = list(children(tree_of(candidate)))
+        level = list(children(program_of(candidate).tree))
         for _ in range(depth):
             level = [inner for statement in level for inner in children(statement)]
         items = [statement for statement in level if statement is not kernel]
@@ -116,7 +115,7 @@ def open_blocks(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace a loop, branch or `with` by its body; a loop's variable gets its first
     value.
     """
-    for statement in statements(tree_of(candidate)):
+    for statement in statements(program_of(candidate).tree):
         match statement:
             case ast.For(target=target, iter=source, body=body):
                 yield with_edits(
@@ -163,7 +162,7 @@ def inline_names(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace a name that is bound once by its constant or name, or by the first result
     of the same function.
     """
-    for function in tree_of(candidate).body:
+    for function in program_of(candidate).tree.body:
         if not isinstance(function, ast.FunctionDef):
             continue
         bound = Counter(parameter_names(function))
@@ -207,7 +206,7 @@ def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace all calls of a function by its body, where that makes the program
     smaller.
     """
-    tree = tree_of(candidate)
+    tree = program_of(candidate).tree
     for callee in tree.body:
         if not isinstance(callee, ast.FunctionDef) or not getattr(
             callee.body[-1], "value", None
@@ -244,7 +243,7 @@ def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
 @greedily
 def take_parts(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace an expression by a part of it, the largest first."""
-    tree = tree_of(candidate)
+    tree = program_of(candidate).tree
     modules = {
         name
         for statement in tree.body
@@ -391,7 +390,7 @@ def shrink_constexprs(candidate: ReducedCase) -> Iterator[ReducedCase]:
 def shrink_numbers(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Halve the integers of the program, equal ones together."""
     constants: dict[int, list[ast.Constant]] = {}
-    for node in ast.walk(tree_of(candidate)):
+    for node in ast.walk(program_of(candidate).tree):
         if (
             isinstance(node, ast.Constant)
             and type(node.value) is int

@@ -23,7 +23,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # nodes inside each other, so that functions that follow them recursively stay below
 # Python's limit
 _DEEPEST_TREE = 150
-_ALWAYS = frozenset((*dir(builtins), "__name__", "__file__", "__doc__", "__builtins__"))
+_ALWAYS = frozenset(dir(builtins))
 
 
 class PythonProgram(Reducible):
@@ -107,11 +107,6 @@ def program_of(candidate: ReducedCase) -> PythonProgram:
     return candidate.program
 
 
-def tree_of(candidate: ReducedCase) -> ast.Module:
-    """Return the tree of a candidate whose program is Python."""
-    return program_of(candidate).tree
-
-
 def with_tree(candidate: ReducedCase, tree: ast.Module) -> ReducedCase:
     """Return the candidate with another tree."""
     undefined = program_of(candidate).undefined
@@ -120,12 +115,12 @@ def with_tree(candidate: ReducedCase, tree: ast.Module) -> ReducedCase:
 
 def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
     """Return the candidate with edits."""
-    return with_tree(candidate, edit_tree(tree_of(candidate), edits))
+    return with_tree(candidate, edit_tree(program_of(candidate).tree, edits))
 
 
 def kernel_function(candidate: ReducedCase) -> ast.FunctionDef | None:
     """Return the function that is compiled; None if the candidate is not a kernel."""
-    return kernel_in(tree_of(candidate), candidate.case)
+    return kernel_in(program_of(candidate).tree, candidate.case)
 
 
 def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
