@@ -136,79 +136,58 @@ def minimise(
     Returns the candidate with the items left, or `candidate` itself if none was
     dropped.
     """
+    kinds = [kind_of(item) if kind_of else None for item in items]
+    left = list(range(len(items)))
 
-    def build_if_interesting(kept: Sequence[T]) -> ReducedCase | None:
-        smaller = build(kept)
-        if smaller is not None:
-            return test.first([smaller])
-        return None
+    def drop(groups: Sequence[Sequence[int]]) -> None:
+        """Go along groups of items once, and drop each that can be dropped."""
+        nonlocal candidate, left
+        refused: Counter[Hashable] = Counter()
+        position = 0
 
-    left = list(items)
+        def smaller() -> Iterator[ReducedCase]:
+            # Several jobs try groups before the answers to those in front of them,
+            # which are taken to be refused. If one is not, those behind it are tried
+            # anew.
+            assumed = refused.copy()
+            for number in range(position, len(groups)):
+                key = tuple(kinds[index] for index in groups[number])
+                if kind_of and assumed[key] >= _MOST_REFUSED:
+                    continue
+                dropped = set(groups[number])
+                made = build([items[index] for index in left if index not in dropped])
+                if made is not None:
+                    assumed[key] += 1
+                    tried.append((made, number, key))
+                    yield made
+
+        tried: list[tuple[ReducedCase, int, Hashable]] = []
+        while (found := test.first(smaller())) is not None:
+            for made, number, key in tried:
+                refused[key] += 1
+                if made is found:
+                    position, refused[key] = number + 1, 0
+                    dropped = set(groups[number])
+                    break
+            left = [index for index in left if index not in dropped]
+            candidate = found
+            tried.clear()
+
     if whole and left:
-        smaller = build_if_interesting([])
-        if smaller is not None:
-            return smaller
-    if kind_of:
-        counts = Counter(map(kind_of, left))
-        repeated = [kind for kind, count in counts.items() if count > 1]
-        if len(repeated) > MOST_KINDS:
-            repeated = []
-        for kind in repeated:
-            kept = [item for item in left if kind_of(item) != kind]
-            smaller = build_if_interesting(kept) if kept else None
-            if smaller is not None:
-                left, candidate = kept, smaller
-    chunk = (len(left) + 1) // 2
+        drop([left])
+    if kind_of and left:
+        repeated = [kind for kind, count in Counter(kinds).items() if count > 1]
+        groups = [[i for i in left if kinds[i] == kind] for kind in repeated]
+        if len(groups) <= MOST_KINDS:
+            drop([group for group in groups if group != left])
+    size = (len(left) + 1) // 2
     while left:
         before = len(left)
-        left, smaller = _drop_chunks(left, chunk, build, test, kind_of)
-        candidate = smaller or candidate
-        if chunk == 1 and len(left) == before:
+        drop([left[start : start + size] for start in range(0, before, size)])
+        if size == 1 and len(left) == before:
             break
-        chunk = max(1, min(chunk // 2, len(left)))
+        size = max(1, min(size // 2, len(left)))
     return candidate
-
-
-def _drop_chunks(
-    left: list[T],
-    chunk: int,
-    build: Callable[[Sequence[T]], ReducedCase | None],
-    test: InterestingnessTest,
-    kind_of: Callable[[T], Hashable] | None,
-) -> tuple[list[T], ReducedCase | None]:
-    """Go along the items once and drop each chunk that can be dropped. Return the items
-    left and the last interesting candidate, if there is one.
-    """
-    best, position = None, 0
-    refused: Counter[Hashable] = Counter()
-    tried: list[tuple[ReducedCase, int, Hashable]] = []
-
-    def candidates() -> Iterator[ReducedCase]:
-        # Several jobs try chunks before the answers to those in front of them, which
-        # are taken to be refused. If one is not, the chunks behind it are tried anew.
-        assumed = refused.copy()
-        for start in range(position, len(left), chunk):
-            if kind_of:
-                kinds = tuple(map(kind_of, left[start : start + chunk]))
-            else:
-                kinds = None
-            if kind_of and assumed[kinds] >= _MOST_REFUSED:
-                continue
-            candidate = build([*left[:start], *left[start + chunk :]])
-            if candidate is not None:
-                assumed[kinds] += 1
-                tried.append((candidate, start, kinds))
-                yield candidate
-
-    while (found := test.first(candidates())) is not None:
-        for candidate, start, kinds in tried:
-            refused[kinds] += 1
-            if candidate is found:
-                position, refused[kinds] = start, 0
-                break
-        left, best = [*left[:position], *left[position + chunk :]], found
-        tried.clear()
-    return left, best
 
 
 def greedily(changes: Callable[[ReducedCase], Iterable[ReducedCase]]) -> Pass:

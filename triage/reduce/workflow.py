@@ -102,15 +102,12 @@ def frontends_for(
     if suffix == "py":
         frontends.append(python_frontend(case))
     elif reader := _reader_of(engine, toolchain, stack):
-        # Newer verifiers reject programs that older ones accept, and the reduced
-        # program should be valid there too.
-        others: dict[str, Reader] = {}
+        checker = Checker(reader)
         for ref in engine.registry.installed_releases(case.compiler)[-1:]:
             newest = engine.registry.obtain(ref)
-            other = _reader_of(engine, newest, stack)
-            if other and newest.identity != toolchain.identity:
-                others[newest.revision.name] = other
-        frontends.append(mlir_frontend(Checker(reader, others)))
+            if newest.identity != toolchain.identity:
+                checker.newest = _reader_of(engine, newest, stack)
+        frontends.append(mlir_frontend(checker))
     if suffix != InputKind.BYTECODE and case.run is None:
         kind = InputKind.MLIR if suffix == InputKind.MLIR else InputKind.OTHER
         why = "" if frontends else "no tool of this toolchain reads the input: "

@@ -40,33 +40,32 @@ _PER_FUNCTION = (
 _HEAD = re.compile(r'\s*(?:%[^"]*= )?"[\w$.-]+"\(')
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Checker:
     """The tools that read and check the programs of a reduction."""
 
     reader: Reader
-    others: dict[str, Reader] = field(default_factory=dict)
-    """Of further releases, by name. A program is valid only when these accept it, too.
+    newest: Reader | None = None
+    """Of the newest installed release. Programs must be valid there, too, because its
+    verifier rejects more.
     """
     notes: list[str] = field(default_factory=list)
 
     def try_on(self, original: str) -> None:
-        """Drop the other releases that refuse the program to start from."""
-        for release, reader in [*self.others.items()]:
-            if reader.generic_if_valid(original) is None:
-                del self.others[release]
-                self.notes.append(
-                    f"{release} does not read the original, so smaller programs were "
-                    "not checked with it"
-                )
+        """Drop the newest release if it refuses the program to start from."""
+        if self.newest and self.newest.generic_if_valid(original) is None:
+            self.newest = None
+            self.notes.append(
+                "the newest installed release does not read the original, so smaller "
+                "programs were not checked with it"
+            )
 
     def generic_if_valid(self, text: str) -> str | None:
         """Return the generic form of a module; None if a toolchain rejects it."""
         valid = self.reader.generic_if_valid(text)
-        others = self.others.values()
-        if valid and all(reader.generic_if_valid(text) for reader in others):
-            return valid
-        return None
+        if valid and self.newest and self.newest.generic_if_valid(text) is None:
+            return None
+        return valid
 
 
 class MlirProgram(Reducible):
