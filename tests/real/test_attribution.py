@@ -120,3 +120,46 @@ def test_runs_that_cannot_be_compared_are_inconclusive(
     swapped = triage("attribute", recipe, "--good", "3.2.0", "--bad", "3.1.0")
     assert swapped.returncode == 3
     assert "--good" in swapped.stdout
+
+
+CONVOLUTION = """\
+func.func @conv(%x: tensor<2x34x34x128xf16>, %w: tensor<3x3x128x256xf16>) -> tensor<2x32x32x256xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x32x32x256xf32>
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<2x32x32x256xf32>) -> tensor<2x32x32x256xf32>
+  %r = linalg.conv_2d_nhwc_hwcf {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}
+    ins(%x, %w : tensor<2x34x34x128xf16>, tensor<3x3x128x256xf16>) outs(%i : tensor<2x32x32x256xf32>) -> tensor<2x32x32x256xf32>
+  return %r : tensor<2x32x32x256xf32>
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("good", "bad", "name", "what"),
+    [
+        # the loops of threads are nested in another way until they are lowered
+        ("3.5.0", "3.6.0", "ROCDLPrefetchSharedMemoryPass", "amdgpu.sched_barrier"),
+        # 3.7.0 writes the convolution as linalg.generic before it chooses tile sizes
+        (
+            "3.6.0",
+            "3.7.0",
+            "LLVMGPUSelectLoweringStrategyPass",
+            "lowering_config.reduction",
+        ),
+    ],
+)
+def test_other_spellings_of_a_program_do_not_hide_what_changed(
+    attributed: Any, tmp_path: Path, good: str, bad: str, name: str, what: str
+) -> None:
+    (tmp_path / "conv.mlir").write_text(CONVOLUTION)
+    recipe = tmp_path / "conv.yaml"
+    recipe.write_text(
+        "name: conv\ncompiler: iree\ninput: conv.mlir\n"
+        "target: {backend: rocm, chip: gfx1100}\n"
+    )
+    attribution = attributed(recipe, good, bad)
+    assert attribution["pass"]["name"] == name
+    assert attribution["other"] is None
+    differences = (*attribution["pass"]["operations"], *attribution["pass"]["choices"])
+    assert what in [difference["name"] for difference in differences]
