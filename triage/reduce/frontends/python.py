@@ -33,7 +33,7 @@ from triage.reduce.frontends.python_program import (
     open_program,
     parameter_names,
     parameters,
-    program_of,
+    python_program_of,
     statements,
     undefined_reads,
     with_edits,
@@ -82,7 +82,7 @@ def drop_statements(candidate: ReducedCase, test: InterestingnessTest) -> Reduce
     """
     for depth in range(_DEEPEST):
         kernel = kernel_function(candidate)
-        level = list(children(program_of(candidate).tree))
+        level = list(children(python_program_of(candidate).tree))
         for _ in range(depth):
             level = [inner for statement in level for inner in children(statement)]
         items = [statement for statement in level if statement is not kernel]
@@ -100,7 +100,7 @@ def _with_statements(
     """Drop the items that are not kept and the statements that need them, unless that
     drops the kernel.
     """
-    program = program_of(candidate)
+    program = python_program_of(candidate)
     tree: ast.Module = edit_tree(program.tree, dict.fromkeys(set(items) - set(kept)))
     while broken := undefined_reads(tree, program.undefined):
         tree = edit_tree(tree, dict.fromkeys(broken))
@@ -115,7 +115,7 @@ def open_blocks(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace a loop, branch or `with` by its body; a loop's variable gets its first
     value.
     """
-    for statement in statements(program_of(candidate).tree):
+    for statement in statements(python_program_of(candidate).tree):
         match statement:
             case ast.For(target=target, iter=source, body=body):
                 yield with_edits(
@@ -162,7 +162,7 @@ def inline_names(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace a name that is bound once by its constant or name, or by the first result
     of the same function.
     """
-    for function in program_of(candidate).tree.body:
+    for function in python_program_of(candidate).tree.body:
         if not isinstance(function, ast.FunctionDef):
             continue
         bound = Counter(parameter_names(function))
@@ -206,7 +206,7 @@ def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace all calls of a function by its body, where that makes the program
     smaller.
     """
-    tree = program_of(candidate).tree
+    tree = python_program_of(candidate).tree
     for callee in tree.body:
         if not isinstance(callee, ast.FunctionDef) or not getattr(
             callee.body[-1], "value", None
@@ -243,7 +243,7 @@ def open_calls(candidate: ReducedCase) -> Iterator[ReducedCase]:
 @greedily
 def take_parts(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Replace an expression by a part of it, the largest first."""
-    tree = program_of(candidate).tree
+    tree = python_program_of(candidate).tree
     modules = {
         name
         for statement in tree.body
@@ -390,7 +390,7 @@ def shrink_constexprs(candidate: ReducedCase) -> Iterator[ReducedCase]:
 def shrink_numbers(candidate: ReducedCase) -> Iterator[ReducedCase]:
     """Halve the integers of the program, equal ones together."""
     constants: dict[int, list[ast.Constant]] = {}
-    for node in ast.walk(program_of(candidate).tree):
+    for node in ast.walk(python_program_of(candidate).tree):
         if (
             isinstance(node, ast.Constant)
             and type(node.value) is int

@@ -101,7 +101,7 @@ def parse_program(content: bytes) -> ast.Module:
     raise UnreadableError(f"it nests deeper than {_DEEPEST_TREE} levels")
 
 
-def program_of(candidate: ReducedCase) -> PythonProgram:
+def python_program_of(candidate: ReducedCase) -> PythonProgram:
     """Return the program of a candidate that is Python."""
     assert isinstance(candidate.program, PythonProgram)
     return candidate.program
@@ -109,18 +109,18 @@ def program_of(candidate: ReducedCase) -> PythonProgram:
 
 def with_tree(candidate: ReducedCase, tree: ast.Module) -> ReducedCase:
     """Return the candidate with another tree."""
-    undefined = program_of(candidate).undefined
+    undefined = python_program_of(candidate).undefined
     return ReducedCase(PythonProgram(tree, undefined), candidate.case)
 
 
 def with_edits(candidate: ReducedCase, edits: Edits) -> ReducedCase:
     """Return the candidate with edits."""
-    return with_tree(candidate, edit_tree(program_of(candidate).tree, edits))
+    return with_tree(candidate, edit_tree(python_program_of(candidate).tree, edits))
 
 
 def kernel_function(candidate: ReducedCase) -> ast.FunctionDef | None:
     """Return the function that is compiled; None if the candidate is not a kernel."""
-    return kernel_in(program_of(candidate).tree, candidate.case)
+    return kernel_in(python_program_of(candidate).tree, candidate.case)
 
 
 def kernel_in(tree: ast.Module, case: Case) -> ast.FunctionDef | None:
