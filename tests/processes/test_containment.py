@@ -15,11 +15,13 @@ import psutil
 import pytest
 
 from tests.processes.test_process import ECHO, processes_with, wait_until
+from triage.compilers.interpreters import prefixes_of
 from triage.model.execution import Ending, Limits
 from triage.processes import containment
 from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, run, unlimited
+from triage.processes.sealing import Seal
 
 # Starts a process as a daemon does: in a session of its own, without its parent, and
 # here with an empty environment. The starter waits until the daemon runs.
@@ -62,14 +64,14 @@ def starting(code: str, mark: str, then: str = "") -> list[str]:
 def test_a_daemon_does_not_survive_its_run(
     tmp_path: Path, mark: str, code: str
 ) -> None:
-    execution = run(starting(code, mark), Limits(timeout=60), tmp_path)
+    execution = run(starting(code, mark), Limits(timeout=60), tmp_path, seal=None)
     assert execution.ok, execution
     assert not processes_with(mark)
 
 
 def test_the_memory_of_a_daemon_counts(tmp_path: Path, mark: str) -> None:
     command = starting(GROWS, mark, "import time; time.sleep(300)")
-    execution = run(command, Limits(timeout=60, memory=200 << 20), tmp_path)
+    execution = run(command, Limits(timeout=60, memory=200 << 20), tmp_path, seal=None)
     assert execution.ending is Ending.OVER_MEMORY
     assert execution.peak_rss_mb > 200
     assert not processes_with(mark)
@@ -81,10 +83,12 @@ def test_each_run_has_its_own_daemons(tmp_path: Path, mark: str) -> None:
     waits = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.01)"
     with ThreadPoolExecutor(1) as pool:
         longer = pool.submit(
-            run, starting(STAYS, mark, waits), Limits(timeout=60), tmp_path
+            run, starting(STAYS, mark, waits), Limits(timeout=60), tmp_path, seal=None
         )
         wait_until(lambda: len(processes_with(mark)) == 1)
-        assert run(starting(STAYS, f"{mark}-other"), Limits(timeout=60), tmp_path).ok
+        assert run(
+            starting(STAYS, f"{mark}-other"), Limits(timeout=60), tmp_path, seal=None
+        ).ok
         assert not processes_with(f"{mark}-other")
         assert len(processes_with(mark)) == 1
         go.touch()
@@ -98,7 +102,7 @@ def test_other_children_of_this_program_are_left_alone(
     other = subprocess.Popen(["sleep", "300"], start_new_session=True)
     ended = subprocess.Popen(["sh", "-c", "exit 3"], start_new_session=True)
     wait_until(lambda: psutil.Process(ended.pid).status() == psutil.STATUS_ZOMBIE)
-    run(starting(STAYS, mark), Limits(timeout=60), tmp_path)
+    run(starting(STAYS, mark), Limits(timeout=60), tmp_path, seal=None)
     assert (other.poll(), ended.wait()) == (None, 3)
     other.kill()
     other.wait()
@@ -109,19 +113,29 @@ def test_a_build_and_an_answering_process_leave_no_daemon(
 ) -> None:
     with Log(tmp_path / "log") as log:
         run(
-            starting(STAYS, mark), unlimited(), tmp_path, purpose=Purpose.BUILD, log=log
+            starting(STAYS, mark),
+            unlimited(),
+            tmp_path,
+            purpose=Purpose.BUILD,
+            log=log,
+            seal=None,
         )
     assert not processes_with(mark)
     with closing(
-        AnsweringProcess(starting(STAYS, mark, ECHO), {}, threading.Event())
+        AnsweringProcess(
+            starting(STAYS, mark, ECHO),
+            {},
+            threading.Event(),
+            seal=Seal(prefixes_of(Path(sys.executable))),
+            folder=Path().absolute(),
+        )
     ) as process:
         assert process.ask(b"one", timeout=60) == b"oneone"
         assert len(processes_with(mark)) == 1
     assert not processes_with(mark)
 
 
-# Loses its mark, as on a kernel that hides the limit.
-UNMARKED = "import resource, time; resource.setrlimit(resource.RLIMIT_RTTIME, (5, 5)); open('ready', 'w'); time.sleep(300)"
+UNMARKED = "import time; open('ready', 'w'); time.sleep(300)"
 
 
 def test_kill_9_of_this_program_ends_a_run_without_a_mark(
@@ -129,15 +143,17 @@ def test_kill_9_of_this_program_ends_a_run_without_a_mark(
 ) -> None:
     unmarked = [sys.executable, "-c", UNMARKED, mark]
     code = f"""
-import threading, time
+import contextlib, functools, threading, time
 from pathlib import Path
+from triage.processes import containment
 from triage.processes.process import run
 from triage.model.execution import Limits
+containment._marking = lambda: contextlib.nullcontext(5)  # the kernel hides the limit
 for _ in range(3):
-    run(["true"], Limits(), Path())
-arguments = ({unmarked!r}, Limits(), Path({str(tmp_path)!r}))
-threading.Thread(target=run, args=arguments, daemon=True).start()
-run(["true"], Limits(), Path())
+    run(["true"], Limits(), Path(), seal=None)
+start = functools.partial(run, {unmarked!r}, Limits(), Path({str(tmp_path)!r}), seal=None)
+threading.Thread(target=start, daemon=True).start()
+run(["true"], Limits(), Path(), seal=None)
 time.sleep(300)
 """
     parent = subprocess.Popen([sys.executable, "-c", code])
@@ -161,7 +177,7 @@ def test_the_watchdog_forgets_a_run_before_its_number_is_free(
         told.append((line.strip(), psutil.pid_exists(int(line.split()[0]))))
 
     monkeypatch.setattr(containment, "_tell_watchdog", tell)
-    run(["true"], Limits(), tmp_path)
+    run(["true"], Limits(), tmp_path, seal=None)
     [(begun, _), (ended, is_taken)] = told
     assert (ended, is_taken) == (f"{begun} ended", True)
 
@@ -171,7 +187,7 @@ def test_kill_9_of_this_program_ends_daemons(tmp_path: Path, mark: str) -> None:
 from pathlib import Path
 from triage.processes.process import run
 from triage.model.execution import Limits
-run({starting(STAYS, mark, "import time; time.sleep(300)")!r}, Limits(), Path({str(tmp_path)!r}))
+run({starting(STAYS, mark, "import time; time.sleep(300)")!r}, Limits(), Path({str(tmp_path)!r}), seal=None)
 """
     parent = subprocess.Popen([sys.executable, "-c", code])
     wait_until(

@@ -21,7 +21,13 @@ MIB = 1 << 20
 def shell(
     code: str, folder: Path, output: int = 8 * MIB, **options: object
 ) -> Execution:
-    return run(["sh", "-c", code], Limits(timeout=60, output=output), folder, **options)
+    return run(
+        ["sh", "-c", code],
+        Limits(timeout=60, output=output),
+        folder,
+        **options,
+        seal=None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,7 +92,11 @@ def ended(
 ) -> Execution:
     script = f"printf '%s\\n' \"$MESSAGE\" >&2; exit {code}"
     execution = run(
-        ["sh", "-c", script], Limits(timeout=60), folder, env={"MESSAGE": stderr}
+        ["sh", "-c", script],
+        Limits(timeout=60),
+        folder,
+        env={"MESSAGE": stderr},
+        seal=None,
     )
     return Execution(
         **{

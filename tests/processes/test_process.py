@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.classify import packaged_rules
+from triage.compilers.interpreters import prefixes_of
 from triage.execution.judge import judge
 from triage.model.errors import Interrupted
 from triage.model.execution import Ending, Limits
@@ -24,11 +25,12 @@ from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import Purpose
 from triage.processes.process import Capture, Log, run, unlimited
+from triage.processes.sealing import Seal
 
 
 def python(code: str, tmp_path: Path, **options: object):
     limits = options.pop("limits", Limits(timeout=60))
-    return run([sys.executable, "-c", code], limits, tmp_path, **options)
+    return run([sys.executable, "-c", code], limits, tmp_path, **options, seal=None)
 
 
 def processes_with(mark: str) -> list[int]:
@@ -112,12 +114,13 @@ def test_a_stop_ends_the_run(tmp_path: Path) -> None:
             Limits(timeout=60),
             tmp_path,
             stop=stop,
+            seal=None,
         )
     assert not processes_with(mark)
 
 
 def test_a_missing_program_is_not_started(tmp_path: Path) -> None:
-    execution = run([str(tmp_path / "nothing")], Limits(), tmp_path)
+    execution = run([str(tmp_path / "nothing")], Limits(), tmp_path, seal=None)
     assert execution.ending is Ending.NOT_STARTED
     assert "nothing" in execution.stderr.text
 
@@ -126,7 +129,7 @@ def test_a_logged_command_does_not_wait_for_what_it_left_behind(tmp_path: Path) 
     with Log(tmp_path / "log") as log:
         command = ["sh", "-c", "sleep 50 & echo first; echo last"]
         execution = run(
-            command, unlimited(20), tmp_path, purpose=Purpose.BUILD, log=log
+            command, unlimited(20), tmp_path, purpose=Purpose.BUILD, log=log, seal=None
         )
     assert (execution.status, execution.stdout.last_line) == (0, "last")
     assert (tmp_path / "log").read_text() == "first\nlast\n"
@@ -145,7 +148,13 @@ while len(header := sys.stdin.buffer.read(8)) == 8:
 
 def test_a_process_answers_and_is_started_again_when_it_ended() -> None:
     with closing(
-        AnsweringProcess([sys.executable, "-c", ECHO], {}, threading.Event())
+        AnsweringProcess(
+            [sys.executable, "-c", ECHO],
+            {},
+            threading.Event(),
+            seal=Seal(prefixes_of(Path(sys.executable))),
+            folder=Path().absolute(),
+        )
     ) as process:
         assert process.ask(b"one", timeout=60) == b"oneone"
         assert process.ask(b"", timeout=60) == b""
@@ -164,6 +173,7 @@ def test_a_process_that_uses_too_much_memory_is_ended(tmp_path: Path) -> None:
             threading.Event(),
             folder=tmp_path,
             memory=128 << 20,
+            seal=Seal(prefixes_of(Path(sys.executable))),
         )
     ) as process:
         assert process.ask(b"one", timeout=60) is None
@@ -172,7 +182,11 @@ def test_a_process_that_uses_too_much_memory_is_ended(tmp_path: Path) -> None:
 def test_waiting_for_an_answer_ends_with_the_stop() -> None:
     stop = threading.Event()
     process = AnsweringProcess(
-        [sys.executable, "-c", "import time; time.sleep(600)"], {}, stop
+        [sys.executable, "-c", "import time; time.sleep(600)"],
+        {},
+        stop,
+        seal=Seal(prefixes_of(Path(sys.executable))),
+        folder=Path().absolute(),
     )
     with closing(process), ThreadPoolExecutor(1) as pool:
         # more than a pipe holds

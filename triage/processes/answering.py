@@ -7,12 +7,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from triage.model.execution import UNLIMITED
 from triage.processes.containment import NULL, PIPE, Contained, Purpose, environment
 from triage.processes.process import StopSignal, within
+from triage.processes.sealing import Seal, is_sealing
 
 
 class AnsweringProcess:
@@ -29,7 +31,8 @@ class AnsweringProcess:
         env: Mapping[str, str | None],
         stop: StopSignal,
         *,
-        folder: Path | None = None,
+        seal: Seal,
+        folder: Path,
         memory: int = UNLIMITED,
         largest_file: int = UNLIMITED,
     ) -> None:
@@ -39,12 +42,14 @@ class AnsweringProcess:
             argv: The program and its arguments.
             env: Variables in addition to those of a compiler.
             stop: Ends a request.
-            folder: Its working folder (default: that of this program).
+            seal: What it may read.
+            folder: Its working folder, the only one that it may write to.
             memory: The bytes that all its processes may use.
             largest_file: The bytes of each file that it may write.
         """
         self._argv, self._env, self._stop = argv, env, stop
         self._folder, self._memory, self._largest = folder, memory, largest_file
+        self._seal = replace(seal, writes=(*seal.writes, folder))
         self._lock = threading.Lock()
         self._contained: Contained | None = None
 
@@ -63,12 +68,13 @@ class AnsweringProcess:
                 if self._contained is None:
                     self._contained = Contained(
                         self._argv,
+                        self._seal if is_sealing() else None,
                         self._largest,
                         stdin=PIPE,
                         stdout=PIPE,
                         stderr=NULL,
                         cwd=self._folder,
-                        env=environment(Purpose.COMPILE, self._env),
+                        env=environment(Purpose.COMPILE, self._env, self._folder),
                     )
                 answer = within(
                     timeout,

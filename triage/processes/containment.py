@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from triage.model.execution import UNLIMITED
+from triage.processes.sealing import Seal, restricted
 
 _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
@@ -59,13 +60,13 @@ for round in 1 2 3 4 5 6 7 8 9; do
 done
 """
 
+# What a compile sees of its surroundings is the same everywhere.
+COMPILE_PATH = "/usr/bin:/bin"
+_COMPILE = {"PATH": COMPILE_PATH, "LANG": "C.UTF-8", "TZ": "UTC", "USER": "triage"}
 # Names of variables, as shell patterns.
 _EVERY = """
 PATH HOME USER LOGNAME SHELL TMPDIR TZ TZDIR LANG LANGUAGE LC_* LOCALE_ARCHIVE
 LD_LIBRARY_PATH DYLD_LIBRARY_PATH NIX_LD NIX_LD_LIBRARY_PATH
-CUDA_HOME CUDA_PATH CUDA_DEVICE_ORDER CUDA_VISIBLE_DEVICES
-ROCM_PATH HIP_PATH HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES
-VK_DRIVER_FILES VK_ICD_FILENAMES VK_LAYER_PATH
 """
 _NETWORK = """
 http_proxy https_proxy all_proxy no_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
@@ -88,19 +89,24 @@ GIT_NAMESPACE
 
 
 class Purpose(Enum):
-    """Why a program is started. The value lists the variables that it gets."""
+    """Why a program is started. The value lists the variables that are passed on."""
 
-    COMPILE = _EVERY  # compilers, generators, importers, and questions to them
+    COMPILE = "NIX_LD"  # compilers, generators, importers, and questions to them
     INSTALL = _EVERY + _NETWORK + _INSTALL  # uv
     BUILD = _EVERY + _NETWORK + _BUILD  # the commands of a project file
     GIT = _EVERY + _NETWORK + _BUILD + _GIT
 
 
-def environment(purpose: Purpose, named: Mapping[str, str | None]) -> dict[str, str]:
+def environment(
+    purpose: Purpose, named: Mapping[str, str | None], folder: Path
+) -> dict[str, str]:
     """Return the environment for a program. `named` has further variables with their
-    values; None stands for the value that this program has.
+    values; None stands for the value that this program has. `folder` is where a compile
+    works, and its home.
     """
     environ = {name: value for name, value in named.items() if value is not None}
+    if purpose is Purpose.COMPILE:
+        environ = {**_COMPILE, "HOME": str(folder), "TMPDIR": str(folder), **environ}
     excluded = {*environ, *_ANOTHER_REPOSITORY.split()}
     for name, value in os.environ.items():
         is_wanted = name in named or _allowed(purpose).match(name)
@@ -140,7 +146,7 @@ def ask(
 
     Raises OSError if it cannot be started, and TimeoutError after so many seconds.
     """
-    environ = environment(purpose, env)
+    environ = environment(purpose, env, cwd)
     try:
         return subprocess.run(
             argv,
@@ -160,16 +166,21 @@ class Contained:
     descendants.
 
     They are marked with the number of the run, which is set as a limit of real-time
-    scheduling. Such a limit affects no compiler, is inherited, and cannot be cleared
-    like an environment. As a subreaper, this program becomes the parent of marked
-    processes whose parent ended, so that their ids are not reused.
+    scheduling. Such a limit affects no compiler and is inherited, and a filter of
+    system calls refuses to change it. As a subreaper, this program becomes the parent
+    of marked processes whose parent ended, so that their ids are not reused.
     """
 
     def __init__(
-        self, argv: Sequence[str], largest_file: int = UNLIMITED, **options: Any
+        self,
+        argv: Sequence[str],
+        seal: Seal | None,
+        largest_file: int = UNLIMITED,
+        **options: Any,
     ) -> None:
-        """Start the leader. `largest_file` limits the bytes of each file that the run
-        writes; `options` are those of `Popen`.
+        """Start the leader. `seal` limits what the run reads, writes and reaches;
+        `largest_file` limits the bytes of each file that it writes; `options` are those
+        of `Popen`.
 
         Raises OSError if the program cannot be started.
         """
@@ -178,8 +189,9 @@ class Contained:
         # Whether `_others` found an ended process, which may have started another one.
         self._has_reaped = False
         with _marking() as self._number:
-            self.process: subprocess.Popen[bytes] = subprocess.Popen(
-                argv, start_new_session=True, **options
+            self.process: subprocess.Popen[bytes] = restricted(
+                seal,
+                lambda: subprocess.Popen(argv, start_new_session=True, **options),
             )
         self.leader = self.process.pid
         _tell_watchdog(f"{self.leader}\n")

@@ -14,8 +14,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple, Protocol, TypeVar
 
 from triage.model.errors import Interrupted
@@ -28,6 +29,7 @@ from triage.processes.containment import (
     environment,
     fix_addresses,
 )
+from triage.processes.sealing import Seal, is_sealing
 
 _TICK = 0.05  # seconds between checks of memory and time
 _GRACE = 2.0  # seconds between SIGTERM and SIGKILL
@@ -173,6 +175,7 @@ def run(
     limits: Limits,
     cwd: Path,
     *,
+    seal: Seal | None,
     purpose: Purpose = Purpose.COMPILE,
     env: Mapping[str, str | None] = _EMPTY,
     stdout_to: Path | None = None,
@@ -185,8 +188,9 @@ def run(
 
     Args:
         argv: The program and its arguments.
-        limits: Its limits. If its output is limited, `cwd` is also its TMPDIR.
-        cwd: Its working folder.
+        limits: Its limits.
+        cwd: Its working folder, which it may write to.
+        seal: What it may read and write besides; None for all that this program may.
         purpose: Decides which variables it gets.
         env: Variables in addition to these.
         stdout_to: A file in `cwd` for its standard output, which the result then lacks.
@@ -201,14 +205,17 @@ def run(
     Raises:
         Interrupted: `stop` was set.
     """
-    if limits.output != UNLIMITED:
-        env = {**env, "TMPDIR": str(cwd)}
+    if seal and is_sealing():
+        seal = replace(seal, writes=(*seal.writes, cwd))
+    else:
+        seal = None
     sink = log.write if log else None
     return _Run(
         tuple(argv),
         limits,
         cwd,
-        environment(purpose, env),
+        seal,
+        environment(purpose, env, cwd),
         stop,
         stdout_to,
         sink,
@@ -228,13 +235,14 @@ def capture(
     argv: Sequence[str],
     timeout: float,
     *,
+    seal: Seal | None,
     purpose: Purpose = Purpose.COMPILE,
     env: Mapping[str, str | None] = _EMPTY,
 ) -> Execution:
     """Run a program that prints a short answer, such as its version."""
-    return run(
-        argv, unlimited(timeout, _LARGEST_ANSWER), Path(), purpose=purpose, env=env
-    )
+    limits = unlimited(timeout, _LARGEST_ANSWER)
+    with TemporaryDirectory(prefix="triage-") as folder:
+        return run(argv, limits, Path(folder), seal=seal, purpose=purpose, env=env)
 
 
 @dataclass
@@ -244,6 +252,7 @@ class _Run:
     argv: tuple[str, ...]
     limits: Limits
     cwd: Path
+    seal: Seal | None
     env: Mapping[str, str]
     stop: StopSignal | None
     stdout_to: Path | None
@@ -276,7 +285,12 @@ class _Run:
                     output = stack.enter_context(self.stdout_to.open("wb"))
                 streams = {"stdin": NULL, "stdout": output, "stderr": PIPE}
                 self.contained = Contained(
-                    self.argv, self.limits.output, cwd=self.cwd, env=self.env, **streams
+                    self.argv,
+                    self.seal,
+                    self.limits.output,
+                    cwd=self.cwd,
+                    env=self.env,
+                    **streams,
                 )
             except OSError as error:
                 return self._not_started(error)
