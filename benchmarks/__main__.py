@@ -14,8 +14,18 @@ from benchmarks import (
     overhead,
     real_commits,
     reduce,
+    sealing,
 )
 
-for module in (overhead, known, answers, culprits, real_commits, reduce, cluster):
+for module in (
+    overhead,
+    known,
+    answers,
+    culprits,
+    real_commits,
+    reduce,
+    cluster,
+    sealing,
+):
     for ratio in module.ratios():
         print(ratio, flush=True)

@@ -19,7 +19,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.browser import CHROMIUM, launched
+from tests.unsealed_logs.sitecustomize import let_fakes_write
 from triage.cli.app import app
+from triage.processes import sealing
 
 # How long an example takes says nothing on a machine that does other work.
 settings.register_profile(
@@ -32,11 +34,34 @@ settings.load_profile("triage")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
+UNSEALED_LOGS = Path(__file__).parent / "unsealed_logs"
+STRICTLY = sealing._restrict_files
 # The first ones are set by git hooks and `git bisect run`, but tests make repositories
 # of their own.
 for _name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "COLUMNS"):
     os.environ.pop(_name, None)
 Triage = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def logs_of_fakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let the compilers that tests invent write their logs, also those that processes
+    of tests start.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sealing, "_restrict_files", sealing._restrict_files)
+        let_fakes_write(sealing, folder)
+        patch.setenv("TRIAGE_TEST_LOGS", str(folder))
+        patch.setenv("PYTHONPATH", str(UNSEALED_LOGS), prepend=os.pathsep)
+        yield
+
+
+@pytest.fixture
+def strictly_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seal as users' programs are sealed."""
+    monkeypatch.setattr(sealing, "_restrict_files", STRICTLY)
+    monkeypatch.delenv("TRIAGE_TEST_LOGS")
 
 
 @pytest.fixture

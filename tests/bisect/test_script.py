@@ -23,7 +23,7 @@ python3 "$TRIAGE_TOOLCHAIN/tinyc.py" "${1:-$0}" >/dev/null
 @pytest.fixture
 def script(workplace: Path) -> Path:
     path = workplace / "check.sh"
-    path.write_text(SCRIPT.replace("$CALLS", str(workplace / "calls")))
+    path.write_text(SCRIPT.replace("$CALLS", str(workplace.parent / "calls")))
     path.chmod(0o755)
     return path
 
@@ -47,7 +47,7 @@ def test_commits_are_tested_by_a_script(
     bad = {one["failure"] for one in log if one["verdict"] == "bad"}
     assert bad == {found["failure"]["signature"]}
     # the same test is not repeated, except to confirm; another test is
-    calls = workplace / "calls"
+    calls = workplace.parent / "calls"
     first = len(calls.read_text().splitlines())
     answered(triage(*words))
     second = len(calls.read_text().splitlines()) - first

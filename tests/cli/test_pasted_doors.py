@@ -20,6 +20,7 @@ from tests.conftest import Triage
 from tests.git_history.history import ENV, History
 from triage.compilers.pasted_flags import keep_harmless
 from triage.compilers.registry import recipe_starters
+from triage.processes import sealing
 from triage.recipes.family import RecipeStart
 
 PROGRAM = "func.func @first(%a: tensor<8xf32>) -> tensor<8xf32> {\n  return %a : tensor<8xf32>\n}\n"
@@ -216,10 +217,36 @@ def kernel_issue(folder: Path) -> Path:
 
 @pytest.mark.real
 @pytest.mark.core
-def test_python_of_a_text_runs_only_when_it_is_allowed(
-    installed: Callable[[str], Path], triage: Triage, workplace: Path
+def test_python_of_a_text_runs_where_it_can_be_sealed(
+    installed: Callable[[str], Path],
+    triage: Triage,
+    workplace: Path,
+    strictly_sealed: None,
 ) -> None:
+    del strictly_sealed
     installed("triton:3.2.0")
+    mark = kernel_issue(workplace)
+    text = (workplace / "issue.md").read_text()
+    text = text.replace("from secret import private\n", "")
+    (workplace / "issue.md").write_text(text)
+    done = triage("run", "issue.md", "-t", "triton:3.2.0", "--format", "json")
+    [result] = json.loads(done.stdout)["results"]
+    assert result["status"] == "untestable"
+    assert str(mark) in result["reason"]
+    assert not mark.exists()
+
+
+@pytest.mark.real
+@pytest.mark.core
+def test_python_of_a_text_runs_only_when_it_is_allowed(
+    installed: Callable[[str], Path],
+    triage: Triage,
+    workplace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where it cannot be sealed."""
+    installed("triton:3.2.0")
+    monkeypatch.setattr(sealing, "can_seal", lambda: False)
     mark = kernel_issue(workplace)
     for words in (
         ["run", "issue.md", "-t", "triton:3.2.0"],
@@ -262,8 +289,9 @@ def test_python_of_a_text_runs_only_when_it_is_allowed(
 
 @pytest.mark.usefixtures("home")
 def test_python_of_a_text_is_shown_and_asked_about_on_a_terminal(
-    workplace: Path,
+    workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TRIAGE_TEST_UNSEALED", "1")
     mark = kernel_issue(workplace)
     words = [
         sys.executable,

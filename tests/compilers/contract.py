@@ -25,6 +25,7 @@ from triage.model.errors import BadFiles, EnvironmentFailure
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, NoAnswer, Passed, Probe
 from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.processes.sealing import Seal
 from triage.recipes.recipe import RecipeFormat, keys_of
 from triage.recipes.values import parse_version
 from triage.toolchains.registry import ToolchainRef
@@ -107,7 +108,7 @@ class Contract:
 
     def refuses_a_program_that_does_not_run(self) -> None:
         with pytest.raises(EnvironmentFailure):
-            self.family.describe(self.folder / "a" / "b" / "c" / "program")
+            self.family.describe(self.folder / "a" / "b" / "c" / "program", Seal(()))
 
     def knows_the_forms_of_its_inputs(self) -> None:
         recipe = self.family.recipe
@@ -224,11 +225,11 @@ class Contract:
         program = self.family.locate(toolchain.root)
         assert program == toolchain.program
         assert program.is_absolute()
-        files = self.family.identity_files(program)
-        assert files
-        assert all(file.is_file() for file in files)
-        assert files == self.family.identity_files(program)
-        known = self.family.describe(program)
+        needs = self.family.needs(toolchain.root, program)
+        assert needs.files
+        assert all(path.exists() for path in needs.files)
+        assert needs == self.family.needs(toolchain.root, program)
+        known = self.family.describe(program, Seal(toolchain.reads))
         told, version = map(parse_version, (known.version, toolchain.version))
         assert (told and told.release) == (version and version.release)
         assert known.capabilities.backends >= self.sample.backends

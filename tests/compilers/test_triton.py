@@ -16,6 +16,7 @@ from triage.compilers.triton.adapter import Triton
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Revision, Toolchain
+from triage.processes.sealing import Seal
 
 TRITON = Triton()
 KERNEL = KernelSpec(
@@ -61,7 +62,7 @@ def wheel(
 @pytest.fixture
 def toolchain(tmp_path: Path) -> Toolchain:
     program = wheel(tmp_path)
-    told = TRITON.describe(program)
+    told = TRITON.describe(program, Seal(()))
     return Toolchain(
         "triton",
         Revision("3.2.0"),
@@ -86,7 +87,7 @@ def test_the_worker_is_told_everything_and_no_path(tmp_path: Path) -> None:
     program = wheel(
         tmp_path, tag="{0}-{0}-any".format("cp{}{}".format(*sys.version_info[:2]))
     )
-    known = TRITON.describe(program).capabilities
+    known = TRITON.describe(program, Seal(())).capabilities
     toolchain = Toolchain(
         "triton", Revision("3.2.0"), "id", tmp_path, program, known, "3.2.0"
     )
@@ -110,7 +111,7 @@ def test_the_worker_is_told_everything_and_no_path(tmp_path: Path) -> None:
 
 def test_a_wheel_for_a_python_that_is_not_here_is_untestable(tmp_path: Path) -> None:
     program = wheel(tmp_path, tag="cp399-cp399-any")
-    known = TRITON.describe(program).capabilities
+    known = TRITON.describe(program, Seal(())).capabilities
     answer = TRITON.invocation(
         CASE, Toolchain("triton", Revision("x"), "id", tmp_path, program, known)
     )

@@ -27,6 +27,7 @@ from triage.compilers.invocation import Invocation
 from triage.model.case import Case
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, Toolchain
+from triage.processes.sealing import Seal
 
 
 class Copier(Compiler):
@@ -39,7 +40,7 @@ class Copier(Compiler):
         program = root / "copier"
         return program if program.is_file() else None
 
-    def describe(self, program: Path) -> Description:
+    def describe(self, program: Path, seal: Seal) -> Description:
         return Description("1.0", None, None, Capabilities())
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:

@@ -44,6 +44,10 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
+#: Options that may follow every command.
+EVERYWHERE = {"--help", "--quiet", "--verbose", "--unsealed"}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_command_line_uses_known_commands_and_options(page: Path) -> None:
     for number, line in command_lines(page):
@@ -61,7 +65,7 @@ def test_every_command_line_uses_known_commands_and_options(page: Path) -> None:
         }
         for word in words:
             if word.startswith("-") and len(word) > 1:
-                assert word.partition("=")[0] in options | {"--help"}, (
+                assert word.partition("=")[0] in options | EVERYWHERE, (
                     f"{page.name}:{number}: {name} has no {word}"
                 )
 

@@ -21,9 +21,9 @@ from triage.execution.cache import ResultCache
 
 PATIENCE = 300.0  # seconds for what must happen
 
-#: Its input says what it does; `calls` beside it counts the compiles.
+#: Its input says what it does; `calls` beside its folder counts the compiles.
 COMPILER = """#!/bin/sh
-here="$(dirname "$0")"
+here="$(dirname "$0")/../.."
 [ "$1" = --version ] && echo version 1.0 && exit
 echo "$$ $PPID $(head -n 1 "$1")" >> "$here/calls"
 while [ -e "$here/pause" ]; do sleep 0.05; done
@@ -222,7 +222,7 @@ class Lab:
 
     def calls(self) -> list[list[str]]:
         """Return the process, its parent and the input of each compile."""
-        file = self.toolchain / "bin" / "calls"
+        file = self.folder / "calls"
         return (
             [line.split(maxsplit=2) for line in file.read_text().splitlines()]
             if file.exists()

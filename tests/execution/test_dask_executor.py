@@ -93,7 +93,7 @@ def test_ctrl_c_ends_what_runs_on_workers(lab: Lab) -> None:
     assert (code, "To continue" in stderr) == (130, True)
     [[compiler, _, _]] = lab.calls()
     until(lambda: not Path("/proc", compiler).exists(), "the compiler ends")
-    (lab.toolchain / "bin" / "go").touch()
+    (lab.folder / "go").touch()
     assert lab.run("slow")[0] == 0, "the worker goes on"
 
 
@@ -106,7 +106,7 @@ def test_a_worker_that_joins_later_gets_jobs(lab: Lab) -> None:
     until(lambda: lab.calls(), "the first job waits")
     lab.worker("second")
     until(lambda: len(lab.calls()) == 2, "the second worker has a job")
-    (lab.toolchain / "bin" / "go").touch()
+    (lab.folder / "go").touch()
     code, results, stderr = lab.answer(process)
     assert (code, {result["status"] for result in results.values()}) == (0, {"passed"})
     assert "not protected" in stderr

@@ -109,5 +109,5 @@ def test_no_other_program_can_use_a_local_cluster(tmp_path: Path) -> None:
                         f"http://127.0.0.1:{address.port}/", timeout=60
                     )
         finally:
-            (lab.toolchain / "bin" / "go").touch()
+            (lab.folder / "go").touch()
     assert process.returncode == 0

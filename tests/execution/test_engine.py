@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.execution.test_inputs import inputs_without_importer
+from tests.execution.test_inputs import contents_in, inputs_without_importer
 from tests.programs import write_program
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
@@ -27,6 +27,7 @@ from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.processes.sealing import Seal
 from triage.toolchains.home import Home
 
 # Notes its arguments, then does what the next line of the plan says; its last line says
@@ -74,7 +75,7 @@ class ScriptFamily(Compiler):
     def locate(self, root: Path) -> Path | None:
         return root / "compiler"
 
-    def describe(self, program: Path) -> Description:
+    def describe(self, program: Path, seal: Seal) -> Description:
         raise NotImplementedError
 
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation:
@@ -127,6 +128,7 @@ def lab_toolchain(folder: Path) -> Toolchain:
         folder / "compiler",
         Capabilities(),
         "1.0.0",
+        (folder,),
     )
 
 
@@ -147,6 +149,7 @@ def engine_in(folder: Path) -> Engine:
         resolve=lambda _rev, _family: None,
         obtain=lambda _ref: lab_toolchain(folder),
         ref_of=lambda _toolchain: None,
+        contents=contents_in(folder),
     )
     cache = ResultCache(folder / "evidence.db")
     maker = Maker(registry.home, cache, threading.Event(), os.cpu_count() or 1)

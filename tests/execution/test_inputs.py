@@ -9,13 +9,19 @@ from tests.execution.damage import do, each_damage
 from triage.compilers.base import ModelImporter
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared
-from triage.execution.inputs import Inputs, OnnxImporters
+from triage.execution.inputs import GeneratorProgram, Inputs, OnnxImporters
 from triage.model.case import Case, Input, InputKind, Target
 from triage.model.execution import Limits
+from triage.toolchains.contents import Contents
+from triage.toolchains.home import Home, Workspace
 
 
 def no_download(url: str, _target: Path) -> None:
     raise AssertionError(url)
+
+
+def contents_in(folder: Path) -> Contents:
+    return Contents(Workspace(Home(folder / "contents")))
 
 
 def inputs_without_importer(folder: Path) -> Inputs:
@@ -27,6 +33,7 @@ def inputs_without_importer(folder: Path) -> Inputs:
         stop,
         fresh=False,
         onnx=importers,
+        contents=contents_in(folder),
         download=no_download,
     )
 
@@ -44,7 +51,10 @@ def prepared(script: Path) -> Prepared:
         Target("llvm-cpu"),
         limits=Limits(timeout=30),
     )
-    answer = inputs_without_importer(script.parent).prepare(case)
+    folder = script.parent
+    generator = GeneratorProgram.own(contents_in(folder))
+    inputs = inputs_without_importer(folder)
+    answer = inputs.prepare(case, None, None, generator)
     assert isinstance(answer, Prepared)
     return answer
 

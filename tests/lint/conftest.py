@@ -14,6 +14,7 @@ from triage.compilers.iree.lint.program import LintProgram
 from triage.execution.mlir_tools import Reader
 from triage.mlir import parse_module
 from triage.model.revision import Revision, Toolchain
+from triage.processes.sealing import Seal
 
 Read = Callable[..., LintProgram]
 
@@ -31,7 +32,8 @@ def read(tmp_path: Path) -> Read:
             "",
             root,
             program,
-            Iree().describe(program).capabilities,
+            Iree().describe(program, Seal((root,))).capabilities,
+            reads=(root,),
         ),
     )
     assert tools

@@ -25,6 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 from triage.cli.exit_codes import MEANINGS
 from triage.cli.other_words import with_words_here
 from triage.cli.screen import AppContext
+from triage.processes.sealing import switch_off
 from triage.report.printable import printable
 
 # typer has no public name for it
@@ -36,7 +37,13 @@ _SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
 }
 # before or after the command
-_GLOBAL = {"-q": "--quiet", "--quiet": "--quiet", "--verbose": "--verbose"}
+_GLOBAL = {
+    "-q": "--quiet",
+    "--quiet": "--quiet",
+    "-v": "--verbose",
+    "--verbose": "--verbose",
+    "--unsealed": "--unsealed",
+}
 
 
 #: Where each command is defined, and its line in `triage --help`.
@@ -278,7 +285,16 @@ def options(
         bool,
         typer.Option(
             "--verbose",
+            "-v",
             help="Show all details of each failure; before or after the command.",
+        ),
+    ] = False,
+    unsealed: Annotated[
+        bool,
+        typer.Option(
+            "--unsealed",
+            help="Let compiles read and write all that you can (default: only what "
+            "they need).",
         ),
     ] = False,
 ) -> None:
@@ -291,6 +307,8 @@ def options(
     """
     del version
     context.obj = AppContext(quiet, verbose)
+    if unsealed:
+        switch_off()
 
 
 def _handle_signals() -> None:

@@ -25,6 +25,7 @@ from triage.compilers.registry import recipe_families
 from triage.execution.recipe_trial import try_recipe
 from triage.model.errors import BadInput
 from triage.model.probe_result import ProbeResult
+from triage.processes.sealing import is_sealing
 from triage.recipes.family import RecipeStart, new_recipe, with_questions
 from triage.recipes.loader import check_recipe
 from triage.recipes.values import name_from
@@ -129,11 +130,16 @@ class CodeNotAllowed(NoProgramError):
 
 
 def allow_code(started: StartedRecipe, text: Path, *, run_code: bool) -> None:
-    """Ask on a terminal whether to run the Python of a text, unless --run-code says so.
-    Raises CodeNotAllowed if not.
+    """Ask on a terminal whether to run the Python of a text where it cannot be sealed,
+    unless --run-code says so. Raises CodeNotAllowed if not.
     """
     program = started.start.copied
-    if run_code or program is None or started.start.input.suffix != ".py":
+    if (
+        is_sealing()
+        or run_code
+        or program is None
+        or started.start.input.suffix != ".py"
+    ):
         return
     if str(text) != "-" and sys.stdin.isatty() and sys.stderr.isatty():
         print_stderr(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from triage.compilers.interpreters import base_of, editable_sources
 from triage.compilers.invocation import Invocation, MlirTools
 from triage.compilers.linter import Linter
 from triage.compilers.parts import (
@@ -28,6 +29,7 @@ from triage.compilers.repro_script import ReproScript
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
+from triage.processes.sealing import Seal
 from triage.recipes.family import RecipeFamily
 from triage.recipes.values import parse_version
 
@@ -76,6 +78,25 @@ class Environment:
 
 
 Packaging = Wheel | Environment
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a compile reads besides its input."""
+
+    files: tuple[Path, ...]
+    """Files and folders, with all that is below."""
+    python: Path | None = None
+    """An interpreter, with its library and its packages."""
+
+
+def environment_needs(environment: Path, *files: Path) -> Needs:
+    """Return a virtual environment with the interpreter that it was made with, the
+    sources of its editable packages, and further files.
+    """
+    sources = editable_sources(environment)
+    python = base_of(environment / "bin" / "python")
+    return Needs((environment, *sources, *files), python)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +150,8 @@ class Compiler(ABC):
     whose compilers are folders.
     """
     packaging: Packaging = Wheel()
+    uses_processor: bool = False
+    """Whether the features of this machine's processor decide what it compiles."""
     noun: str = "program"
     """What a reproducer calls the input."""
     onnx_importer: ModelImporter | None = None
@@ -227,20 +250,21 @@ class Compiler(ABC):
         """
 
     @abstractmethod
-    def describe(self, program: Path) -> Description:
-        """Ask the compiler about itself. Raises EnvironmentFailure if it does not
-        run.
+    def describe(self, program: Path, seal: Seal) -> Description:
+        """Ask the compiler about itself, under a seal that lets it read its needs.
+        Raises EnvironmentFailure if it does not run.
         """
 
     @abstractmethod
     def invocation(self, case: Case, toolchain: Toolchain) -> Invocation | NoAnswer:
         """Return the command line for a case on this version, or why there is none."""
 
-    def identity_files(self, program: Path) -> tuple[Path, ...]:
-        """Return the files whose bytes decide what the compiler does. Two toolchains
-        with equal files share results.
+    def needs(self, root: Path, program: Path) -> Needs:
+        """Return what a compile reads besides its input, of the toolchain in the folder
+        or file `root` with the compiler `program`. It can read nothing else, and two
+        toolchains whose needs have the same content share results.
         """
-        return (program,)
+        return Needs((root,))
 
     def unsupported(self, version: str) -> str | None:
         """Return why this release cannot compile anything on this machine, if that is

@@ -7,8 +7,11 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from triage.processes.containment import Purpose
 from triage.processes.process import capture
@@ -55,6 +58,7 @@ def _interpreters_by_version() -> dict[Version, Path]:
     answer = capture(
         [uv_program(), "python", "list", *options.split()],
         _TIMEOUT,
+        seal=None,
         purpose=Purpose.INSTALL,
         env={"PATH": os.pathsep.join(path)},
     )
@@ -67,6 +71,53 @@ def _interpreters_by_version() -> dict[Version, Path]:
             version = version_of(entry["version"])
             found.setdefault(version, Path(entry["path"]))
     return found
+
+
+def base_of(python: Path) -> Path:
+    """Return the interpreter that a virtual environment was made with; the interpreter
+    itself if it is in none.
+    """
+    config = python.parents[1] / "pyvenv.cfg"
+    if not config.is_file():
+        return python
+    for line in config.read_text("utf-8", "replace").splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "home":
+            return Path(value.strip()) / python.name
+    return python
+
+
+def prefixes_of(python: Path) -> tuple[Path, ...]:
+    """Return the folders of an interpreter, and of the one that it was made with:
+    programs, libraries and packages.
+    """
+    folders = [python.parents[1]]
+    for base in (base_of(python), base_of(python).resolve()):
+        folders += [base.parents[1] / name for name in ("bin", "lib", "lib64")]
+    return tuple(dict.fromkeys(folder for folder in folders if folder.is_dir()))
+
+
+def packages_of(python: Path) -> Iterator[Path]:
+    """Yield the records of the packages of an interpreter, and of the one that it was
+    made with.
+    """
+    for root in {python.parents[1], base_of(python).resolve().parents[1]}:
+        yield from root.glob("lib/python3*/site-packages/*.dist-info/RECORD")
+
+
+def editable_sources(environment: Path) -> tuple[Path, ...]:
+    """Return the folders of packages that are installed in a virtual environment as
+    links to their sources.
+    """
+    folders = []
+    pattern = "lib/python3*/site-packages/*.dist-info/direct_url.json"
+    for file in sorted(environment.glob(pattern)):
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            origin = json.loads(file.read_text("utf-8"))
+            address = urlsplit(origin["url"])
+            if origin["dir_info"]["editable"] and address.scheme == "file":
+                folders.append(Path(unquote(address.path)))
+    return tuple(folders)
 
 
 def version_of(text: str) -> Version:

@@ -13,6 +13,7 @@ from typing import Any
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending, Execution, is_number, utf8
 from triage.processes.process import capture
+from triage.processes.sealing import Seal
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _TIMEOUT = 60.0  # seconds; an answer takes 0.1
@@ -59,6 +60,8 @@ class MlirTools:
     """The folder to import its Python bindings from."""
     package: str
     """Their package, which holds `ir`."""
+    reads: tuple[Path, ...]
+    """What they may read besides the program."""
 
 
 def fill_placeholders(text: str, values: Mapping[str, str]) -> str:
@@ -71,11 +74,11 @@ def flag_name(text: str) -> str:
     return text.lstrip("-").partition("=")[0]
 
 
-def ask_compiler(argv: Sequence[str]) -> Execution:
+def ask_compiler(argv: Sequence[str], seal: Seal) -> Execution:
     """Run a command that asks a compiler about itself. Raises EnvironmentFailure if it
     does not start, or takes longer than a minute.
     """
-    answer = capture(argv, _TIMEOUT)
+    answer = capture(argv, _TIMEOUT, seal=seal)
     if answer.ending in (Ending.NOT_STARTED, Ending.TIMED_OUT):
         raise EnvironmentFailure(
             f"{' '.join(argv)} does not run: {answer.stderr.last_line or answer.ending}"

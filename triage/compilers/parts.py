@@ -59,6 +59,36 @@ class RunValues:
     """Files to write the results to, see `Runner.result_files`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a run needs of this machine besides its files."""
+
+    reads: tuple[Path, ...] = ()
+    devices: tuple[Path, ...] = ()
+    """Device files."""
+    variables: Mapping[str, None] = field(default_factory=dict)
+    """Variables whose values are passed on."""
+
+
+def gpu_surroundings() -> Surroundings:
+    """Return what the drivers of GPUs need, of those that are there."""
+    reads = """
+    /sys/class/kfd /sys/class/drm /sys/bus/pci /sys/devices /proc/driver/nvidia
+    /proc/modules /proc/devices /etc/OpenCL /etc/vulkan /opt/rocm
+    /usr/local/cuda /usr/local/nvidia /run/nvidia-persistenced
+    """
+    variables = """
+    CUDA_DEVICE_ORDER CUDA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES
+    VK_DRIVER_FILES VK_ICD_FILENAMES VK_LAYER_PATH LD_LIBRARY_PATH
+    """
+    devices = [*Path("/dev").glob("nvidia*"), *map(Path, ("/dev/kfd", "/dev/dri"))]
+    return Surroundings(
+        tuple(map(Path, reads.split())),
+        (*devices, Path("/dev/shm")),  # noqa: S108 - of ROCm's runtime
+        dict.fromkeys(variables.split()),
+    )
+
+
 class Runner(ABC):
     """Runs compiled programs on this machine."""
 
@@ -76,6 +106,12 @@ class Runner(ABC):
     def device(self, case: Case, run: RunSpec) -> str | None:
         """Return the kind of accelerator that a run needs, such as `hip`, if any."""
         return None
+
+    def surroundings(self, case: Case, run: RunSpec) -> Surroundings:
+        """Return what a run needs of this machine."""
+        if self.device(case, run) is None:
+            return Surroundings()
+        return gpu_surroundings()
 
     def options(self, case: Case, run: RunSpec) -> list[str]:
         """Return the options of a run, without its arguments and results."""

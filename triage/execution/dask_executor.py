@@ -43,6 +43,7 @@ from triage.model.errors import EnvironmentFailure, Interrupted, TriageError
 from triage.model.execution import utf8
 from triage.model.outcome import OF_MACHINE, Cause, NoAnswer, Probe
 from triage.processes.process import StopSignal
+from triage.processes.sealing import missing_seals
 from triage.toolchains.home import disk_errors, write_whole
 from triage.toolchains.registry import ToolchainRegistry
 
@@ -357,7 +358,7 @@ class DaskCluster:
             rev,
             task.toolchain.identity,
             task.key,
-            {"variant": task.variant, "naming": task.naming},
+            {"variant": task.variant, "naming": task.naming, "sealed": task.sealed},
             small,
         )
 
@@ -487,6 +488,9 @@ def _records(
     task = engine.planner.plan(case, toolchain)
     if isinstance(task, Probe):
         raise EnvironmentFailure(str(task.outcome.reason))
+    if task.sealed != parcel.options["sealed"]:
+        missing = "; ".join(missing_seals()) or "this worker seals what it compiles"
+        raise EnvironmentFailure(missing)
     task = replace(task, **parcel.options)
     if task.key != parcel.key:
         raise EnvironmentFailure(

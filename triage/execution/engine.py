@@ -23,7 +23,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import (
     AbstractContextManager,
     ExitStack,
-    closing,
     contextmanager,
     suppress,
 )
@@ -212,6 +211,7 @@ class Engine:
         *,
         on_stderr: Callable[[bytes], None] | None = None,
         on_output: Callable[[Path], object] | None = None,
+        writes: tuple[Path, ...] = (),
     ) -> Execution | NoAnswer:
         """Run the case's invocation as `alter` changes it; nothing is looked up or
         recorded.
@@ -226,6 +226,7 @@ class Engine:
             replace(task, invocation=alter(task.invocation)),
             on_stderr=on_stderr,
             on_output=on_output,
+            writes=writes,
         )
 
     def resource_metrics(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
@@ -521,7 +522,7 @@ def open_engine(
             registry = ToolchainRegistry(home, families, own.progress, stop)
             inputs = _inputs(registry, cache, stop, fresh=own.fresh)
             slots = own.jobs or os.cpu_count() or 1
-            with closing(inputs), ExitStack() as joined:
+            with ExitStack() as joined:
                 cluster = None
                 if own.cluster:
                     cluster = joined.enter_context(own.cluster(registry))
@@ -551,6 +552,7 @@ def _inputs(
         stop,
         fresh=fresh,
         onnx=OnnxImporters(onnx.onnx_importer, roots, stop, packages),
+        contents=registry.contents,
         download=partial(_download, registry.workspace),
     )
 

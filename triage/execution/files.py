@@ -100,6 +100,8 @@ class Prepared:
 
     path: Path
     digest: str
+    state: str = ""
+    """What changes when it is written, if others may write it."""
 
 
 @dataclass

@@ -5,14 +5,13 @@ and the files that suites refer to.
 from __future__ import annotations
 
 import codecs
-import json
 import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
@@ -20,35 +19,37 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from triage.classify.log import decoded, text_encoding
-from triage.compilers.base import ModelImporter
+from triage.compilers.base import ModelImporter, Needs
+from triage.compilers.interpreters import prefixes_of
+from triage.compilers.invocation import MlirTools
 from triage.execution.cache import ResultCache
 from triage.execution.files import KeptFiles, Prepared, note_use
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
-from triage.execution.mlir_tools import toolchain_python
+from triage.execution.reads import (
+    mentioned_by,
+    surroundings,
+    undeclared,
+    what_was_refused,
+)
 from triage.execution.record import Record
 from triage.model.address import Address
 from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Captured, Ending, Execution
+from triage.model.execution import Execution
+from triage.model.foreign_file import is_regular
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
-from triage.processes.answering import AnsweringProcess
 from triage.processes.containment import settings
 from triage.processes.process import run
+from triage.processes.sealing import Seal, is_sealing
+from triage.toolchains.contents import Contents, file_state
 
 # a URL and the file to write; EnvironmentFailure when it cannot be downloaded
 Download = Callable[[Address, Path], None]
 
-_PROCESSES = 2  # that import models, at most: for the two toolchains of a comparison
-# seconds for a model, and to start; what takes longer is imported under the limits of
-# its case
-_PATIENCE = 20.0
-# bytes of a model that such a process imports; others get a process with limits of
-# their own
-_LARGEST = 16 << 20
-_IMPORTED = Execution((), Ending.EXITED, 0, None, 0.0, 0.0, 0.0, Captured(), Captured())
+_RUNNER = Path(__file__).with_name("generator_runner.py")
 # The importer's own OnnxImportError is about the model.
 _IS_MISSING = re.compile(
     r"No module named|^ImportError\b|AttributeError: module 'onnx", re.MULTILINE
@@ -69,6 +70,27 @@ def recipe_mistake(reason: str) -> NoAnswer:
     return NoAnswer(Cause.RECIPE, reason)
 
 
+@dataclass(frozen=True, slots=True)
+class GeneratorProgram:
+    """What runs a generator."""
+
+    argv: tuple[str, ...]
+    reads: tuple[Path, ...]
+    identity: str
+
+    @classmethod
+    def own(cls, contents: Contents) -> GeneratorProgram:
+        """Return this program's own interpreter."""
+        identity = contents.identity(Needs((), Path(sys.executable)))
+        return cls((sys.executable, "-P"), own_python(), identity)
+
+
+@cache
+def own_python() -> tuple[Path, ...]:
+    """Return the folders of this program's own interpreter and its packages."""
+    return prefixes_of(Path(sys.executable))
+
+
 class Inputs:
     """Prepares inputs below `folder`, again when they are damaged. Safe for several
     threads and processes.
@@ -82,6 +104,7 @@ class Inputs:
         *,
         fresh: bool,
         onnx: OnnxImporters,
+        contents: Contents,
         download: Download,
     ) -> None:
         """Prepare nothing yet. If `fresh`, every input is prepared again, once. `cache`
@@ -89,25 +112,20 @@ class Inputs:
         """
         self._folder, self._cache, self._stop, self._fresh = folder, cache, stop, fresh
         self._onnx, self._download, self._kept = onnx, download, KeptFiles()
+        self._contents = contents
         self._prepared: dict[str, Prepared | NoInput] = {}
         # host -> reason, so that a suite waits for a dead host once
         self._unreachable: dict[str, str] = {}
 
-    def close(self) -> None:
-        """End what imports models."""
-        self._onnx.close()
-
     def prepare(
         self,
         case: Case,
-        toolchain: Toolchain | None = None,
-        importer: Path | None = None,
-        generator: tuple[str, ...] = (sys.executable,),
+        toolchain: Toolchain | None,
+        tools: MlirTools | None,
+        generator: GeneratorProgram,
     ) -> Prepared | NoInput:
-        """Return the file for a case, or why there is none.
-
-        `toolchain` imports an ONNX model, with the Python modules in the folder
-        `importer`; `generator` is the command that runs a generator.
+        """Return the file for a case, or why there is none. `toolchain` imports an ONNX
+        model, with its `tools`.
         """
         missing = self.obtain(case.artifacts)
         if missing:
@@ -116,73 +134,77 @@ class Inputs:
             own = f"{toolchain.identity if toolchain else ''}\0{case.rules}"
         else:
             own = ""
-        memo = (
-            f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}\0{own}"
-            f"\0{generator}"
-        )
-        prepared = self._prepared.get(memo)
-        if prepared is None:
-            try:
-                prepared = self._make(case, toolchain, importer, generator)
-            except OSError as error:
-                problem = f"{case.input.path}: {error.strerror}"
-                prepared = NoInput(recipe_mistake(problem))
-            prepared = self._prepared.setdefault(memo, prepared)
-        return prepared
+        try:
+            sources = [case.input.path, *case.reads]
+            if case.input.is_made:
+                sources += mentioned_by(case.input.path)
+            state = file_state(sources)
+            memo = (
+                f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}"
+                f"\0{own}\0{generator}\0{state}"
+            )
+            if memo not in self._prepared:
+                prepared = self._make(case, sources, toolchain, tools, generator)
+                if state != file_state(sources):
+                    problem = f"{case.input.path.name} changed while it was read"
+                    return NoInput(NoAnswer(Cause.ENVIRONMENT, problem))
+                self._prepared[memo] = prepared
+            return self._prepared[memo]
+        except OSError as error:
+            problem = f"{error.filename or case.input.path}: {error.strerror}"
+            return NoInput(recipe_mistake(problem))
 
     def _make(
         self,
         case: Case,
+        sources: Sequence[Path],
         toolchain: Toolchain | None,
-        importer: Path | None,
-        generator: tuple[str, ...],
+        tools: MlirTools | None,
+        generator: GeneratorProgram,
     ) -> Prepared | NoInput:
         source, kind = case.input.path, case.input.kind
-        content = sha256(
-            f"{kind}\0{sys.version_info[:2]}\0{case.input.args}\0".encode()
-        )
+        content = sha256(f"{kind}\0{case.input.args}\0".encode())
         content.update(
             "".join(f"env {setting}\0" for setting in settings(dict(case.env))).encode(
                 "utf-8", "surrogateescape"
             )
         )
         make: Callable[[Path], Path | NoInput]
-        if kind is InputKind.GENERATOR:
-            if len(generator) > 1:  # a toolchain runs it, not this interpreter
-                content.update("".join([*generator[1:], generator[0]]).encode())
-            for path in (*_scripts(generator), *_modules(source)):
-                content.update(f"{path.name}\0{file_sha256(path)}\0".encode())
-            make = partial(self._generate, case, generator)
-        elif case.input.imported:
-            if toolchain:
-                root = toolchain.identity
-            else:
-                root = ""
-            parts = (
-                *self._onnx.versions(),
-                file_sha256(source),
-                root,
-                self._onnx.identity(importer),
-            )
-            content.update("\0".join(parts).encode())
+        for part in surroundings((), uses_processor=False):
+            content.update(f"{part}\0".encode())
+        is_marked = kind is InputKind.MLIR and _is_marked(source)
+        if not (case.input.is_made or is_marked):
+            state = file_state([source])
+            return Prepared(source, file_sha256(source), state)
+        for path in sources:
+            digest = self._contents.digest(path)
+            content.update(f"{path.name}\0{digest}\0".encode())
+        if case.input.imported:
+            identity = toolchain.identity if toolchain else ""
+            content.update("\0".join([*self._onnx.versions(), identity]).encode())
             make = partial(
                 self._import_model,
                 case,
+                sources,
                 content.hexdigest(),
-                importer,
-                toolchain.revision.name if toolchain else "",
+                toolchain,
+                tools,
             )
-        elif kind is InputKind.MLIR and _is_marked(source):
-            content.update(file_sha256(source).encode())
+        elif is_marked:
             make = partial(_write_decoded, source)
         else:
-            return Prepared(source, file_sha256(source))
+            content.update(generator.identity.encode())
+            make = partial(self._generate, case, sources, generator)
         return self._kept.get(
             self._folder / f"{content.hexdigest()}.mlir", make, fresh=self._fresh
         )
 
     def _generate(
-        self, case: Case, generator: tuple[str, ...], scratch: Path
+        self,
+        case: Case,
+        sources: Sequence[Path],
+        generator: GeneratorProgram,
+        scratch: Path,
     ) -> Path | NoInput:
         target = scratch / "made.mlir"
         words = [
@@ -190,11 +212,23 @@ class Inputs:
         ]
         # The same program prints the same input.
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **dict(case.env)}
-        argv = [*generator, str(case.input.path), *words]
+        interpreter, *options = generator.argv
+        # options of the interpreter stand before the script, scripts of triage after it
+        flags = [word for word in options if word.startswith("-")]
+        scripts = [word for word in options if not word.startswith("-")]
+        argv = [interpreter, *flags, str(_RUNNER), *scripts]
+        argv += [str(case.input.path), *words]
+        seal = Seal((*generator.reads, *sources, _RUNNER))
         execution = run(
-            argv, case.limits, scratch, env=env, stdout_to=target, stop=self._stop
+            argv,
+            case.limits,
+            scratch,
+            seal=seal,
+            env=env,
+            stdout_to=target,
+            stop=self._stop,
         )
-        if execution.ok and target.is_file() and target.stat().st_size:
+        if execution.ok and is_regular(target) and target.stat().st_size:
             return target
         machine = machine_problem(execution)
         if machine and machine.cause is Cause.ENVIRONMENT:
@@ -203,6 +237,9 @@ class Inputs:
             how = "it printed nothing"
         else:
             how = execution.ending_text(case.limits)
+        refused = what_was_refused(execution, seal)
+        if refused and is_sealing():
+            return NoInput(undeclared(refused))
         problem = f"the generator {case.input.path.name} failed: {how}"
         last = execution.stderr.last_line[:300]
         if last:
@@ -210,14 +247,20 @@ class Inputs:
         return NoInput(recipe_mistake(problem))
 
     def _import_model(
-        self, case: Case, key: str, importer: Path | None, toolchain: str, scratch: Path
+        self,
+        case: Case,
+        sources: Sequence[Path],
+        key: str,
+        toolchain: Toolchain | None,
+        tools: MlirTools | None,
+        scratch: Path,
     ) -> Path | NoInput:
         target = scratch / "made.mlir"
         failed = self._cache.find(key)
         if failed:
             return NoInput(judge_import(failed.execution, rules_of(case)), cached=True)
-        execution = self._onnx.run(case, importer, target)
-        if execution.ok and target.is_file() and target.stat().st_size:
+        execution = self._onnx.run(case, sources, tools, target)
+        if execution.ok and is_regular(target) and target.stat().st_size:
             return target
         machine = machine_problem(execution)
         if machine:
@@ -226,7 +269,8 @@ class Inputs:
             last = execution.stderr.last_line[:300]
             return NoInput(recipe_mistake(f"no importer for ONNX runs here: {last}"))
         portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
-        self._cache.add(Record(key, case.name, toolchain, portable))
+        name = toolchain.revision.name if toolchain else ""
+        self._cache.add(Record(key, case.name, name, portable))
         return NoInput(judge_import(execution, rules_of(case)))
 
     def obtain(self, artifacts: Iterable[Artifact]) -> NoAnswer | None:
@@ -282,26 +326,6 @@ def _write_decoded(source: Path, scratch: Path) -> Path:
     return target
 
 
-def _scripts(generator: tuple[str, ...]) -> Iterator[Path]:
-    """Yield the scripts of triage that an interpreter runs a generator with."""
-    yield from (Path(word) for word in generator[1:] if word.endswith(".py"))
-
-
-def _modules(script: Path) -> Iterator[Path]:
-    """Yield a script and the modules next to it whose names it mentions."""
-    yield script
-    with os.scandir(script.parent) as entries:
-        names = sorted(
-            entry.name
-            for entry in entries
-            if entry.name.endswith(".py") and entry.name != script.name
-        )
-    text = script.read_text("utf-8", "replace")
-    yield from (
-        script.parent / name for name in names if name.removesuffix(".py") in text
-    )
-
-
 class OnnxImporters:
     """The importers of all toolchains. Safe for several threads."""
 
@@ -322,59 +346,38 @@ class OnnxImporters:
         self._others = others
         self._stop = stop
         self._provide = packages
-        self._running: dict[Path | None, AnsweringProcess] = {}
         self._broken: set[Path | None] = set()  # None: the one next to this program
-        self._identities: dict[Path, str] = {}
-        self._lock = threading.Lock()
 
     def versions(self) -> list[str]:
         """Return the versions of the packages that decide the result."""
         self._provide()
         return [package_version(package) for package in self._importer.packages]
 
-    def identity(self, root: Path | None) -> str:
-        """Return a text that changes with the importer below `root`."""
-        if root is None:
-            return ""
-        if root not in self._identities:
-            content = sha256()
-            for path in sorted(
-                chain.from_iterable(
-                    root.glob(pattern) for pattern in self._importer.files
-                )
-            ):
-                content.update(f"{path.name}\0".encode() + path.read_bytes())
-            self._identities[root] = content.hexdigest()
-        return self._identities[root]
-
-    def run(self, case: Case, root: Path | None, target: Path) -> Execution:
-        """Import a case's model with the importer below `root`, else with the first one
-        that runs.
+    def run(
+        self,
+        case: Case,
+        sources: Sequence[Path],
+        tools: MlirTools | None,
+        target: Path,
+    ) -> Execution:
+        """Import a case's model with the importer of a toolchain, else with the first
+        one that runs. `sources` are the files that it may read.
         """
+        root = tools.python_root if tools else None
         first: Execution | None = None
         for place in chain([root] if root else [], [None], self._others()):
             if place in self._broken:
                 continue
-            if self._import_quickly(case, place, target):
-                return _IMPORTED
-            execution = self._import_alone(case, place, target)
+            execution = self._import_alone(case, sources, place, target)
             if not _is_broken(execution):
                 return execution
             self._broken.add(place)
             first = first or execution
-        return first or self._import_alone(case, root, target)
+        return first or self._import_alone(case, sources, root, target)
 
-    def close(self) -> None:
-        """End all processes."""
-        with self._lock:
-            while self._running:
-                self._running.popitem()[1].close()
-
-    def _path(self, root: Path | None) -> list[Path]:
-        return [folder for folder in (root, self._provide()) if folder]
-
-    def _import_alone(self, case: Case, root: Path | None, target: Path) -> Execution:
-        """Import in a process of its own, whose execution has all facts."""
+    def _import_alone(
+        self, case: Case, sources: Sequence[Path], root: Path | None, target: Path
+    ) -> Execution:
         argv = [
             sys.executable,
             "-m",
@@ -383,29 +386,13 @@ class OnnxImporters:
             "-o",
             str(target),
         ]
-        path = os.pathsep.join(map(str, self._path(root)))
+        folders = [folder for folder in (root, self._provide()) if folder]
+        path = os.pathsep.join(map(str, folders))
         env = {**dict(case.env), **({"PYTHONPATH": path} if path else {})}
-        return run(argv, case.limits, target.parent, env=env, stop=self._stop)
-
-    def _import_quickly(self, case: Case, root: Path | None, target: Path) -> bool:
-        """Import a small model in a process that imports many, since its start takes
-        longer than an import. Return whether that worked.
-        """
-        if case.env or case.input.path.stat().st_size > _LARGEST:
-            return False
-        request = json.dumps([str(case.input.path), str(target)]).encode()
-        with self._lock:
-            python = self._running.pop(root, None)
-            python = python or toolchain_python(
-                "import", self._importer.module, self._path(root), self._stop
-            )
-            self._running[root] = python  # the last one used is the last one to end
-            while len(self._running) > _PROCESSES:
-                self._running.pop(next(iter(self._running))).close()
-            return (
-                python.ask(request, min(case.limits.timeout, _PATIENCE)) == b"+"
-                and target.is_file()
-            )
+        seal = Seal((*own_python(), *folders, *sources))
+        return run(
+            argv, case.limits, target.parent, seal=seal, env=env, stop=self._stop
+        )
 
 
 def _is_broken(execution: Execution) -> bool:

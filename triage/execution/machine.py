@@ -9,16 +9,19 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from uv import find_uv_bin
 
 from triage.compilers.base import Compiler, ModelImporter
+from triage.compilers.interpreters import prefixes_of
 from triage.execution.cache import ResultCache, set_aside_files
 from triage.execution.files import LEFT
 from triage.model.errors import EnvironmentFailure, TriageError
 from triage.model.execution import Limits
 from triage.processes.containment import Purpose, missing_containment
 from triage.processes.process import capture, memory, run
+from triage.processes.sealing import Seal, landlock_version, missing_seals
 from triage.toolchains.home import Home, default_home, open_home, temporary_folder
 from triage.toolchains.pruning import stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
@@ -101,7 +104,9 @@ def _checks_of_machine() -> Iterator[MachineCheck]:
     )
     yield _check_of_uv()
     with temporary_folder() as scratch:
-        randomised = run(["true"], Limits(timeout=10), scratch).randomised
+        randomised = run(
+            ["true"], Limits(timeout=10), scratch, seal=Seal(())
+        ).randomised
     found, advice = "fixed for every compile", ""
     if randomised:
         found = "random: a few verdicts may differ from run to run"
@@ -116,13 +121,19 @@ def _checks_of_machine() -> Iterator[MachineCheck]:
             "container runtime or kernel may allow this"
         )
     yield _check("containment", found, advice)
+    missing = "; ".join(missing_seals())
+    found, advice = f"Landlock {landlock_version()} and a filter of system calls", ""
+    if missing:
+        found = f"missing: {missing}"
+        advice = "code in pasted texts is run only after a question, or with --run-code"
+    yield _check("seal", found, advice)
 
 
 def _check_of_uv() -> MachineCheck:
     problem: object
     try:
         answer = capture(
-            [find_uv_bin(), "--version"], timeout=30, purpose=Purpose.INSTALL
+            [find_uv_bin(), "--version"], timeout=30, seal=None, purpose=Purpose.INSTALL
         )
         if answer.ok or not answer.stderr.last_line:
             return _check("uv", answer.stdout.text.strip())
@@ -191,7 +202,8 @@ def _check_of_scratch(home: Home) -> MachineCheck:
 
 
 def _check_of_importer(importer: ModelImporter) -> MachineCheck:
-    answer = capture([sys.executable, "-m", importer.module, "--help"], timeout=120)
+    argv = [sys.executable, "-m", importer.module, "--help"]
+    answer = capture(argv, timeout=120, seal=Seal(prefixes_of(Path(sys.executable))))
     if answer.ok:
         return _check("ONNX import", "works")
     reason = answer.stderr.last_line or "it printed no reason"

@@ -7,6 +7,7 @@ import re
 import signal
 from pathlib import Path
 
+from triage.execution.reads import undeclared
 from triage.model.execution import Ending, Execution
 from triage.model.outcome import Cause, NoAnswer
 
@@ -37,6 +38,8 @@ def machine_problem(execution: Execution) -> NoAnswer | None:
     """Return the problem of the machine that made a run fail, which says nothing about
     the compiler; None if it is not the machine's.
     """
+    if execution.refused is not None:
+        return undeclared(execution.refused)
     head = execution.stderr.head
     if execution.ending is Ending.NOT_STARTED:
         return NoAnswer(

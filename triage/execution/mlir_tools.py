@@ -9,11 +9,15 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from triage.compilers.interpreters import prefixes_of
 from triage.compilers.invocation import MlirTools
 from triage.model.execution import Execution, Limits
+from triage.model.foreign_file import is_regular
 from triage.processes.answering import AnsweringProcess
-from triage.processes.process import StopSignal, run
+from triage.processes.process import run
+from triage.processes.sealing import Seal
 from triage.toolchains.home import temporary_folder
 
 WORKER = Path(__file__).with_name("python_worker.py")
@@ -23,26 +27,21 @@ _LARGE = 64  # elements; longer constants can be elided
 _GENERIC = ("--mlir-print-op-generic",)
 
 
-def toolchain_python(
-    work: str, name: str, path: Sequence[Path], stop: StopSignal
-) -> AnsweringProcess:
-    """Return a process that imports the Python modules of a toolchain, see
-    `python_worker`.
-    """
-    env = {"PYTHONDONTWRITEBYTECODE": "1"}
-    if path:
-        env["PYTHONPATH"] = os.pathsep.join(map(str, path))
-    # -P: modules next to the script must not hide those of the toolchain.
-    return AnsweringProcess([sys.executable, "-P", str(WORKER), work, name], env, stop)
-
-
 class Reader:
     """The MLIR tools of one toolchain."""
 
     def __init__(self, tools: MlirTools, stop: threading.Event) -> None:
-        self._optimizer, self._stop = tools.optimizer, stop
-        self._python = toolchain_python(
-            "check", tools.package, [tools.python_root], stop
+        self._tools, self._stop = tools, stop
+        env = {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": str(tools.python_root),
+        }
+        # -P: modules next to the script must not hide those of the toolchain.
+        argv = [sys.executable, "-P", str(WORKER), "check", tools.package]
+        reads = (*tools.reads, *prefixes_of(Path(sys.executable)), WORKER)
+        self._folder = TemporaryDirectory(prefix="triage-")
+        self._python = AnsweringProcess(
+            argv, env, stop, seal=Seal(reads), folder=Path(self._folder.name)
         )
         self._lock = threading.Lock()
         self._bindings: bool | None = None
@@ -60,14 +59,14 @@ class Reader:
                 f"--mlir-elide-elementsattrs-if-larger={_LARGE}",
                 "--mlir-elide-resource-strings-if-larger=64",
             ]
-        return self._printed_text([*options, str(path)])
+        return self._printed_text(options, path)
 
     def parse_error(self, path: Path) -> str | None:
         """Return the first error of the tools for a file, or how they ended; None if it
         parses.
         """
         with temporary_folder() as folder:
-            execution = self._run([str(path), "-o", os.devnull], folder)
+            execution = self._run(["-o", os.devnull], path, folder)
         lines = [
             line.strip() for line in execution.stderr.text.splitlines() if line.strip()
         ]
@@ -85,7 +84,7 @@ class Reader:
         with temporary_folder() as folder:
             source = folder / "source.mlir"
             source.write_text(text, "utf-8")
-            return self._printed_text([*options, str(source)])
+            return self._printed_text(options, source)
 
     def generic_if_valid(self, text: str) -> str | None:
         """Return the generic form of a module, as the toolchain prints it; None if the
@@ -106,22 +105,24 @@ class Reader:
     def close(self) -> None:
         """End the process with the Python bindings."""
         self._python.close()
+        self._folder.cleanup()
 
-    def _printed_text(self, arguments: list[str]) -> str | None:
+    def _printed_text(self, options: Sequence[str], source: Path) -> str | None:
         """Return what `opt` writes; None if it fails."""
         with temporary_folder() as folder:
             target = folder / "printed"
-            execution = self._run([*arguments, "-o", str(target)], folder)
-            if execution.ok:
+            words = [*options, "-o", str(target)]
+            execution = self._run(words, source, folder)
+            if execution.ok and is_regular(target):
                 return target.read_text("utf-8", "replace")
             return None
 
-    def _run(self, arguments: list[str], folder: Path) -> Execution:
-        argv = [str(self._optimizer), *arguments]
+    def _run(self, options: Sequence[str], source: Path, folder: Path) -> Execution:
         return run(
-            argv,
+            [str(self._tools.optimizer), *options, str(source)],
             _LIMITS,
             folder,
+            seal=Seal((*self._tools.reads, source)),
             env={"LLVM_DISABLE_SYMBOLIZATION": "1"},
             stop=self._stop,
         )

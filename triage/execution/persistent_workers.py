@@ -9,6 +9,7 @@ keeps as tasks, in new processes.
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,9 +18,11 @@ from pathlib import Path
 from triage.execution.run_task import RunTask
 from triage.execution.task import Task
 from triage.model.execution import Captured, Ending, Execution, Stage
+from triage.model.foreign_file import is_regular
 from triage.model.outcome import Probe
 from triage.processes.answering import AnsweringProcess
 from triage.processes.process import StopSignal
+from triage.processes.sealing import Seal
 from triage.recipes.run_values import file_value
 
 
@@ -85,10 +88,20 @@ class PersistentWorkers:
             return None
         for number in range(len(patterns)):
             (folder / str(number)).mkdir(parents=True)
+        program = folder / "program"
+        shutil.copyfile(task.prepared.path, program)
+        inputs = []
+        for number, text in enumerate(run.inputs):
+            place, at, file = text.rpartition("@")
+            if at:
+                copy = folder / f"input-{number}{Path(file).suffix}"
+                shutil.copyfile(file, copy)
+                text = f"{place}@{copy}"
+            inputs.append(text)
         request = {
-            "program": str(task.prepared.path),
+            "program": str(program),
             "function": run.spec.function,
-            "inputs": run.inputs,
+            "inputs": inputs,
             "folder": str(folder),
             "patterns": list(patterns),
         }
@@ -116,6 +129,7 @@ class PersistentWorkers:
                     argv,
                     task.env,
                     self.stop,
+                    seal=Seal(task.toolchain.reads),
                     folder=self.folder,
                     memory=limits.memory,
                     largest_file=limits.output,
@@ -151,6 +165,6 @@ def _read(
         tuple(run.runner.result_files(str(text), folder / str(number)))
         for number, text in enumerate(printed)
     ]
-    if not all(file.is_file() for call in files for file in call):
+    if not all(is_regular(file) for call in files for file in call):
         raise ValueError("a result is missing")
     return WorkerAnswer(task, run, Stage.RUN, execution, tuple(files))

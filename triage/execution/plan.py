@@ -14,8 +14,16 @@ from pathlib import Path
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.execution.files import KeptFiles, Prepared
-from triage.execution.inputs import Inputs, NoInput, package_version, recipe_mistake
+from triage.execution.inputs import (
+    GeneratorProgram,
+    Inputs,
+    NoInput,
+    own_python,
+    package_version,
+    recipe_mistake,
+)
 from triage.execution.mlir_tools import WORKER
+from triage.execution.reads import files_in, mentioned_by
 from triage.execution.run_task import RunTask, RunTools, differences, plan_run
 from triage.execution.task import AnyOf, Maker, Naming, Task, probe_not_made
 from triage.model.case import OWN, Case, Flag, InputKind, Library, Reference
@@ -33,8 +41,11 @@ from triage.model.outcome import (
     Probe,
 )
 from triage.model.revision import Toolchain
+from triage.processes.containment import COMPILE_PATH
 from triage.processes.process import StopSignal, run
+from triage.processes.sealing import Seal, is_sealing
 from triage.recipes.run_values import file_value, identity_of, read_value
+from triage.toolchains.contents import file_state
 from triage.toolchains.home import KeptKind
 from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
@@ -54,7 +65,7 @@ class Planner:
     _kept: KeptFiles = field(default_factory=KeptFiles)
 
     def __post_init__(self) -> None:
-        self._tools = RunTools(self.registry.runtime)
+        self._tools = RunTools(self.registry.runtime, self.registry.contents)
 
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:
         """Return the task of a case, or the probe that says why there is nothing to
@@ -73,13 +84,32 @@ class Planner:
                 resolved = case
         except ValueError as error:
             return probe_not_made(case, toolchain, recipe_mistake(str(error)))
-        if case.script is not None:
-            return _script_task(case, case.script, toolchain, compiler, prepared)
-        invocation = compiler.invocation(case, toolchain)
+        if case.script is None:
+            invocation = compiler.invocation(case, toolchain)
+        else:
+            invocation = _script_invocation(case, case.script, toolchain)
         if isinstance(invocation, NoAnswer):
             return probe_not_made(case, toolchain, invocation)
-        run = self._plan_run(resolved, toolchain)
-        return Task(case, toolchain, compiler, prepared, invocation, run)
+        try:
+            reads = _reads(case, invocation, toolchain, prepared)
+            state = file_state(reads)
+            contents = [self.registry.contents.digest(path) for path in reads]
+        except OSError as error:
+            problem = f"{error.filename}: {error.strerror}"
+            return probe_not_made(case, toolchain, recipe_mistake(problem))
+        run = None if case.script else self._plan_run(resolved, toolchain)
+        return Task(
+            case,
+            toolchain,
+            compiler,
+            prepared,
+            invocation,
+            reads,
+            " ".join(contents),
+            state,
+            run,
+            is_sealing(),
+        )
 
     def input_of(
         self, case: Case, toolchain: Toolchain | None = None
@@ -96,7 +126,7 @@ class Planner:
         self, case: Case, toolchain: Toolchain | None
     ) -> Prepared | NoInput:
         tools = None
-        generator: tuple[str, ...] = (sys.executable,)
+        generator = GeneratorProgram.own(self.registry.contents)
         if toolchain is not None and case.input.imported:
             tools = self.compilers[toolchain.family].mlir_tools(toolchain)
         words = self.compilers[case.compiler].generator
@@ -104,9 +134,9 @@ class Planner:
             generating = self._generating_toolchain(case, toolchain)
             if isinstance(generating, NoAnswer):
                 return NoInput(generating)
-            generator = (str(generating.program), *words)
-        importer = tools.python_root if tools else None
-        return self.inputs.prepare(case, toolchain, importer, generator)
+            argv = (str(generating.program), *words)
+            generator = GeneratorProgram(argv, generating.reads, generating.identity)
+        return self.inputs.prepare(case, toolchain, tools, generator)
 
     def _generating_toolchain(
         self, case: Case, toolchain: Toolchain | None
@@ -272,23 +302,31 @@ class Planner:
         return recipe_mistake(f"the reference cannot be run: {reason}")
 
 
-def _script_task(
-    case: Case,
-    script: Path,
-    toolchain: Toolchain,
-    compiler: Compiler,
-    prepared: Prepared,
-) -> Task | Probe:
-    """Return the task that runs the user's test of a toolchain, or the probe that says
-    why there is none.
+def _reads(
+    case: Case, invocation: Invocation, toolchain: Toolchain, prepared: Prepared
+) -> tuple[Path, ...]:
+    """Return what a compile may read besides its toolchain and its input. Raises
+    OSError if a file that the recipe names is missing.
     """
+    for path in case.reads:
+        path.stat()
+    named = files_in((*invocation.options, *(invocation.placeholders or {}).values()))
+    usual = Seal(toolchain.reads)
+    paths = [*case.reads, *(path for path in named if not usual.may_read(path))]
+    if not case.input.is_made:
+        paths += mentioned_by(prepared.path)
+    return tuple(dict.fromkeys(paths))
+
+
+def _script_invocation(case: Case, script: Path, toolchain: Toolchain) -> Invocation:
+    """Return the command line of the user's test of a toolchain."""
     words = ["{script}"]
     if case.input.path != script:
         words += ["{input}", "{output}"]
     # scripts that a package installs in `bin` may need their own interpreter
     folders = (toolchain.program.parent, toolchain.root / "bin")
-    path = [*map(str, folders), os.environ.get("PATH", os.defpath)]
-    invocation = Invocation(
+    path = [*map(str, folders), COMPILE_PATH]
+    return Invocation(
         tuple(words),
         env={
             "PATH": os.pathsep.join(dict.fromkeys(path)),
@@ -296,13 +334,6 @@ def _script_task(
         },
         placeholders={"script": str(script)},
     )
-    try:
-        variant = f"script {file_sha256(script)}"
-    except OSError as error:
-        return probe_not_made(
-            case, toolchain, recipe_mistake(f"cannot read {script}: {error}")
-        )
-    return Task(case, toolchain, compiler, prepared, invocation, variant=variant)
 
 
 def why_no_task(outcome: object) -> NoAnswer:
@@ -471,7 +502,10 @@ def _onnxruntime_results(
         str(results),
         *map(str, inputs),
     ]
-    execution = run(argv, case.run.limits, scratch, env=dict(case.env), stop=stop)
+    seal = Seal((*own_python(), case.input.path, *mentioned_by(case.input.path)))
+    execution = run(
+        argv, case.run.limits, scratch, seal=seal, env=dict(case.env), stop=stop
+    )
     if execution.ok and any(results.iterdir()):
         return results
     return recipe_mistake(

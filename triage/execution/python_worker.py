@@ -1,13 +1,12 @@
 """Work with the Python modules of one toolchain, in a process of its own; imports
 nothing of triage.
 
-`check PACKAGE` and `import MODULE` answer requests of a `toolchain_python`: check MLIR,
-import models. An answer begins with `+`, or with `-` for an error. `compute MODEL
-FOLDER INPUT...` runs a model with onnxruntime and writes `0.npy` and so on.
+`check PACKAGE` checks MLIR, one request after another; an answer begins with `+`, or
+with `-` for an error. `compute MODEL FOLDER INPUT...` runs a model with onnxruntime and
+writes `0.npy` and so on.
 """
 
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -37,26 +36,6 @@ def checker(package: str) -> Callable[[bytes], str]:
     return check
 
 
-def importer(module: str) -> Callable[[bytes], str]:
-    """Return what imports a model. A request is a JSON list of the model's path and the
-    path to write.
-    """
-    program: Any = importlib.import_module(f"{module}.__main__")
-
-    def convert(request: bytes) -> str:
-        model, target = json.loads(request)
-        try:
-            failed = program.main(program.parse_arguments([model, "-o", target]))
-        # it is imported again by itself, which prints why
-        except (Exception, SystemExit):
-            return "-"
-        if failed:
-            return "-"
-        return "+"
-
-    return convert
-
-
 def compute(model: str, folder: str, inputs: Sequence[str]) -> None:
     """Run a model on values in the order of its inputs, and write its results."""
     np, runtime = map(importlib.import_module, ("numpy", "onnxruntime"))
@@ -77,10 +56,7 @@ def main() -> None:
         return
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the modules print is not an answer
-    if work == "check":
-        answer = checker(name)
-    else:
-        answer = importer(name)
+    answer = checker(name)
     while len(header := source.read(8)) == 8:
         data = answer(source.read(int(header, 16))).encode()
         sink.write(f"{len(data):08x}".encode() + data)

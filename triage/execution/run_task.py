@@ -15,13 +15,16 @@ from triage.compilers.parts import RunValues
 from triage.execution.files import KeptFiles, digest_of
 from triage.execution.inputs import recipe_mistake
 from triage.execution.metric import RUN_MS
+from triage.execution.reads import files_in, surroundings
 from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Execution, Limits
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Toolchain
+from triage.processes.containment import settings
 from triage.processes.process import StopSignal, run
+from triage.processes.sealing import Seal
 from triage.recipes.run_values import (
     TOLERANCES,
     converted,
@@ -34,7 +37,8 @@ from triage.recipes.run_values import (
 
 if TYPE_CHECKING:
     from triage.compilers.base import Compiler
-    from triage.compilers.parts import Measures, Runner
+    from triage.compilers.parts import Measures, Runner, Surroundings
+    from triage.toolchains.contents import Contents
 
 
 def agreeing_runs(
@@ -79,6 +83,8 @@ class RunTask:
     expected: tuple[str, ...]
     identity: str
     """Decides the result, together with the compiled file."""
+    reads: tuple[Path, ...] = ()
+    """The folders of the runtime."""
     overlooks_nan: bool = False
     """The program takes NaN for any number, so that results are compared here, too."""
 
@@ -126,10 +132,12 @@ class RunTask:
         stop: StopSignal,
         expected: Sequence[str] = (),
         results: Sequence[Path] = (),
+        *,
+        reads_all: bool = False,
         **env: str,
     ) -> Execution:
         """Run a compiled file once. `expected` is compared by the program, which writes
-        its results to `results`.
+        its results to `results`. With `reads_all`, it may read everything.
         """
         argv = self.runner.argv(
             self.tool,
@@ -140,13 +148,34 @@ class RunTask:
         )
         if self.spec.measured and self.measures:
             argv += self.measures.report_options
+        seal = replace(
+            self.seal(module),
+            writes=tuple({file.parent for file in results}),
+        )
         return run(
             argv,
             self.spec.limits,
             module.parent,
-            env={**dict(self.case.env), **env},
+            seal=seal.reading_all() if reads_all else seal,
+            env={**self.surroundings.variables, **dict(self.case.env), **env},
             stop=stop,
         )
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What the device needs of this machine."""
+        return self.runner.surroundings(self.case, self.spec)
+
+    def seal(self, module: Path) -> Seal:
+        """What a run may read: the runtime, and the files that its command names."""
+        options = (*self.options, *self.inputs, *self.expected)
+        reads = (
+            *self.reads,
+            *(module, *self.libraries, *self.case.reads),
+            *files_in(options),
+        )
+        surroundings = self.surroundings
+        return Seal((*reads, *surroundings.reads), devices=surroundings.devices)
 
     def _run_and_compare(self, module: Path, stop: StopSignal) -> Execution:
         """Run a compiled file once and compare its results with the expected ones.
@@ -300,6 +329,17 @@ def _other_shape(actual: str, expected: str) -> dict[str, str | int]:
 
 
 @dataclass(frozen=True)
+class RunTool:
+    """An executable that runs what a toolchain compiles."""
+
+    path: Path
+    reads: tuple[Path, ...]
+    """What it may read besides."""
+    identity: str
+    """A digest of its content."""
+
+
+@dataclass(frozen=True)
 class RunTools:
     """The executables that run what toolchains compile. Each is found and read
     once.
@@ -307,12 +347,13 @@ class RunTools:
 
     runtime: Callable[[Toolchain, str], Path]
     """Returns the folder of a package that belongs to a toolchain."""
-    _found: dict[tuple[str, str, bool], tuple[Path, str]] = field(default_factory=dict)
+    contents: Contents
+    _found: dict[tuple[str, str, bool], RunTool] = field(default_factory=dict)
 
     def find(
         self, toolchain: Toolchain, runner: Runner, *, measured: bool
-    ) -> tuple[Path, str] | None:
-        """Return an executable and its SHA-256; None if the toolchain has none. Raises
+    ) -> RunTool | None:
+        """Return an executable; None if the toolchain has none. Raises
         EnvironmentFailure when its package cannot be installed.
         """
         key = (toolchain.family, toolchain.revision.name, measured)
@@ -321,7 +362,11 @@ class RunTools:
             for place in (root, toolchain.program.parent):
                 tool = runner.program(place, measured=measured)
                 if tool:
-                    self._found[key] = tool, file_sha256(tool)
+                    digests = [file_sha256(tool)]
+                    if root != toolchain.root:
+                        digests.append(self.contents.digest(root))
+                    reads = (root, *toolchain.reads)
+                    self._found[key] = RunTool(tool, reads, " ".join(digests))
                     break
         return self._found.get(key)
 
@@ -355,7 +400,6 @@ def plan_run(
         return NoAnswer(cause, str(error))
     if found is None:
         return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
-    tool, digest = found
     try:
         inputs = with_readable_files(spec.inputs, values)
         expected = with_readable_files(spec.expected, values)
@@ -365,15 +409,16 @@ def plan_run(
             spec,
             runner,
             measures,
-            tool,
+            found.path,
             tuple(runner.options(case, spec)),
             tuple(libraries),
             inputs,
             expected,
             identity="",
+            reads=found.reads,
             overlooks_nan=overlooks_nan,
         )
-        return replace(task, identity=_identity(task, digest))
+        return replace(task, identity=_identity(task, found.identity))
     except OSError as error:
         return recipe_mistake(f"{error.filename}: {error.strerror}")
     except ValueError as error:
@@ -384,6 +429,8 @@ def _identity(task: RunTask, tool_digest: str) -> str:
     """Return the content key of a run."""
     parts = [
         tool_digest,
+        *surroundings((), uses_processor=True),
+        *settings(task.surroundings.variables),
         *task.runner.options(task.case, replace(task.spec, parameters=())),
         *(path.name for path in task.libraries),
         *_parts_of(task.spec),

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import KW_ONLY, InitVar, dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
@@ -36,13 +37,16 @@ from triage.execution.judge import (
 )
 from triage.execution.machine_problem import reason_script_skips
 from triage.execution.metric import DISPATCHES, judge_thresholds
+from triage.execution.reads import surroundings, what_was_refused
 from triage.execution.record import Record
 from triage.execution.run_task import RunTask, agreeing_runs, limits_key
 from triage.mlir.result_operator import operator_in
 from triage.model.case import Case, RunSpec
 from triage.model.execution import Ending, Execution, Stage
+from triage.model.foreign_file import is_regular
 from triage.model.outcome import (
     OF_MACHINE,
+    Cause,
     Failed,
     Measured,
     NoAnswer,
@@ -55,6 +59,8 @@ from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.crash_stack import with_named_stack
 from triage.processes.process import StopSignal, memory, run
+from triage.processes.sealing import Seal
+from triage.toolchains.contents import file_state
 from triage.toolchains.home import Home, lock_file
 from triage.toolchains.registry import ToolchainRef
 
@@ -102,8 +108,15 @@ class Task:
     compiler: Compiler
     prepared: Prepared
     invocation: Invocation
+    reads: tuple[Path, ...] = ()
+    """Files and folders that it may read besides toolchain and input."""
+    content: str = ""
+    """Their digest, the part of the key that stands for them."""
+    state: str = ""
+    """The state of these files; see `file_state`."""
     run: RunTask | NoAnswer | Failed | None = None
     """What follows the compile, or why nothing can."""
+    sealed: bool = True
     variant: str = ""
     """Part of the key of another way to make the same compile, such as a trial."""
     naming: Naming | None = None
@@ -119,14 +132,33 @@ class Task:
         limits.
         """
         parts = [
-            *(self.toolchain.identity, self.prepared.digest),
+            *(self.toolchain.identity, self.prepared.digest, self.content),
             *self.invocation.options,
+            *surroundings(
+                self.invocation.options, uses_processor=self.compiler.uses_processor
+            ),
+            *([] if self.sealed else ["unsealed"]),
             *([self.variant] if self.variant else []),
             *(f"env {setting}" for setting in settings(dict(self.case.env))),
             *([DISPATCHES] if self.counts_dispatches else []),
             *limits_key(self.case.limits),
         ]
         return sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def has_changed(self) -> bool:
+        """Return whether a file that it may read was written since its key was made."""
+        prepared, toolchain = self.prepared, self.toolchain
+        pairs = (
+            (self.state, self.reads),
+            (prepared.state, (prepared.path,)),
+            (toolchain.state, toolchain.watched),
+        )
+        return any(state and state != file_state(files) for state, files in pairs)
+
+    @property
+    def seal(self) -> Seal:
+        """What the compile may read."""
+        return Seal((*self.toolchain.reads, self.prepared.path, *self.reads))
 
     @property
     def run_key(self) -> str | None:
@@ -403,6 +435,9 @@ class Maker:
                 records = self.make(task, stop, on_output)
         if isinstance(records, NoAnswer):
             return probe_not_made(task.case, task.toolchain, records)
+        if task.has_changed():
+            changed = NoAnswer(Cause.ENVIRONMENT, "a file changed while it was read")
+            return probe_not_made(task.case, task.toolchain, changed)
         probe = task.probe(*records, cached=False)
         assert probe  # every stage has a record
         if probe.outcome.cause in OF_MACHINE:
@@ -441,7 +476,14 @@ class Maker:
             if isinstance(task.run, RunTask):
                 is_measured = task.run.spec.measured
                 with self._measuring_lock() if is_measured else nullcontext():
-                    ran.append(task.run.make(module, either, agreement))
+                    execution, disagreements = task.run.make(module, either, agreement)
+                execution = self._with_refusal(
+                    task,
+                    execution,
+                    task.run.seal(module),
+                    partial(task.run.start, module, either, reads_all=True),
+                )
+                ran.append((execution, disagreements))
             if on_output:
                 on_output(module)
 
@@ -449,12 +491,39 @@ class Maker:
             compiled = self._compile_surely(task, either, use)
         else:
             compiled = self._compile_once(task, either, use)
-        records = [compiled]
+        execution = self._with_refusal(
+            task,
+            compiled.execution,
+            task.seal,
+            lambda: self.compile(task, either, reads_all=True),
+        )
+        records = [replace(compiled, execution=execution)]
         for execution, disagreements in ran[-1:]:
             key = task.run_key or ""
             record = task.record(key, execution, disagreements=disagreements)
             records.append(record)
         return records
+
+    def _with_refusal(
+        self,
+        task: Task,
+        execution: Execution,
+        seal: Seal,
+        start: Callable[[], Execution],
+    ) -> Execution:
+        """Return an execution that failed with what its seal refused, if that is why.
+
+        If the output names no path, the program is started once more and may read
+        everything. If it fails all the same, the seal is not why.
+        """
+        refused = what_was_refused(execution, seal)
+        if refused is None or not task.sealed:
+            return execution
+        if not refused.startswith("/"):
+            agreements = {agreement_of(run, task.case) for run in (execution, start())}
+            if len(agreements) == 1:
+                return execution
+        return replace(execution, refused=refused)
 
     def _compile_surely(
         self, task: Task, stop: StopSignal, use: Callable[[Path], None]
@@ -507,9 +576,12 @@ class Maker:
         *,
         on_stderr: Callable[[bytes], None] | None = None,
         on_output: Callable[[Path], object] | None = None,
+        writes: tuple[Path, ...] = (),
+        reads_all: bool = False,
     ) -> Execution:
         """Compile once in a folder of its own. on_stderr: receives standard error as it
-        arrives; see `run`.
+        arrives; writes: further folders that it may write to; reads_all: it may read
+        everything; see `run`.
         """
         with self.scratch.folder() as folder:
             output, counted = folder / "out", folder / "statistics.json"
@@ -517,20 +589,22 @@ class Maker:
             argv = task.argv(output)
             if kernels:
                 argv += kernels.count_options(counted)
+            seal = replace(task.seal, writes=writes)
             execution = run(
                 argv,
                 task.case.limits,
                 folder,
+                seal=seal.reading_all() if reads_all else seal,
                 env=task.env,
                 stop=stop or self.stop,
                 on_stderr=on_stderr,
             )
             execution = with_named_stack(execution)
-            if execution.ok and output.is_file():
+            if execution.ok and is_regular(output):
                 size = output.stat().st_size
             else:
                 size = None
-            if kernels and counted.is_file():
+            if kernels and is_regular(counted):
                 count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
             else:
                 count = None

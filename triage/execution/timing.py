@@ -17,13 +17,16 @@ from triage.execution.files import Prepared
 from triage.execution.in_turn import Sample
 from triage.execution.metric import DISPATCHES
 from triage.execution.mlir_tools import Reader
+from triage.execution.reads import files_in
 from triage.execution.run_task import no_program, with_readable_files
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Limits
+from triage.model.foreign_file import is_regular
 from triage.model.outcome import Cause, NoAnswer, Passed
 from triage.processes.process import run
+from triage.processes.sealing import Seal
 from triage.recipes.run_values import zero_of
 from triage.toolchains.home import KeptKind, temporary_folder
 from triage.toolchains.registry import ToolchainRef
@@ -43,6 +46,8 @@ class Program:
     measures: Measures
     tool: Path
     module: Path
+    reads: tuple[Path, ...]
+    """What the tool may read besides."""
     case: Case
     bytes: int
     """Size of the compiled file."""
@@ -61,15 +66,23 @@ class Program:
             printed = Path(folder) / "printed"
             if on_one_core:
                 argv = [*_words_to_pin(), *argv]
+            surroundings = self.runner.surroundings(self.case, spec)
+            reads = (
+                *self.reads,
+                *surroundings.reads,
+                *self.case.reads,
+                *files_in(argv),
+            )
             execution = run(
                 argv,
                 _LIMITS,
                 Path(folder),
-                env=dict(self.case.env),
+                seal=Seal(reads, devices=surroundings.devices),
+                env={**surroundings.variables, **dict(self.case.env)},
                 stop=engine.stop,
                 stdout_to=printed,
             )
-            if printed.is_file():
+            if is_regular(printed):
                 output = printed.read_text("utf-8", "replace")
             else:
                 output = ""
@@ -118,7 +131,8 @@ def dispatch_programs(
         return whole
     usual = next(iter(case.benchmarks), case.run) or RunSpec()
     measured: list[tuple[RunSpec, Program | NoAnswer]] = []
-    for number, source in enumerate(sorted(sources.glob("*.mlir"))):
+    programs = filter(is_regular, sorted(sources.glob("*.mlir")))
+    for number, source in enumerate(programs):
         alone = replace(case, input=Input(source, InputKind.MLIR))
         program = compile_measured(
             engine, alone, ref, target.with_suffix(f".{number:04}")
@@ -164,6 +178,7 @@ def compile_measured(
         return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, device.distribution))
     counted = replace(plain, thresholds=((DISPATCHES, math.inf),))
     if sources and family.kernels:
+        sources.mkdir(exist_ok=True)
         extracting = family.kernels.extract_options(sources)
     else:
         extracting = []
@@ -171,17 +186,22 @@ def compile_measured(
     for case, options in ((counted, extracting), (plain, [])):
         alter = partial(_with_options, options)
         compiled = engine.observe(
-            case, toolchain, alter, on_output=lambda module: _keep(module, target)
+            case,
+            toolchain,
+            alter,
+            on_output=lambda module: _keep(module, target),
+            writes=(sources,) if sources else (),
         )
         if isinstance(compiled, NoAnswer):
             return compiled
-        if target.is_file():
+        if is_regular(target):
             count = compiled.metrics.get(DISPATCHES)
             return Program(
                 device,
                 measures,
                 tool,
                 target,
+                (root, *toolchain.reads),
                 original,
                 target.stat().st_size,
                 None if count is None else int(count),

@@ -178,6 +178,7 @@ class Checkout:
             git_command(*_SETTINGS, *words),
             unlimited(_TIMEOUT),
             self.folder,
+            seal=None,
             purpose=Purpose.GIT,
             # If the clone has lost its .git folder, git must not find another one.
             env={**_ENV, "GIT_CEILING_DIRECTORIES": str(self.folder.parent), **env},

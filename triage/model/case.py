@@ -201,6 +201,8 @@ class Case:
     env: tuple[tuple[str, str | None], ...] = ()
     benchmarks: tuple[RunSpec, ...] = ()  # functions whose run time is measured
     artifacts: tuple[Artifact, ...] = ()  # files to obtain before the compile
+    # files and folders that its compile and its run read besides
+    reads: tuple[Path, ...] = ()
     thresholds: tuple[tuple[str, float], ...] = ()  # largest accepted value by metric
     script: Path | None = None  # the user's test, which runs instead of a compile
 

@@ -115,6 +115,9 @@ class Execution:
     disk_free: int | None = None  # least free space of the disk that it worked on
     # time of an exceeded limit in which it was ready to run but had no core
     waited: float = 0.0
+    # the path, or the line of output, that shows why it failed only because it was
+    # sealed
+    refused: str | None = None
 
     @property
     def status(self) -> int | None:

@@ -41,3 +41,13 @@ def read_bytes(path: Path, limit: int, folder: Path | None = None) -> bytes:
     opened = os.open(check_regular(path, limit, folder), flags)
     with os.fdopen(opened, "rb") as source:
         return source.read(limit)
+
+
+def is_regular(path: Path) -> bool:
+    """Return whether a program that this one started left a regular file at a path, and
+    no link, pipe or folder.
+    """
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

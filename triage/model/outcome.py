@@ -75,6 +75,8 @@ class Cause(StrEnum):
     # the disk is full, or other programs use the memory; never cached
     ENVIRONMENT = "environment"
     RECIPE = "recipe"  # the generator or importer failed
+    # it wants a file or a right that its seal does not give
+    UNDECLARED = "undeclared-file"
     # outcomes or times vary too much, or are too close to the threshold; never cached
     NOISE = "noise"
     # a search found nothing: no change between the revisions, or no remedy

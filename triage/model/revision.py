@@ -43,6 +43,11 @@ class Toolchain:
     program: Path  # the native binary
     capabilities: Capabilities
     version: str | None = None  # PEP 440; a local build may report none
+    # files and folders that its compiles may read; their content is in `identity`
+    reads: tuple[Path, ...] = ()
+    # those that others may change, and what tells that they did
+    watched: tuple[Path, ...] = ()
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)

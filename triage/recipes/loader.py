@@ -230,6 +230,7 @@ def _case(
         expect=tuple(item.value() for item in expect),
         matrix=tuple(choice.items()),
         env=tuple(recipe.env.items()),
+        reads=tuple((source.absolute().parent / text) for text in recipe.reads),
     )
 
 

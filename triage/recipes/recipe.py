@@ -462,6 +462,14 @@ class RecipeFormat(MappingFormat):
         ),
         examples=[{"OMP_NUM_THREADS": "1"}],
     )
+    reads: list[Text] = Field(
+        [],
+        description=(
+            "Files and folders that the compile or the run reads besides its input, "
+            "relative to the recipe. It can read nothing else of yours."
+        ),
+        examples=[["include", "../data/weights.bin"]],
+    )
     limits: LimitsFormat = Field(
         default=LimitsFormat(),
         description="Limits of one compile.",

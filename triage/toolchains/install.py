@@ -409,6 +409,7 @@ class Uv:
                 [uv_program(), *words],
                 unlimited(timeout),
                 self.scratch,
+                seal=None,
                 purpose=Purpose.INSTALL,
                 env=self._indexes(),  # other users cannot see a password in it
                 log=log,

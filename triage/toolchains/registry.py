@@ -7,23 +7,29 @@ import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
-from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from packaging.version import Version
 
-from triage.compilers.base import Compiler, Description, Environment, Packaging
+from triage.compilers.base import (
+    Compiler,
+    Description,
+    Environment,
+    Needs,
+    Packaging,
+)
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
 from triage.model.revision import FamilyRef, Revision, Toolchain
+from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version
-from triage.toolchains.home import Home, Workspace, disk_errors, stamp
+from triage.toolchains.contents import Contents, file_state, readable, with_targets
+from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import (
     PLAIN_WHEEL,
@@ -152,6 +158,7 @@ class ToolchainRegistry:
             home, progress or Progress(), stop or threading.Event()
         )
         self.index = Index(self.workspace)
+        self.contents = Contents(self.workspace)
         self._compilers = compilers
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
         self._companions: dict[tuple[str, str], Path] = {}
@@ -478,8 +485,9 @@ class ToolchainRegistry:
         program = compiler.locate(root)
         if program is None:
             return None
-        _, description = describe_once(self.workspace, compiler, program)
-        return description.commit
+        needs = self._needs(compiler, root, program)
+        identity, seal = self.contents.identity(needs), Seal(readable(needs))
+        return _describe_once(self.workspace, compiler, program, identity, seal).commit
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Return whether obtaining the toolchain needs no download and no build."""
@@ -500,7 +508,13 @@ class ToolchainRegistry:
             raise EnvironmentFailure(
                 f"there is no {ref.family} compiler in {root}: {compiler.folders}"
             )
-        identity, description = describe_once(self.workspace, compiler, program)
+        needs = self._needs(compiler, root, program)
+        watched = () if ref.release else needs.files
+        state = file_state(watched)
+        identity, reads = self.contents.identity(needs), readable(needs)
+        description = _describe_once(
+            self.workspace, compiler, program, identity, Seal(reads)
+        )
         # a build may report another one
         commit = ref.revision.commit or description.commit
         # The day of the commit is better than that of the upload, which differs between
@@ -519,7 +533,13 @@ class ToolchainRegistry:
             program,
             description.capabilities,
             version,
+            reads,
+            watched,
+            state,
         )
+
+    def _needs(self, compiler: Compiler, root: Path, program: Path) -> Needs:
+        return with_targets(compiler.needs(root, program), self.home.toolchains)
 
     def _keep(self, root: Path) -> None:
         """Lock an install, so that no other process prunes it."""
@@ -578,42 +598,19 @@ def _ref(family: str, release: Release) -> ToolchainRef:
     return ToolchainRef(family, Revision(release.version, date=day), release=release)
 
 
-def describe_once(
-    workspace: Workspace, compiler: Compiler, program: Path
-) -> tuple[str, Description]:
-    """Return a hash of a compiler's files, and its description of itself. The compiler
-    is asked again only after one of its files was written.
-
-    Raises EnvironmentFailure if files of the compiler are missing, or if it does not
-    run.
+def _describe_once(
+    workspace: Workspace, compiler: Compiler, program: Path, identity: str, seal: Seal
+) -> Description:
+    """Return a compiler's description of itself. It is asked once for each content.
+    Raises EnvironmentFailure if it does not run.
     """
     from pydantic import TypeAdapter  # slow to import
 
-    adapter = TypeAdapter(tuple[str, Description])
+    adapter = TypeAdapter(Description)
     section = workspace.state("capabilities")
-    try:
-        files = compiler.identity_files(program)
-        key = stamp(files)
-    except FileNotFoundError as error:
-        raise EnvironmentFailure(
-            f"{error.filename or program} of the compiler is missing; install it again"
-        ) from error
+    key = f"{compiler.name} {identity}"
     with suppress(ValueError):  # none, or one of an earlier version of triage
         return adapter.validate_python(section.get(key))
-    with disk_errors("read the files of a compiler"), ThreadPoolExecutor(1) as pool:
-        # reading a large library takes as long as the queries
-        identity = pool.submit(_identity, files)
-        description = compiler.describe(program)
-        known = identity.result(), description
-    section.put(key, adapter.dump_python(known, mode="json"))
-    return known
-
-
-def _identity(files: tuple[Path, ...]) -> str:
-    whole = blake2b(digest_size=20)
-    for path in files:
-        with path.open("rb") as source:
-            whole.update(
-                path.name.encode() + b"\0" + file_digest(source, "sha256").digest()
-            )
-    return whole.hexdigest()
+    description = compiler.describe(program, seal)
+    section.put(key, adapter.dump_python(description, mode="json"))
+    return description

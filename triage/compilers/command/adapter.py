@@ -7,13 +7,21 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler, Description, Environment, Packaging, pep440
+from triage.compilers.base import (
+    Compiler,
+    Description,
+    Environment,
+    Needs,
+    Packaging,
+    environment_needs,
+    pep440,
+)
 from triage.compilers.invocation import Invocation, ask_compiler, fill_placeholders
 from triage.compilers.repro_script import (
     RULES_FILE,
@@ -24,14 +32,13 @@ from triage.compilers.repro_script import (
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
+from triage.processes.containment import COMPILE_PATH
+from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
     from triage.compilers.command.recipe import CommandFormat, LlvmToolRecipes
-
-_CODE = re.compile(r".*\.(?:so(?:\.\d+)*|dylib|py|jar|bc)")
-_NOT_OF_COMPILER = {"__pycache__", "CMakeFiles", ".git", ".cache"}
 
 
 VersionRule = tuple[tuple[str, ...], str]
@@ -179,32 +186,20 @@ class Command(Compiler):
         python = root / "bin" / "python"
         return (python if _environment_of(python) else root).absolute()
 
-    def identity_files(self, program: Path) -> tuple[Path, ...]:
-        """Return all packages of a virtual environment; the programs, libraries and
-        scripts in a folder; or the program.
-        """
-        root = _environment_of(program)
-        if root is not None:
-            packages = [
-                path for folder in _site_packages(root) for path in _files(folder)
-            ]
-            return (root / "pyvenv.cfg", *sorted(packages))
-        if program.is_dir():
-            code = (
-                path
-                for path in _files(program)
-                if _CODE.fullmatch(path.name) or os.access(path, os.X_OK)
-            )
-            return tuple(sorted(code))
-        return (program,)
+    def needs(self, root: Path, program: Path) -> Needs:
+        environment = _environment_of(program)
+        if environment is not None:
+            return environment_needs(environment)
+        return Needs((program,))
 
-    def describe(self, program: Path) -> Description:
+    def describe(self, program: Path, seal: Seal) -> Description:
         root = _environment_of(program)
         version = None
         if self._version_rule is not None:
             words, pattern = self._version_rule
             values = _placeholder_values(program)
-            answer = ask_compiler([fill_placeholders(word, values) for word in words])
+            argv = [fill_placeholders(word, values) for word in words]
+            answer = ask_compiler(argv, seal)
             match = re.search(pattern, answer.stdout.text + answer.stderr.text)
             if match:
                 version = match[1] if match.groups() else match[0]
@@ -237,7 +232,7 @@ class Command(Compiler):
                         f"{{{name}}} has no value"
                     ),
                 )
-        path = os.environ.get("PATH", os.defpath)
+        path = COMPILE_PATH
         programs = Path(values["toolchain"], "bin")
         if programs.is_dir():
             path = f"{programs}{os.pathsep}{path}"
@@ -273,12 +268,3 @@ def _placeholder_values(program: Path) -> dict[str, str]:
 
 def _site_packages(root: Path) -> list[Path]:
     return sorted(root.glob("lib/python3*/site-packages"))
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for parent, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in _NOT_OF_COMPILER]
-        for name in names:
-            path = Path(parent, name)
-            if path.is_file() and path.suffix != ".pyc":
-                yield path

@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.base import Compiler, Description, ModelImporter, pep440
+from triage.compilers.base import Compiler, Description, ModelImporter, Needs, pep440
 from triage.compilers.interpreters import is_script
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler, flag_name
 from triage.compilers.iree.devices import IREE, target_flags
@@ -22,6 +22,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.crash_stack import PRINT_ADDRESSES
+from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
 
 if TYPE_CHECKING:  # a compile needs none of them, and they parse MLIR and YAML
@@ -54,6 +55,7 @@ _LIBRARIES = tuple(
     for end in ("so", "dylib")
     for folder in ("", "../lib/")
 )
+_LIBRARY_FOLDERS = ("../lib", "../compiler/bindings/python", "../llvm-project/bin")
 
 _VERSION = re.compile(r"IREE compiler version (\S+)(?: @ ([0-9a-f]{7,40}))?")
 _OPTION = re.compile(r"^\s+-{1,2}([A-Za-z][\w.-]*)", re.MULTILINE)
@@ -151,13 +153,14 @@ class Iree(Compiler):
             root = optimizer.parents[3]
         else:
             root = optimizer.parents[1] / "compiler" / "bindings" / "python"
-        return MlirTools(optimizer, root, "iree.compiler")
+        return MlirTools(optimizer, root, "iree.compiler", toolchain.reads)
 
     def dialects(self, toolchain: Toolchain) -> frozenset[str]:
         tools = self.mlir_tools(toolchain)
         if tools is None:
             return frozenset()
-        answer = ask_compiler([str(tools.optimizer), "--show-dialects"])
+        argv = [str(tools.optimizer), "--show-dialects"]
+        answer = ask_compiler(argv, Seal(toolchain.reads))
         listed = answer.stdout.text.partition(":")[2].split(",")
         return frozenset(name.strip() for name in listed if name.strip())
 
@@ -177,15 +180,24 @@ class Iree(Compiler):
             return packaged[-1]
         return None
 
-    def identity_files(self, program: Path) -> tuple[Path, ...]:
-        libraries = [program.parent / name for name in _LIBRARIES]
-        return (program, *(path.resolve() for path in libraries if path.is_file()))
+    def needs(self, root: Path, program: Path) -> Needs:
+        """Return a wheel or environment as a whole; of a build tree or an install only
+        what the compiler and its Python modules are made of.
+        """
+        if root.is_file() or "_mlir_libs" not in program.parts:
+            if root.is_file():
+                first, others = program, _LIBRARIES
+            else:
+                first, others = program.parent, _LIBRARY_FOLDERS
+            found = ((program.parent / other).resolve() for other in others)
+            return Needs((first, *(path for path in found if path.exists())))
+        return Needs((root,))
 
-    def describe(self, program: Path) -> Description:
+    def describe(self, program: Path, seal: Seal) -> Description:
         queries = ("--version", "--help-hidden", "--iree-hal-list-target-backends")
         with ThreadPoolExecutor(len(queries)) as pool:
             version_text, help_text, backends = pool.map(
-                partial(_output_of, program), queries
+                partial(_output_of, program, seal), queries
             )
         choices = _choices(help_text)
         match = _VERSION.search(version_text)
@@ -232,11 +244,11 @@ class Iree(Compiler):
         )
 
 
-def _output_of(program: Path, *options: str) -> str:
+def _output_of(program: Path, seal: Seal, *options: str) -> str:
     """Return what a program prints. Raises EnvironmentFailure if it does not run or
     fails.
     """
-    answer = ask_compiler([str(program), *options])
+    answer = ask_compiler([str(program), *options], seal)
     if not answer.ok:
         first = next(
             iter((answer.stderr.text or answer.stdout.text).splitlines()),

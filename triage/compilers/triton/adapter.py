@@ -17,13 +17,14 @@ from packaging.version import Version
 from triage.compilers.base import (
     Compiler,
     Description,
+    Needs,
     Packaging,
     Wheel,
     kernel_of,
     pep440,
 )
 from triage.compilers.interpreters import Version as PythonVersion
-from triage.compilers.interpreters import interpreter, version_of
+from triage.compilers.interpreters import base_of, interpreter, version_of
 from triage.compilers.invocation import Invocation
 from triage.compilers.triton.standalone import TritonScript, chip_of
 from triage.model.case import Case, InputKind
@@ -31,6 +32,7 @@ from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
 from triage.processes.crash_stack import stack_printer
+from triage.processes.sealing import Seal
 from triage.recipes.family import RecipeFamily
 
 if TYPE_CHECKING:
@@ -57,9 +59,6 @@ sm_90 sm_100 sm_101 sm_103 sm_110 sm_120 sm_121
 """
 _LIBRARY = "triton/_C/libtriton*.so"
 _PLACES = (_LIBRARY, f"lib/python3*/site-packages/{_LIBRARY}", f"python/{_LIBRARY}")
-# Besides the library, these decide the result: Python modules, assemblers and device
-# libraries.
-_PARTS = ("**/*.py", "**/bin/ptxas*", "**/*.bc")
 _VERSION = re.compile(r"^__version__\s*=\s*['\"]([^'\"]+)", re.MULTILINE)
 _COMMIT = re.compile(r"\+git([0-9a-f]{7,40})")
 
@@ -123,14 +122,18 @@ class Triton(Compiler):
                 return library.absolute()
         return None
 
-    def identity_files(self, program: Path) -> tuple[Path, ...]:
-        package = program.parents[1]
-        parts = [path for pattern in _PARTS for path in package.glob(pattern)]
-        # Results of another worker must not be used again.
-        worker = sorted(_WORKER.glob("*.py"))
-        return (program, *sorted(filter(Path.is_file, parts)), *worker)
+    def needs(self, root: Path, program: Path) -> Needs:
+        """Return the folder that has the package `triton`, an interpreter for it, and
+        the worker: results of another worker must not be used again.
+        """
+        package = Path(packaging.__file__).parent
+        version = _python_version(program)
+        python = interpreter(version) if version else None
+        if python is not None:
+            python = base_of(python)
+        return Needs((program.parents[2], _WORKER, package), python)
 
-    def describe(self, program: Path) -> Description:
+    def describe(self, program: Path, seal: Seal) -> Description:
         package = program.parents[1]
         if not (package / "compiler").exists():
             raise EnvironmentFailure(f"{program} has no Triton compiler next to it")
@@ -168,7 +171,7 @@ class Triton(Compiler):
         # The worker removes Triton's own variables, except those that the recipe names.
         env = {
             "TRIAGE_TRITON": str(toolchain.program.parents[2]),
-            "TRIAGE_PACKAGING": str(Path(packaging.__file__).parents[1]),
+            "TRIAGE_PACKAGING": str(Path(packaging.__file__).parent),
             "TRIAGE_KEEP": " ".join(name for name, _ in case.env),
         }
         printer = toolchain.capabilities.stack_printer

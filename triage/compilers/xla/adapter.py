@@ -15,7 +15,9 @@ from triage.compilers.base import (
     Compiler,
     Description,
     Environment,
+    Needs,
     Packaging,
+    environment_needs,
     pep440,
 )
 from triage.compilers.invocation import Invocation, MlirTools, ask_compiler
@@ -25,6 +27,7 @@ from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
+from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
@@ -77,6 +80,7 @@ class Xla(Compiler):
         flag="--xla_backend_optimization_level=0",
         keys=_keys,
     )
+    uses_processor = True
     script = XlaScript()
     run = XlaRunner(WORKER, "--xla_backend_optimization_level=0")
     measures = Measures()
@@ -110,7 +114,8 @@ class Xla(Compiler):
             return None
         optimizer = Path(package.origin).parent / "_mlir_libs" / "iree-opt"
         if optimizer.is_file():
-            return MlirTools(optimizer, optimizer.parents[3], "iree.compiler")
+            root = optimizer.parents[3]
+            return MlirTools(optimizer, root, "iree.compiler", (root,))
         return None
 
     def dialects(self, toolchain: Toolchain) -> frozenset[str]:
@@ -123,18 +128,14 @@ class Xla(Compiler):
             return python.absolute()
         return None
 
-    def identity_files(self, program: Path) -> tuple[Path, ...]:
-        """Return the libraries and modules of jaxlib, and the worker: results of
-        another worker must not be used again.
+    def needs(self, root: Path, program: Path) -> Needs:
+        """Return the environment, its interpreter and the worker: results of another
+        worker must not be used again.
         """
-        files: list[Path] = []
-        for package in sorted(program.parents[1].glob(_PACKAGE)):
-            files += sorted(package.glob("*.so"))
-            files += sorted(package.glob("*.py"))
-        return (*files, WORKER)
+        return environment_needs(program.parents[1], WORKER, _LOWERING)
 
-    def describe(self, program: Path) -> Description:
-        answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"])
+    def describe(self, program: Path, seal: Seal) -> Description:
+        answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"], seal)
         try:
             known = json.loads(answer.stdout.text)
             options = dict(known["options"])

@@ -561,6 +561,7 @@ def _shell(
         ["sh", "-c", *words],
         unlimited(timeout),
         folder,
+        seal=None,
         purpose=Purpose.BUILD,
         env=env,
         log=log,

@@ -18,14 +18,20 @@ from __future__ import annotations
 
 import argparse
 import ast
+import importlib.util
 import json
 import sys
 import traceback
 from pathlib import Path
 
-if not __package__:  # started as a folder
-    sys.path[0] = str(Path(__file__).absolute().parent.parent)
-    __package__ = Path(__file__).absolute().parent.name  # relative imports go by it
+if not __package__:  # started as a folder, whose own folder may not be listed
+    __package__ = "worker"  # relative imports go by it
+    here = Path(__file__).absolute().parent
+    spec = importlib.util.spec_from_file_location(
+        __package__, here / "__init__.py", submodule_search_locations=[str(here)]
+    )
+    assert spec
+    sys.modules[__package__] = importlib.util.module_from_spec(spec)
 
 from .api_versions import compile_kernel
 from .isolation import prepare, record_assembler

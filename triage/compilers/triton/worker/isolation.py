@@ -5,7 +5,6 @@ machine must not affect the result.
 from __future__ import annotations
 
 import ctypes
-import importlib.machinery
 import importlib.util
 import os
 import re
@@ -109,14 +108,17 @@ class _ReplacementFinder:
     """
 
     def __init__(self, facts: dict[str, Any], packaging: str) -> None:
-        """Create a finder. `packaging` is the folder of the module `packaging`, which
+        """Create a finder. `packaging` is the folder of that package, which
         programs around a kernel use to compare versions.
         """
         self._facts, self._packaging = facts, packaging
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> Any:
         if name == "packaging" and self._packaging:
-            return importlib.machinery.PathFinder.find_spec(name, [self._packaging])
+            first = Path(self._packaging, "__init__.py")
+            return importlib.util.spec_from_file_location(
+                name, first, submodule_search_locations=[self._packaging]
+            )
         if name.partition(".")[0] not in _REPLACED:
             return None
         return importlib.util.spec_from_loader(name, self, is_package=True)  # type: ignore[arg-type]

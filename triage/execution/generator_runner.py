@@ -1,0 +1,44 @@
+"""Run a script whose folder may not be listed: `generator_runner.py SCRIPT WORD...`.
+Imports nothing of triage.
+
+Python lists a folder to find a module in it. A sealed script may read the modules that
+it needs and list nothing, so each place where a module may be is tried instead.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+class ModulesBeside:
+    """Finds modules and packages in the folders of all files among the arguments."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        files = [os.path.abspath(word) for word in words if os.path.isfile(word)]
+        self.folders = list(dict.fromkeys(map(os.path.dirname, files)))
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: object = None
+    ) -> Any:
+        for folder in self.folders if path is None else path:
+            place = os.path.join(folder, name.rpartition(".")[2])
+            package = os.path.join(place, "__init__.py")
+            if os.path.isfile(package):
+                return importlib.util.spec_from_file_location(
+                    name, package, submodule_search_locations=[place]
+                )
+            if os.path.isfile(f"{place}.py"):
+                return importlib.util.spec_from_file_location(name, f"{place}.py")
+        return None
+
+
+if __name__ == "__main__":
+    del sys.argv[0]
+    finder: Any = ModulesBeside(sys.argv)
+    sys.meta_path.append(finder)
+    runpy.run_path(sys.argv[0], run_name="__main__")

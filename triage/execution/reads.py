@@ -1,0 +1,158 @@
+"""The files that a program reads although no argument hands them over: those that its
+options name, and those beside its input that the input mentions, such as weights,
+headers and modules.
+
+A sealed program can read no others, and all of them are in the key of its result. What
+else a recipe needs, it names under `reads`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from triage.model.execution import Execution
+from triage.model.outcome import Cause, NoAnswer
+from triage.processes.sealing import Seal
+
+_PATH = re.compile(r"/[^,;:='\"\s]+")
+# Bytes of a file that is searched for names. A model that keeps its weights in other
+# files is smaller.
+_LARGEST = 64 << 20
+_MOST_FILES = 1000  # in a folder that an input mentions
+_MODULE = "__init__.py"
+_OF_THIS_MACHINE = re.compile(r"\b(?:host|native)\b")
+_REFUSAL = re.compile(
+    r"permission denied|not permitted|PermissionError|\bE(?:ACCES|PERM)\b",
+    re.IGNORECASE,
+)
+
+
+def files_in(words: Iterable[str]) -> list[Path]:
+    """Return the files and folders whose absolute paths stand in words of a command,
+    such as `--parameters=model=/data/weights.irpa`.
+    """
+    paths: dict[Path, None] = {}
+    for word in words:
+        for match in _PATH.finditer(word):
+            path = Path(match[0])
+            with suppress(OSError):
+                if len(path.parts) > 1 and path.exists():
+                    paths[path] = None
+    return list(paths)
+
+
+def mentioned_by(source: Path) -> list[Path]:
+    """Return the files beside a program that it mentions, and that these mention. Links
+    do not count. Raises OSError if the program cannot be read.
+    """
+    siblings = dict(_siblings(source.parent))
+    found: dict[Path, None] = {}
+    pending = [source]
+    while pending:
+        text = _text(pending.pop())
+        for name, path in siblings.items():
+            if path in found or path == source or not _mentions(text, name):
+                continue
+            files = list(_files(path))
+            found.update(dict.fromkeys(files))
+            pending += [file for file in files if file.suffix in (".py", path.suffix)]
+    return sorted(found)
+
+
+def _siblings(folder: Path) -> Iterator[tuple[bytes, Path]]:
+    """Yield names by which a program mentions files and packages of its folder: a
+    module without its ending.
+    """
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink() or path.name.startswith((".", "__")):
+            continue
+        if path.is_dir():
+            yield f"{path.name}/".encode(), path
+            if (path / _MODULE).is_file():
+                yield path.name.encode(), path
+        elif path.is_file():
+            name = path.stem if path.suffix == ".py" else path.name
+            yield name.encode(), path
+
+
+def _mentions(text: bytes, name: bytes) -> bool:
+    if name not in text:
+        return False
+    return re.search(rb"(?<![\w.-])" + re.escape(name) + rb"(?!\w)", text) is not None
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    files = [
+        file
+        for file in path.rglob("*")
+        if file.is_file() and not file.is_symlink() and "__pycache__" not in file.parts
+    ]
+    if len(files) <= _MOST_FILES:
+        yield from files
+
+
+def _text(path: Path) -> bytes:
+    if path.stat().st_size > _LARGEST:
+        return b""
+    return path.read_bytes()
+
+
+def surroundings(options: Sequence[str], *, uses_processor: bool) -> list[str]:
+    """Return what a program may read of the machine, for a key: the C library stands
+    for the system's own files.
+    """
+    parts = [os.confstr("CS_GNU_LIBC_VERSION") or ""]
+    if uses_processor or any(map(_OF_THIS_MACHINE.search, options)):
+        parts.append(processor())
+    return parts
+
+
+def what_was_refused(execution: Execution, seal: Seal) -> str | None:
+    """Return the path that a failed program wanted and may not have, by what it
+    printed, else the line that says so. None if nothing that it printed speaks of
+    permission.
+    """
+    if execution.ok:
+        return None
+    text = f"{execution.stderr.text}\n{execution.stdout.text}"
+    lines = [line.strip() for line in text.splitlines() if _REFUSAL.search(line)]
+    for line in lines:
+        for match in _PATH.finditer(line):
+            path = Path(match[0])
+            with suppress(OSError):
+                # it may be missing, because the program wanted to write it
+                if path.parent.is_dir() and not seal.may_read(path):
+                    return str(path)
+    return lines[0][:300] if lines else None
+
+
+def undeclared(refused: str) -> NoAnswer:
+    """Return the answer for a program that wants what its seal refuses: a path, or the
+    line that it printed.
+    """
+    if refused.startswith("/"):
+        advice = f"add `reads: [{refused}]` to a recipe, or pass --unsealed"
+        return NoAnswer(Cause.UNDECLARED, f"it wants {refused}: {advice}")
+    problem = (
+        f"its seal refused something: {refused}; pass --unsealed to run it without"
+    )
+    return NoAnswer(Cause.UNDECLARED, problem)
+
+
+@cache
+def processor() -> str:
+    """Return the lines of /proc/cpuinfo that describe what the processor can do."""
+    names = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU part")
+    with suppress(OSError):
+        first = Path("/proc/cpuinfo").read_text("utf-8", "replace").split("\n\n")[0]
+        lines = first.splitlines()
+        return "\n".join(line for line in lines if line.partition("\t")[0] in names)
+    return ""
