@@ -7,13 +7,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from triage.compilers.base import Compiler, Description, Environment, pep440
+from triage.compilers.base import (
+    Compiler,
+    Description,
+    Environment,
+    Needs,
+    environment_needs,
+    pep440,
+)
 from triage.compilers.invocation import Invocation, ask_compiler, flag_name
 from triage.compilers.parts import PassTrace, RemedyHints, WorkerRunner, runnable_keys
 from triage.model.case import Case, InputKind
 from triage.model.errors import EnvironmentFailure
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Toolchain
+from triage.processes.sealing import Seal
 from triage.recipes.expectations import applied_flags
 from triage.recipes.family import RecipeFamily
 
@@ -63,14 +71,12 @@ class OnnxRuntime(Compiler):
             return python.absolute()
         return None
 
-    def identity_files(self, program: Path) -> tuple[Path, ...]:
+    def needs(self, root: Path, program: Path) -> Needs:
         """Results of another worker must not be used again."""
-        package = next(program.parents[1].glob(_PACKAGE))
-        files = (package / "capi").glob("*")
-        return (*sorted(path for path in files if path.is_file()), WORKER)
+        return environment_needs(program.parents[1], WORKER)
 
-    def describe(self, program: Path) -> Description:
-        answer = ask_compiler([str(program), *_ISOLATED, "describe"])
+    def describe(self, program: Path, seal: Seal) -> Description:
+        answer = ask_compiler([str(program), *_ISOLATED, "describe"], seal)
         if not answer.ok:
             problem = f"{program} has no ONNX Runtime: {answer.stderr.last_line}"
             raise EnvironmentFailure(problem)
