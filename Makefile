@@ -41,7 +41,7 @@ help:
 	@echo "make recordings     record the terminal sessions in docs/assets/ again"
 	@echo "make reproducers    reduce the cases in reproducers/orders.txt on all releases"
 	@echo "make bench          print what triage costs next to xargs, grep, git bisect, other reducers and a local pool"
-	@echo "make size           print the lines, tokens and files of triage/"
+	@echo "make size           print tokens, options and functions next to their budgets"
 	@echo "make fuzz SECONDS=60                    feed damaged inputs to every parser; what fails is saved in tests/fuzz/corpus/"
 	@echo "make clean          remove $(VENV), $(OUT), site, dist and caches; toolchains stay (triage toolchains prune)"
 
@@ -111,6 +111,7 @@ check: setup
 check-code: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m benchmarks.size
 
 check-docs: setup
 	$(MKDOCS) build --quiet
@@ -138,9 +139,9 @@ recordings: setup
 bench: setup
 	$(BIN)/python -m benchmarks
 
-# Tokens without layout and comments, so that denser lines gain nothing.
-size:
-	@$(PYTHON) benchmarks/size.py triage tests benchmarks
+# Each figure next to its budget in benchmarks/budgets.toml; a figure above it is an error.
+size: setup
+	@$(BIN)/python -m benchmarks.size
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),60)

@@ -1,5 +1,5 @@
-"""Print how large the Python code in folders is, and how dense: tokens, lines,
-conditional expressions, widths.
+"""Print how large the program is, how dense, and how many options and functions it has,
+next to the budgets in `budgets.toml`, which only fall.
 
 Tokens do not count comments and layout. Lines are those with code: no blank lines,
 comments or docstrings.
@@ -11,6 +11,7 @@ import ast
 import io
 import sys
 import tokenize
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -25,15 +26,7 @@ LAYOUT = {
     tokenize.ENCODING,
     tokenize.ENDMARKER,
 }
-LIMITS = {
-    "tokens": 265_000,
-    "files": 200,
-    "tokens a code line": 8.0,
-    "conditional expressions for 1,000 tokens": 2.0,
-    "walruses for 1,000 tokens": 0.25,
-    "columns of 90 % of code lines": 84,
-    "public names defined in two modules": 6,
-}
+BUDGETS = Path(__file__).with_name("budgets.toml")
 
 
 @dataclass
@@ -71,7 +64,6 @@ class Size:
         """Return the figures that have limits."""
         widths = sorted(self.widths)
         return {
-            "tokens": self.tokens,
             "files": self.files,
             "tokens a code line": self.tokens / len(widths),
             "conditional expressions for 1,000 tokens": 1000
@@ -106,32 +98,58 @@ def names_defined_twice(folder: Path) -> list[str]:
     return sorted(name for name, paths in places.items() if len(paths) > 1)
 
 
-def main() -> None:
-    """Print a row for each folder, for each package in the first one, and the limits of
-    the first one.
-    """
-    first, *others = map(Path, sys.argv[1:])
-    figures: dict[str, float] = {}
-    for folder in (
-        *(path for path in sorted(first.iterdir()) if path.is_dir()),
-        first,
-        *others,
-    ):
+def options() -> dict[str, float]:
+    """Return how many options all commands have, and the most of one."""
+    from triage.cli.app import every_command
+
+    counts = {
+        " ".join(words): sum(
+            option.param_type_name == "option" for option in command.params
+        )
+        for words, command in every_command()
+    }
+    large = {"bisect", "nightly"}
+    return {
+        "options": sum(counts.values()),
+        "options of bisect or nightly": max(counts[name] for name in large),
+        "options of another command": max(
+            count for name, count in counts.items() if name not in large
+        ),
+    }
+
+
+def main() -> int:
+    """Print each figure next to its budget; return 1 if one is above it."""
+    from benchmarks.entered import figures
+
+    found: dict[str, float] = {}
+    program = Path("triage")
+    packages = [path for path in sorted(program.iterdir()) if path.is_dir()]
+    for folder in (*packages, program, Path("tests"), Path("benchmarks")):
         size = Size()
         for path in sorted(folder.rglob("*.py")):
             size.add(path.read_text("utf-8"))
         if size.files:
-            print(
-                f"{folder!s:24} {len(size.widths):7,} lines {size.tokens:8,} tokens {size.files:4} files"
-            )
-        if folder == first:
-            figures = size.figures()
-    twice = names_defined_twice(first)
-    figures["public names defined in two modules"] = len(twice)
-    for name, limit in LIMITS.items():
-        print(f"{name:44} {figures[name]:10,.2f}  limit {limit:,}")
+            found[str(folder)] = size.tokens
+        if folder == program:
+            found |= size.figures()
+    twice = names_defined_twice(program)
+    found["public names defined in two modules"] = len(twice)
+    found |= options() | figures()
+    budgets = tomllib.loads(BUDGETS.read_text("utf-8"))
+    above = 0
+    for name, budget in budgets.items():
+        mark = ""
+        if found[name] > budget:
+            above += 1
+            mark = "  ABOVE"
+        print(f"{name:44} {found[name]:10,.2f}  budget {budget:10,}{mark}")
     print(f"defined in two modules: {', '.join(twice)}")
+    for name in found.keys() - budgets.keys():
+        above += 1
+        print(f"{name}: no budget in {BUDGETS}")
+    return min(above, 1)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
