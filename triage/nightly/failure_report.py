@@ -138,11 +138,10 @@ def _failing_runs(row: int, runs: Sequence[StateRun]) -> Iterator[FailingRun]:
             tested[-1] = replace(run, first=tested[-1].first)
         elif run.status is not Status.UNTESTABLE:
             tested.append(run)
-    before = None
-    for run, after in zip(tested, [*tested[1:], None], strict=True):
+    neighbours = zip([None, *tested], tested, [*tested[1:], None], strict=False)
+    for before, run, after in neighbours:
         if run.failed and run.signature:
             yield FailingRun(row, run, before, after)
-        before = run
 
 
 @dataclass(frozen=True)

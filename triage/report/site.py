@@ -97,12 +97,13 @@ class Site:
         """Write all pages. Return the path of the index, and how many nights, cases,
         failures, steps, files and bytes the site has.
 
-        Raises BadInput when there are no nights, or the folder has other files.
+        Raises BadInput when no night has a result, or the folder has other files.
         """
         columns = self.store.columns()
-        if not columns:
-            raise BadInput("no nights are stored; run `triage nightly`")
-        self.history = history = history_of(columns).of_tracks(self.tracks)
+        history = history_of(columns)
+        if not history.rows:
+            raise BadInput("no night with a result is stored; run `triage nightly`")
+        self.history = history = history.of_tracks(self.tracks)
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
             self._write_assets()
