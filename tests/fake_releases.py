@@ -115,7 +115,11 @@ def fake_releases(
     with serve(index) as served:
         served.publish_dated(
             "iree-base-compiler",
-            {name: f"2025-01-{day:02}" for day, name in enumerate(versions, 1)},
+            {
+                name: f"2025-01-{day:02}"
+                for day, name in enumerate(versions, 1)
+                if "rc" not in name  # those are on the page of nightlies only
+            },
         )
         yield FakeReleases(served.url, log, tuple(versions))
 

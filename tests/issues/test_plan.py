@@ -163,7 +163,7 @@ def test_what_a_night_closed_is_opened_by_the_next_failure() -> None:
         issue(1, "s", "a"),
         plan_issues(night(passing=("a",)), [issue(1, "s", "a")], 10).changes[0],
     )
-    tomorrow = Revision("nightly:2025-07-02", date="2025-07-02")
+    tomorrow = Revision("3.4.0rc20250702", date="2025-07-02")
     assert planned(
         night(failure("s", "a"), revision=tomorrow), closed(fixed, on="2025-07-03")
     ) == [("reopen", "again", 1)]

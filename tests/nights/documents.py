@@ -12,7 +12,7 @@ from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failure, Status
 from triage.model.probe_result import ProbeResult
-from triage.model.revision import Revision
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.result import SCHEMA, Night
 from triage.nightly.run import change_between, clusters_of
 
@@ -25,6 +25,13 @@ STATUSES = {
     "U": "untestable",
 }
 OLD = Revision("3.9.0", "e" * 40, "2025-11-20")
+
+
+def nightly_name(day: int) -> str:
+    """Return the name of the nightly of a day of January 2026, as `resolve` makes
+    it.
+    """
+    return f"3.10.0rc202601{day:02}"
 
 
 def failure(name: str, headline: str = "failed to legalize operation 'x'") -> Failure:
@@ -51,10 +58,9 @@ def night(day: int, letters: Mapping[str, str], **values: Any) -> Night:
     )
     known = {
         "schema": SCHEMA,
-        "toolchain": Revision(
-            f"nightly:2026-01-{day:02}", f"{day:040x}", f"2026-01-{day:02}"
-        ),
+        "toolchain": Revision(nightly_name(day), f"{day:040x}", f"2026-01-{day:02}"),
         "baseline": OLD,
+        "kind": ToolchainKind.NIGHTLY,
         "compiler": "iree",
         "started": f"2026-01-{day:02}T02:00:00+00:00",
         "cases": cases,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Triage
-from tests.nights.documents import FAILURES, case_result, night, nights
+from tests.nights.documents import FAILURES, case_result, night, nightly_name, nights
 from tests.nights.test_store import HISTORIES
 from tests.programs import write_program
 from triage.cli.nights import open_nights
@@ -61,14 +61,6 @@ def test_the_latest_night_is_the_latest_that_can_be_read(
     assert "night 5" in shown.stderr
 
 
-def test_nights_of_an_older_version_are_named_once(
-    imported: None, home: Path, triage: Triage
-) -> None:
-    (home / "nights-2").mkdir()
-    assert f"rm -r {home / 'nights-2'}" in triage("nights", "list").stderr
-    assert triage("nights", "list").stderr == ""
-
-
 def test_a_night_that_is_not_there_is_bad_input(home: Path, triage: Triage) -> None:
     for words in (["show"], ["show", "7"], ["prune"], ["prune", "--keep", "0"]):
         assert triage("nights", *words).returncode == 2
@@ -105,10 +97,10 @@ def test_a_run_of_nights_names_its_first_and_last_toolchain(
         for run in (failing, passing)
     ]
     assert ends == [
-        ("nightly:2026-01-03", "nightly:2026-01-05"),
-        ("nightly:2026-01-01", "nightly:2026-01-02"),
+        (nightly_name(3), nightly_name(5)),
+        (nightly_name(1), nightly_name(2)),
     ]
-    assert "nightly:2026-01-03 to nightly:2026-01-05" in triage("show", "breaks").stdout
+    assert f"{nightly_name(3)} to {nightly_name(5)}" in triage("show", "breaks").stdout
 
 
 def test_a_wrong_result_is_shown_and_not_the_compile_before_it(
@@ -128,7 +120,7 @@ def test_a_wrong_result_is_shown_and_not_the_compile_before_it(
         (), Ending.EXITED, 0, None, 1.0, 1.0, 1.0, Captured(), Captured()
     )
     with closing(ResultCache(home / "evidence.db", print)) as cache:
-        cache.add(Record("key", "wrong", "nightly:2026-01-01", compiled))
+        cache.add(Record("key", "wrong", nightly_name(1), compiled))
     [state] = json.loads(triage("show", "wrong", "--format", "json").stdout)["states"]
     assert (state["status"], state["failure"]["stage"]) == ("failed", "compare")
 
@@ -153,7 +145,7 @@ def test_a_known_failure_is_xfail_as_its_night_says_and_a_long_target_is_shorten
         Captured("in.mlir:1:1: error: broken\n"),
     )
     with closing(ResultCache(home / "evidence.db", print)) as cache:
-        cache.add(Record("key", "known", "nightly:2026-01-01", failed))
+        cache.add(Record("key", "known", nightly_name(1), failed))
     shown = json.loads(triage("show", "known", "--format", "json").stdout)
     assert [row["status"] for row in (*shown["runs"], *shown["states"])] == [
         "xfail",

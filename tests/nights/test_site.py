@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.nights.documents import case_result, failure, night, nights
+from tests.nights.documents import case_result, failure, night, nightly_name, nights
 from triage.investigate.result import ClusterKey, StepResult
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
@@ -114,7 +114,7 @@ def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
     for text in (
         "open",
         "2026-01-03",
-        "nightly:2026-01-03",
+        nightly_name(3),
         "breaks",
         "input.mlir",
         "module {} // &lt;/script&gt;",

@@ -13,7 +13,7 @@ import pytest
 
 from tests.nights.documents import night, nights
 from triage.cli.nights import flaky_in_nights, open_nights
-from triage.model.revision import Revision
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.failure_report import FailureLife, failure_lives
 from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
@@ -75,7 +75,7 @@ def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(
         )
 
 
-@pytest.mark.parametrize("name", ["nightly.json.z", "columns-2.z"])
+@pytest.mark.parametrize("name", ["nightly.json.z", "columns.z"])
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
 def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
     store: NightStore, name: str, content: bytes
@@ -83,7 +83,7 @@ def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
     store.history()
     (store.path / "3" / name).write_bytes(content)
     if name == "nightly.json.z":
-        (store.path / "3" / "columns-2.z").unlink()
+        (store.path / "3" / "columns.z").unlink()
     warnings: list[str] = []
     history = NightStore(Home(store.path.parent), warn=warnings.append).history()
     assert history.numbers == (
@@ -162,7 +162,9 @@ def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
     """
     store = NightStore(Home(tmp_path))
     store.add(night(1, {"a": "F"}))
-    store.add(night(2, {"a": "P"}, toolchain=Revision("3.9.0", None, "2026-01-02")))
+    release = Revision("3.9.0", None, "2026-01-02")
+    kind = ToolchainKind.RELEASE
+    store.add(night(2, {"a": "P"}, toolchain=release, kind=kind))
     [other] = night(3, {"a": "P"}).cases
     store.add(night(3, {}, cases=[replace(other, compiler="triton")]))
     history = store.history()
@@ -175,7 +177,10 @@ def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
     for day, (name, letter) in enumerate([("3.3.0", "F"), ("3.2.0", "P")], 1):
         store.add(
             night(
-                day, {"a": letter, f"only with {name}": "P"}, toolchain=Revision(name)
+                day,
+                {"a": letter, f"only with {name}": "P"},
+                toolchain=Revision(name),
+                kind=ToolchainKind.RELEASE,
             )
         )
     history = store.history()

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -33,29 +32,17 @@ from triage.report.night import write_night
 from triage.report.night_text import night_table
 from triage.report.printable import visible
 from triage.report.tables import issues_document
-from triage.toolchains.home import Home, open_home, write_whole
+from triage.toolchains.home import Home, open_home
 
 app = typer.Typer(no_args_is_help=True, help="List, show and prune stored nights.")
 _NIGHT = "A night's number, its date as 2026-11-21, `latest` or `previous`"
 
 
 def open_nights() -> NightStore:
-    """Open the nights of TRIAGE_NIGHTS, or else of TRIAGE_HOME. Those of older versions
-    are named once.
-    """
-    home, own = open_home(), os.environ.get("TRIAGE_NIGHTS")
-    if own:
-        return NightStore(Home(Path(own).absolute()), warn=print_stderr)
-    store, named = NightStore(home, warn=print_stderr), home.state / "old-nights"
-    old = sorted(str(path) for path in home.path.glob("nights*") if path != store.path)
-    if old and not named.exists():
-        print_stderr(
-            "nights of older versions of triage are not needed any more; remove them "
-            f"with: rm -r {shlex.join(old)}"
-        )
-        with suppress(OSError):  # a folder that is only read
-            write_whole(named, "")
-    return store
+    """Open the nights of TRIAGE_NIGHTS, or else of TRIAGE_HOME."""
+    named = os.environ.get("TRIAGE_NIGHTS")
+    home = Home(Path(named).absolute()) if named else open_home()
+    return NightStore(home, warn=print_stderr)
 
 
 def store_night(night: Night, folder: Path | None) -> None:

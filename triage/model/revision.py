@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 
 
@@ -17,6 +18,15 @@ class Revision:
     commit: str | None = None  # the full sha
     date: str | None = None  # ISO, `YYYY-MM-DD`
     subject: str | None = None
+
+
+class ToolchainKind(StrEnum):
+    """Where a toolchain comes from. Nothing is compared across kinds over nights."""
+
+    RELEASE = "release"
+    NIGHTLY = "nightly"
+    COMMIT = "commit"
+    FOLDER = "folder"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Status
-from triage.model.revision import Revision
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.result import Night
 from triage.nightly.verdict import BackendVerdict
 from triage.recipes.values import parse_version
@@ -52,7 +52,7 @@ class CaseKey(NamedTuple):
     target: str
     """Backend and chip."""
     kind: str
-    """Kind of the toolchain, see `toolchain_kind`."""
+    """Kind of the toolchain."""
     case: str
     source: str
     """The file of the recipe."""
@@ -106,7 +106,6 @@ class NightColumns:
 
     @classmethod
     def of(cls, night: Night) -> NightColumns:
-        kind = toolchain_kind(night.toolchain.name)
         # by signature and headline
         numbers: dict[tuple[str, str], int] = {}
         failures: dict[tuple[str, str], Failure] = {}
@@ -122,7 +121,7 @@ class NightColumns:
             entries.append((_state_of(case), number, *metrics))
         return cls(
             replace(night, cases=list(filter(_is_listed, night.cases))),
-            json.dumps([_key_of(case, kind) for case in night.cases]).encode(),
+            json.dumps([_key_of(case, night.kind) for case in night.cases]).encode(),
             list(failures.values()),
             np.array(entries, _ENTRY),
         )
@@ -157,7 +156,7 @@ def _backends_in(keys: bytes) -> Counter[str]:
     return Counter(key.target.partition(" ")[0] for key in _keys_in(keys))
 
 
-def _key_of(case: CaseResult, kind: str) -> CaseKey:
+def _key_of(case: CaseResult, kind: ToolchainKind) -> CaseKey:
     target = ""
     if case.target:
         target = f"{case.target.backend} {case.target.chip or ''}".strip()
@@ -199,7 +198,7 @@ class Track:
     suite: str
     target: str
     kind: str
-    """Kind of the toolchains: release, nightly or local."""
+    """Kind of the toolchains."""
 
     @property
     def name(self) -> str:
@@ -536,12 +535,3 @@ def is_older(toolchain: Revision, other: Revision) -> bool:
     if old and new:
         return old < new
     return bool(toolchain.date and other.date and toolchain.date < other.date)
-
-
-def toolchain_kind(toolchain: str) -> str:
-    """Return the kind of a toolchain: release, nightly or local."""
-    if toolchain.startswith("nightly:"):
-        return "nightly"
-    if parse_version(toolchain):
-        return "release"
-    return "local"

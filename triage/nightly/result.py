@@ -4,7 +4,6 @@ read back by the same classes.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Literal
@@ -25,10 +24,10 @@ from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.json_form import StoresInline, in_json, inline
 from triage.model.outcome import FAILING, PASSING, Status
-from triage.model.revision import Revision
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.verdict import BackendVerdict, ToDo, to_dos_of, verdicts_of
 
-SCHEMA: Final = 5  # of the JSON
+SCHEMA: Final = 6  # of the JSON
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +61,11 @@ class TimeChange(StoresInline):
 class Night:
     """A night: a toolchain against a baseline. The JSON of `triage nightly`."""
 
-    schema: Literal[5]
+    schema: Literal[6]
     toolchain: Revision
     baseline: Revision
+    kind: ToolchainKind
+    """Of the toolchain."""
     compiler: str | None = None
     started: str
     """ISO 8601 in UTC."""
@@ -224,18 +225,10 @@ def parse_night(document: str | bytes, name: str) -> Night:
     of the document, for errors.
 
     Raises:
-        BadInput: It is not a night, or a version of triage wrote it that is too old or
-            newer than this one.
+        BadInput: It is not a night, or another version of triage wrote it.
     """
-    from triage.nightly.older_schema import from_schema_4  # imports the classes of here
-
     try:
-        try:
-            return _adapter().validate_json(document)
-        except ValidationError as error:
-            if _schema_in(error) != 4:
-                raise
-        return _adapter().validate_python(from_schema_4(json.loads(document), name))
+        return _adapter().validate_json(document)
     except RecursionError as error:
         raise BadInput(
             f"{name} is not the JSON of a nightly: it is nested too deeply"
@@ -244,7 +237,7 @@ def parse_night(document: str | bytes, name: str) -> Night:
         schema = _schema_in(error)
         if schema is not None:
             raise BadInput(
-                f"{name} has schema {str(schema)[:20]} and this version reads 4 and "
+                f"{name} has schema {str(schema)[:20]} and this version reads "
                 f"{SCHEMA}: run the nightly again"
             ) from error
         first = error.errors()[0]

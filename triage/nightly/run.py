@@ -99,6 +99,7 @@ class NightRun:
             schema=SCHEMA,
             toolchain=new,
             baseline=old,
+            kind=self.toolchain.kind,
             compiler=next((result.compiler for result in results), None),
             started=self._started_at.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self._started, 2),

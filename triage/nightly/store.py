@@ -8,11 +8,10 @@ import json
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from filelock import FileLock
 
@@ -26,8 +25,7 @@ from triage.toolchains.home import Home, disk_errors, write_whole
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
 _LARGEST_NIGHT = 1 << 30  # bytes
-_OLDER = "nights-4"  # of the last schema
-_STORED, _COLUMNS, _ISSUES = "nightly.json.z", "columns-2.z", "issues.json"
+_STORED, _COLUMNS, _ISSUES = "nightly.json.z", "columns.z", "issues.json"
 _LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are stored
 
 
@@ -62,31 +60,6 @@ class NightStore:
         """`warn` receives what the user must know about damage."""
         self.path = home.path / f"nights-{SCHEMA}"
         self._warn = warn
-        older = home.path / _OLDER
-        if older.is_dir() and not self.path.exists():
-            self._convert(older)
-
-    def _convert(self, older: Path) -> None:
-        """Copy the nights of an older version in this version's form. The older ones
-        stay where they are.
-        """
-        with ExitStack() as stack:
-            stack.enter_context(disk_errors(f"convert nights to {self.path}"))
-            stack.enter_context(FileLock(older / ".lock"))
-            if not self.path.exists():  # else another process was faster
-                scratch = TemporaryDirectory(dir=older.parent, prefix=".nights-")
-                new = Path(stack.enter_context(scratch)) / "nights"
-                shutil.copytree(
-                    older, new, ignore=shutil.ignore_patterns(".lock", _COLUMNS)
-                )
-                stored = [*new.glob(f"*/{_STORED}")]
-                noun = "night" if len(stored) == 1 else "nights"
-                self._warn(f"converting {len(stored)} {noun} of an older version")
-                for path in stored:
-                    with suppress(zlib.error, BadInput):  # it is left out when read
-                        night = parse_night(zlib.decompress(path.read_bytes()), "")
-                        write_whole(path, zlib.compress(night_bytes(night)))
-                new.rename(self.path)
 
     def add(self, night: Night, folder: Path | None = None) -> int | None:
         """Store a night and return its number, unless it is stored already. folder: of

@@ -58,7 +58,7 @@ def data_file(name: str, value: object) -> str:
 
 def night_rows(history: NightsHistory) -> list[list[object]]:
     """Return for each night: number, begin in seconds, toolchain, commit, baseline,
-    whether it is partial.
+    whether it is partial, kind of the toolchain.
     """
     return [
         [
@@ -68,6 +68,7 @@ def night_rows(history: NightsHistory) -> list[list[object]]:
             night.toolchain.commit or "",
             visible(night.baseline.name),
             int(night.partial),
+            night.kind,
         ]
         for number, night in zip(history.numbers, history.nights, strict=True)
     ]

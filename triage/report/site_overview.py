@@ -184,9 +184,7 @@ class _TrackPart:
         )
         clusters = [report.cluster for report in opened]
         verdict = with_failures(counts, clusters, [*to_dos, *self.other_to_dos])
-        day, title = night.started[:10], track.name
-        if day not in night.toolchain.name:
-            title = f"{day} · {title}"
+        title = f"{night.started[:10]} · {track.name}"
         sentence = backend_sentence(verdict, night, title)
         return sentence, "bad" if verdict.broken else "good"
 

@@ -21,7 +21,7 @@ from triage.compilers.base import Compiler, Description, Environment, Packaging
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
-from triage.model.revision import FamilyRef, Revision, Toolchain
+from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.recipes.values import parse_version
 from triage.toolchains.home import Home, Workspace, disk_errors, stamp
 from triage.toolchains.index import Index, Release
@@ -120,9 +120,18 @@ class ToolchainRef:
     """
 
     @property
+    def kind(self) -> ToolchainKind:
+        """A pre-release is a release. The index says what a nightly is, not the name,
+        which looks like that of a pre-release.
+        """
+        if self.release is not None:
+            nightly = self.release.nightly
+            return ToolchainKind.NIGHTLY if nightly else ToolchainKind.RELEASE
+        return ToolchainKind.COMMIT if self.bring else ToolchainKind.FOLDER
+
+    @property
     def is_release(self) -> bool:
-        """Whether it is a release, perhaps a pre-release, and not a nightly."""
-        return self.release is not None and not self.release.nightly
+        return self.kind is ToolchainKind.RELEASE
 
     @property
     def is_stable(self) -> bool:
@@ -131,7 +140,7 @@ class ToolchainRef:
 
     @property
     def is_nightly(self) -> bool:
-        return self.release is not None and self.release.nightly
+        return self.kind is ToolchainKind.NIGHTLY
 
 
 class ToolchainRegistry:

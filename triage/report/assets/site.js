@@ -25,9 +25,9 @@ function loadCharts() {
     document.head.append(element("script", "", {src: `${root}assets/uPlot.iife.js`, onload: () => done(window.uPlot), onerror: failed}));
   });
 }
-const readNights = async () => (await load("nights")).map(([number, at, toolchain, commit, baseline, partial]) =>
+const readNights = async () => (await load("nights")).map(([number, at, toolchain, commit, baseline, partial, kind]) =>
   ({number, at, toolchain, commit, baseline, partial, name: `${day(at)}, ${toolchain}${commit ? ` (${commit.slice(0, 10)})` : ""}`,
-    version: toolchain.endsWith(day(at)) && commit ? commit.slice(0, 7) : toolchain.replace(/^(nightly|path):/, "")}));
+    version: kind === "nightly" && commit ? commit.slice(0, 7) : toolchain.replace(/^path:/, "")}));
 const readRuns = flat => Array.from({length: flat.length / 4}, (_, i) => ({first: flat[4 * i], last: flat[4 * i + 1], letter: flat[4 * i + 2], signature: flat[4 * i + 3]}));
 
 function copyButton(of) {
