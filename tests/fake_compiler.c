@@ -73,7 +73,8 @@ int main(int count, char **words) {
   if (log_path[4]) usleep(50000 + hash % 100000);
   if ((unsigned char)program[0] > 127 || !program[1])
     code = fputs("p.mlir:1:1: error: unexpected character\n", stderr);
-  else if (strstr(program, "unreadable-") ? at("unreadable-", 1000) <= number : strstr(program, "unreadable") != NULL)
+  else if (number < at("read-from-", 0) ||
+           (strstr(program, "unreadable-") ? at("unreadable-", 1000) <= number : strstr(program, "unreadable") != NULL))
     code = fputs("p.mlir:1:1: error: custom op 'unreadable' is unknown (tried 'func.unreadable' as well)\n", stderr);
   else if (at("differs-", 1000) <= number)
     code = fputs("p.mlir:1:1: error: failed to legalize operation 'mini.clone' that was explicitly marked illegal\n", stderr);

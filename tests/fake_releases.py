@@ -2,7 +2,7 @@
 
 The words of a program decide: `breaks-N` fails from revision N on, `fixed-N` no longer
 from N on, `differs-N` fails in another way from N on, `unreadable` is a syntax error,
-`unreadable-N` one from N on, `hangs` opens the pipe that the next word may name and sleeps until it is killed,
+`unreadable-N` one from N on, `read-from-N` one before N, `hangs` opens the pipe that the next word may name and sleeps until it is killed,
 `stubborn` ignores SIGTERM.
 """
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.nights.documents import night, nights
-from triage.cli.nights import flaky_in_nights, open_nights
+from triage.cli.nights import earlier_nights, open_nights
 from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.failure_report import FailureLife, failure_lives
 from triage.nightly.history import NightsHistory
@@ -107,8 +107,8 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
     for day in range(4):
         record = night(day + 1, {name: states[day] for name, states in letters.items()})
         assert store.add(replace(record, toolchain=Revision("path:build", "a" * 40)))
-    is_flaky = flaky_in_nights()
-    assert [name for name in (*letters, "unknown") if is_flaky(name)] == ["flaky"]
+    history = earlier_nights()()
+    assert [name for name in letters if history.alternates(name)] == ["flaky"]
     assert not store.history().alternates("flaky", nights=2)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Annotated
 
 from triage.cli.context import cases_in, select_one_family, show_forecast
-from triage.cli.exit_codes import Exit, command, exit_for_results
-from triage.cli.nights import flaky_in_nights, store_night
+from triage.cli.exit_codes import Exit, command, exit_without_answer
+from triage.cli.nights import earlier_nights, store_night
 from triage.cli.options import (
     SECONDS,
     Compiling,
@@ -35,6 +35,7 @@ from triage.cli.options import (
 from triage.cli.screen import print_stderr
 from triage.execution.task import ProbeJob
 from triage.investigate.origin import OriginFinder
+from triage.investigate.result import CaseChangeKind
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
@@ -161,7 +162,7 @@ def nightly(
             old,
             part,
             strict,
-            flaky_in_nights(),
+            earlier_nights(),
             len(selection.cases) if part else 0,
         )
         finder = OriginFinder(engine, run.refs, repo, project)
@@ -323,9 +324,11 @@ def exit_of(night: Night) -> Exit:
     fails_strictly = night.strict and (night.slower or night.unexpected_passes)
     if fails_strictly or any(case.is_new_failure for case in night.cases):
         return Exit.FOUND
-    results = (result for case in night.cases for result in (case.baseline, case))
-    code = exit_for_results(results)
-    return Exit.OK if code is Exit.FOUND else code
+    untested = night.cases_with(CaseChangeKind.UNTESTABLE)
+    causes = {cause for case in untested for cause in (case.cause, case.baseline.cause)}
+    code = exit_without_answer(causes)
+    is_any_tested = len(untested) < len(night.cases) or not night.cases
+    return Exit.OK if code is Exit.INCONCLUSIVE and is_any_tested else code
 
 
 def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import cache
@@ -23,6 +23,7 @@ from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
 from triage.nightly.issues import IssueChange, failures_of, plan_issues, stands_for
 from triage.nightly.result import Night
+from triage.nightly.run import EarlierNights
 from triage.nightly.store import NightStore, read_night
 from triage.report.document import Paragraph
 from triage.report.elements import plural
@@ -57,12 +58,9 @@ def store_night(night: Night, folder: Path | None) -> None:
         print_stderr(f"the night is not stored for `triage site`: {error}")
 
 
-def flaky_in_nights() -> Callable[[str], bool]:
-    """Return a test of whether stored nights show that a case is flaky. They are read
-    when the test is first used.
-    """
-    history = cache(lambda: open_nights().history())
-    return lambda case: history().alternates(case)
+def earlier_nights() -> EarlierNights:
+    """Return a function that reads the stored nights, once."""
+    return cache(lambda: open_nights().history())
 
 
 @app.command("list")

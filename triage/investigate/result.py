@@ -38,12 +38,22 @@ class CaseChangeKind(StrEnum):
     REGRESSED = "regressed"
     FIXED = "fixed"
     CHANGED = "changed"  # fails on both, with different failures
-    KNOWN = "known"  # fails as its recipe expects
+    # fails as its recipe expects, or as in an earlier night where the baseline cannot
+    # be tested
+    KNOWN = "known"
     FAILING = "failing"  # as on the baseline
     PASSING = "passing"
     UNEXPECTED_PASS = "unexpected-pass"  # noqa: S105 - it passes although its recipe expects a failure
     FLAKY = "flaky"  # its state changes without a change of the compiler
     UNTESTABLE = "untestable"
+    NEW_UNTESTED = "new-untested"  # fails, and the baseline could not be tested
+
+
+_NEW_FAILURES = (
+    CaseChangeKind.REGRESSED,
+    CaseChangeKind.CHANGED,
+    CaseChangeKind.NEW_UNTESTED,
+)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -122,7 +132,7 @@ class CaseResult(ProbeResult):
     @property
     def is_new_failure(self) -> bool:
         """Whether it is a new failure that fails the night."""
-        return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
+        return self.change in _NEW_FAILURES
 
     @property
     def changed_failure(self) -> Failure | None:

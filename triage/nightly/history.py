@@ -156,6 +156,11 @@ def _backends_in(keys: bytes) -> Counter[str]:
     return Counter(key.target.partition(" ")[0] for key in _keys_in(keys))
 
 
+def row_of(case: CaseResult, kind: ToolchainKind) -> Row:
+    """Return the row of a case that ran on a kind of toolchain."""
+    return _key_of(case, kind).row
+
+
 def _key_of(case: CaseResult, kind: ToolchainKind) -> CaseKey:
     target = ""
     if case.target:
@@ -378,6 +383,22 @@ class NightsHistory:
         has_older_result = len(tested) > 1
         return has_older_result or self.is_new_failure(row, last)
 
+    def last_failure(self, row: Row, toolchain: Revision) -> Failure | None:
+        """Return the failure in the last result of a case with another toolchain,
+        unless it passed or its recipe expected the failure.
+        """
+        if row not in self.rows:
+            return None
+        number = self.rows.index(row)
+        for night in np.flatnonzero(self.states[number])[::-1].tolist():
+            status = status_in(int(self.states[number, night]))
+            is_other = not _is_same(self.nights[night].toolchain, toolchain)
+            if is_other and status is Status.FAILED:
+                return self.failure_of(number, night)
+            if is_other and status is not Status.UNTESTABLE:
+                return None
+        return None
+
     @cached_property
     def flaky_changes(self) -> Mapping[int, int]:
         """How often each row changed its state although the compiler was the same; rows
@@ -414,8 +435,10 @@ class NightsHistory:
         for old, new in pairwise(self.runs[row]):
             before = self.nights[old.last].toolchain
             after = self.nights[new.first].toolchain
-            is_same = (before.commit or before.name) == (after.commit or after.name)
-            if is_same and Status.UNTESTABLE not in (old.status, new.status):
+            if _is_same(before, after) and Status.UNTESTABLE not in (
+                old.status,
+                new.status,
+            ):
                 found.append((old, new))
         return found
 
@@ -434,6 +457,10 @@ class NightsHistory:
                 int(signatures[first]),
                 end - first,
             )
+
+
+def _is_same(toolchain: Revision, other: Revision) -> bool:
+    return (toolchain.commit or toolchain.name) == (other.commit or other.name)
 
 
 def _signature_of(failure: Failure | None) -> str:

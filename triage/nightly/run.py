@@ -29,8 +29,18 @@ from triage.investigate.result import (
 from triage.investigate.steps import do_step
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import FAILING, PASSING, NoAnswer, Probe, Status
+from triage.model.outcome import (
+    FAILING,
+    OF_MACHINE,
+    PASSING,
+    Cause,
+    NoAnswer,
+    Probe,
+    Status,
+)
 from triage.model.probe_result import ProbeResult
+from triage.model.revision import ToolchainKind
+from triage.nightly.history import NightsHistory, row_of
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
 from triage.nightly.times import compile_times, reduce_slower, run_times
@@ -42,6 +52,7 @@ from triage.toolchains.registry import ToolchainRef
 # a compile is measured again when it takes this many times the baseline's CPU time
 _SUSPICIOUS = 1.5
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
+EarlierNights = Callable[[], NightsHistory]
 _REDUCTION = 600.0  # seconds for each program; the next night goes on where it stopped
 
 
@@ -57,8 +68,8 @@ class NightRun:
     baseline: ToolchainRef
     shard: str | None = None
     strict: bool = False
-    is_flaky: Callable[[str], bool] = lambda _: False
-    """Whether earlier nights show that a case is flaky."""
+    earlier: EarlierNights | None = None
+    """Reads the stored nights."""
     total: int = 0
     """Number of cases of all shards."""
     phase: str = "comparison"
@@ -124,8 +135,7 @@ class NightRun:
             [ProbeJob(case, ref) for ref in self.refs for case in self.cases], "nightly"
         )
         for name, result in list(self._results.items()):
-            if self._has_changed_by_chance(result):
-                self._results[name] = replace(result, change=CaseChangeKind.FLAKY)
+            self._results[name] = self._with_chance(result)
             old, new = result.baseline.cpu_seconds, result.cpu_seconds
             is_suspicious = 0 < _SUSPICIOUS * old < new and new - old > _SUSPICIOUS_BY
             if result.passes_on_both and is_suspicious:
@@ -150,19 +160,16 @@ class NightRun:
                     replace(old, outcome=outcome), replace(new, outcome=outcome)
                 )
 
-    def _has_changed_by_chance(self, result: CaseResult) -> bool:
-        """Return whether a case changed that is flaky, now or in earlier nights."""
-        if result.change not in (
-            CaseChangeKind.REGRESSED,
-            CaseChangeKind.CHANGED,
-            CaseChangeKind.FIXED,
-        ):
-            return False
+    def _with_chance(self, result: CaseResult) -> CaseResult:
+        """Return a result with what other runs of the case say about its change."""
+        if not _can_be_by_chance(result):
+            return result
         case = self.cases_by_name[result.case]
-        is_unsteady = any(
-            self.engine.is_unsteady(ProbeJob(case, ref)) for ref in self.refs
-        )
-        return is_unsteady or self.is_flaky(result.case)
+        if any(self.engine.is_unsteady(ProbeJob(case, ref)) for ref in self.refs):
+            return replace(result, change=CaseChangeKind.FLAKY)
+        if self.earlier:
+            return with_earlier_nights(result, self.toolchain.kind, self.earlier)
+        return result
 
     def _measure_compile(self, result: CaseResult) -> None:
         name = result.case
@@ -295,16 +302,23 @@ def change_between(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
     """Return how a case changed. A failure that the recipe expects at this version is
     known, not a regression.
     """
-    if Status.UNTESTABLE in (baseline.status, new.status):
+    if new.status is Status.UNTESTABLE:
         return CaseChangeKind.UNTESTABLE
+    if new.status is Status.XFAIL:
+        return CaseChangeKind.KNOWN
     if new.status in PASSING:
         if baseline.status in FAILING:
             return CaseChangeKind.FIXED
         if new.status is Status.XPASS:
             return CaseChangeKind.UNEXPECTED_PASS
+        if baseline.status is Status.UNTESTABLE:
+            return CaseChangeKind.UNTESTABLE
         return CaseChangeKind.PASSING
-    if new.status is Status.XFAIL:
-        return CaseChangeKind.KNOWN
+    if baseline.status is Status.UNTESTABLE:
+        # a baseline that is not there says nothing about any case
+        if baseline.cause in (*OF_MACHINE, Cause.INTERNAL):
+            return CaseChangeKind.UNTESTABLE
+        return CaseChangeKind.NEW_UNTESTED
     if baseline.status in PASSING:
         return CaseChangeKind.REGRESSED
     old_signature, new_signature = (
@@ -313,6 +327,28 @@ def change_between(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
     if old_signature == new_signature:
         return CaseChangeKind.FAILING
     return CaseChangeKind.CHANGED
+
+
+def _can_be_by_chance(result: CaseResult) -> bool:
+    return result.is_new_failure or result.change is CaseChangeKind.FIXED
+
+
+def with_earlier_nights(
+    result: CaseResult, kind: ToolchainKind, earlier: EarlierNights
+) -> CaseResult:
+    """Return a result as nights before it see it: a case that alternates is flaky, and
+    a failure that only an earlier night could compare is known.
+    """
+    if not _can_be_by_chance(result):
+        return result
+    history = earlier()
+    if history.alternates(result.case):
+        return replace(result, change=CaseChangeKind.FLAKY)
+    if result.change is CaseChangeKind.NEW_UNTESTED:
+        last = history.last_failure(row_of(result, kind), result.toolchain)
+        if last and result.failure and last.signature == result.failure.signature:
+            return replace(result, change=CaseChangeKind.KNOWN)
+    return result
 
 
 def case_result(baseline: Probe, new: Probe) -> CaseResult:

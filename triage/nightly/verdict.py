@@ -65,6 +65,8 @@ class BackendVerdict:
     broken: int
     """Cases that fail in a new way."""
     fixed: int
+    untestable: int = 0
+    """Cases that one of the toolchains could not test."""
     failures: int = 0
     with_culprit: int = 0
     """New failures whose culprit a bisect found."""
@@ -91,6 +93,7 @@ def verdicts_of(
             cases=len(own),
             broken=sum(case.is_new_failure for case in own),
             fixed=sum(case.change is CaseChangeKind.FIXED for case in own),
+            untestable=sum(case.change is CaseChangeKind.UNTESTABLE for case in own),
         )
         verdicts.append(with_failures(counts, failures, to_dos_of(own, failures)))
     return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
@@ -157,6 +160,8 @@ def failure_to_do(
         return ToDo(Action.FILE, cluster.id)
     unfinished = (step for step in cluster.steps if step.status in ("left", "failed"))
     reason = next((step.reason for step in unfinished if step.reason), None)
+    if cluster.culprit and cluster.culprit.after:
+        reason = reason or "only its origin is known"
     return ToDo(Action.INVESTIGATE, cluster.id, command=command, reason=reason)
 
 

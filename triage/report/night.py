@@ -53,6 +53,7 @@ from triage.report.night_text import (
     time_name,
     times_text,
     to_do_spans,
+    untested_text,
 )
 from triage.report.runs import time_text
 from triage.toolchains.home import disk_errors, write_whole
@@ -67,6 +68,7 @@ _UNEXPECTED = "it passes although its recipe expects a failure"
 _CHANGED: Mapping[CaseChangeKind, tuple[str, Style]] = {
     CaseChangeKind.REGRESSED: ("Regressed", "bad"),
     CaseChangeKind.CHANGED: ("Different failure", "bad"),
+    CaseChangeKind.NEW_UNTESTED: ("Fails, not comparable", "bad"),
     CaseChangeKind.FIXED: ("Fixed", "good"),
     CaseChangeKind.FLAKY: ("Flaky", "warning"),
 }
@@ -295,6 +297,8 @@ def _group_blocks(
     facts = night_facts(cluster, night, first.bisections[:2], compiler)
     if not on_page:
         facts = [fact for fact in facts if fact[0] not in _ON_PAGES]
+    if untested_text(first):
+        facts.insert(0, ("baseline", untested_text(first)))
     if cluster and cluster.id in to_dos:
         facts.append(("to do", to_do_spans(to_dos[cluster.id])))
     return [Paragraph(title), Facts(facts)] if facts else [Paragraph(title)]
@@ -388,12 +392,16 @@ def _suite_case(
     """
     failure, failed, skipped, output = case.either_failure, None, None, None
     if case.is_new_failure and failure:
-        lines = [f"signature: {failure.signature}"]
+        lines = [f"signature: {failure.signature}", untested_text(case)]
         lines += [
             f"{name} {plain_text(text)}"
             for name, text in night_facts(cluster, night, case.bisections)
         ]
-        failed = (failure.headline, failure.failure_class, "\n".join(lines))
+        failed = (
+            failure.headline,
+            failure.failure_class,
+            "\n".join(filter(None, lines)),
+        )
     elif case.status == Status.XPASS and night.strict:
         failed = (
             _UNEXPECTED,

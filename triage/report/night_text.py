@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.in_turn import Pace
-from triage.investigate.result import CaseResult, FailureCluster
+from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.verdict import Action, BackendVerdict, ToDo
@@ -34,11 +34,7 @@ _SYNC = "triage issues sync --repo OWNER/NAME --apply"
 _VERBS = {
     Action.FILE: ("file", "issue", "issues"),
     Action.WAIT: ("wait for", "known issue", "known issues"),
-    Action.INVESTIGATE: (
-        "investigate",
-        "failure with --investigate",
-        "failures with --investigate",
-    ),
+    Action.INVESTIGATE: ("run --investigate for", "failure", "failures"),
     Action.CLOSE: (
         "remove",
         "expected failure that passes",
@@ -119,6 +115,13 @@ def reason_text(case: CaseResult, night: Night) -> str:
         if result.status == Status.UNTESTABLE or result.reason:
             return f"{revision.name}: {result.reason}"
     return ""
+
+
+def untested_text(case: CaseResult) -> str:
+    """Return why the baseline says nothing about a new failure; empty if it does."""
+    if case.change is not CaseChangeKind.NEW_UNTESTED:
+        return ""
+    return f"{case.baseline.toolchain.name} could not test it: {case.baseline.reason}"
 
 
 def origin_text(bisection: Bisection) -> str:
@@ -264,35 +267,55 @@ def pace_text(row: TimeChange) -> str:
 def backend_sentence(
     verdict: BackendVerdict, night: Night, title: str | None = None
 ) -> str:
-    """Return what a night says of one backend: `rocm: 3.3.0 breaks 3 of 41 cases with
-    2 failures, 1 with a culprit. Do: file 1 issue, investigate 1 failure.`
+    """Return what a night says of one backend: `rocm: 3 of 41 cases newly fail on 3.3.0
+    (2 failures, 1 with a culprit); 1 is fixed. To do: file 1 issue.`
 
     title: what stands in front (default: the backend).
     """
     where = f"{title or verdict.backend}: " if title or verdict.backend else ""
-    if verdict.broken:
-        failures = plural(verdict.failures, "failure")
-        text = (
-            f"{where}{night.toolchain.name} breaks {verdict.broken} of "
-            f"{plural(verdict.cases, 'case')} with {failures}"
-        )
-        if verdict.with_culprit:
-            text += f", {verdict.with_culprit} with a culprit"
-        if verdict.not_investigated == verdict.failures:
-            text += ", not investigated"
-        elif verdict.not_investigated:
-            text += f", {verdict.not_investigated} not investigated"
-        if verdict.reason:
-            text += f" ({verdict.reason})"
-    else:
-        text = f"{where}nothing new fails in {plural(verdict.cases, 'case')}"
+    text = f"{where}{_what_broke(verdict, night)}"
     if verdict.fixed:
-        text += f"; {verdict.fixed} fixed"
+        text += f"; {plural(verdict.fixed, 'is', 'are')} fixed"
     actions = ", ".join(
         f"{_VERBS[action][0]} {plural(count, *_VERBS[action][1:])}"
         for action, count in verdict.actions.items()
     )
-    return f"{text}. Do: {actions}." if actions else f"{text}."
+    return f"{text}. To do: {actions}." if actions else f"{text}."
+
+
+def _what_broke(verdict: BackendVerdict, night: Night) -> str:
+    cases = plural(verdict.cases, "case")
+    tested = verdict.cases - verdict.untestable
+    untested = ""
+    if verdict.untestable:
+        untested = f", {verdict.untestable} could not be tested"
+    if verdict.cases and not tested:
+        return f"nothing could be tested in {cases}"
+    if not verdict.broken:
+        of = f"{tested} of " if verdict.untestable else ""
+        return f"nothing new fails in {of}{cases}{untested}"
+    verb = "fails" if verdict.broken == 1 else "fail"
+    return (
+        f"{verdict.broken} of {cases} newly {verb} on {night.toolchain.name}"
+        f"{_failures_text(verdict)}{untested}"
+    )
+
+
+def _failures_text(verdict: BackendVerdict) -> str:
+    """Return how many failures there are and what is known of them, in brackets."""
+    parts = []
+    if verdict.broken > 1:
+        parts.append(plural(verdict.failures, "failure"))
+    for count, text in (
+        (verdict.with_culprit, "with a culprit"),
+        (verdict.not_investigated, "not investigated"),
+    ):
+        if count and count == verdict.failures:
+            parts.append(f"all {text}" if count > 1 else text)
+        elif count:
+            parts.append(f"{count} {text}")
+    reason = f": {verdict.reason}" if verdict.reason else ""
+    return f" ({', '.join(parts)}{reason})" if parts else ""
 
 
 def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
