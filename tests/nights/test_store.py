@@ -116,15 +116,51 @@ def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
     return {(life.track.kind, life.signature): life for life in failure_lives(history)}
 
 
+def states_of(history: NightsHistory) -> list[tuple[str, list[str], str]]:
+    """Return signature, cases and state of each failure."""
+    return [
+        (life.signature, sorted(history.names[row] for row in life.rows), life.state)
+        for life in failure_lives(history)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("histories", "cases"),
+    [
+        ({"a": "PFF", "b": "PFF"}, [["a", "b"]]),
+        ({"a": "PFFF", "b": "PPPF"}, [["b"], ["a"]]),
+        ({"a": "PFFP", "b": "P--F"}, [["a", "b"]]),
+        ({"a": "PFFF", "b": "P-FF"}, [["a", "b"]]),
+        ({"a": "FFFF", "b": "PFFF"}, [["b"], ["a"]]),
+        ({"a": "FFFF", "b": "FFFF"}, [["a", "b"]]),
+        ({"a": "PFPF"}, [["a"], ["a"]]),
+        ({"a": "PFUF"}, [["a"]]),
+        ({"a": "PFXF"}, [["a"]]),
+        ({"a": "PFGF"}, [["a"], ["a"]]),
+    ],
+)
+def test_failures_with_one_signature_are_told_apart_by_when_they_came(
+    tmp_path: Path, histories: dict[str, str], cases: list[list[str]]
+) -> None:
+    known = history_of(tmp_path, **histories)
+    lives = [entry for entry in states_of(known) if entry[0] == "legalize:x"]
+    assert [names for _, names, _ in lives] == cases
+    pages = [life.page for life in failure_lives(known)]
+    assert len(set(pages)) == len(pages)
+
+
 def test_a_failure_is_open_until_its_cases_pass(tmp_path: Path) -> None:
     history = history_of(tmp_path, a="PFFF", b="PPFP", c="GGPP", d="PPPP", e="XXXX")
-    lives = lives_of(history)
-    legalize, segfault = lives["nightly", "legalize:x"], lives["nightly", "segfault:x"]
-    assert [history.names[failing.row] for failing in legalize.open_runs] == ["a"], (
-        "e is expected"
-    )
-    assert (legalize.state, legalize.gone) == ("open", None)
-    assert (segfault.state, segfault.last, segfault.gone) == ("gone", 1, 2)
+    assert states_of(history) == [
+        ("legalize:x", ["a"], "open"),
+        ("legalize:x", ["e"], "known"),
+        ("legalize:x", ["b"], "gone"),
+        ("segfault:x", ["c"], "gone"),
+    ]
+    segfault = lives_of(history)["nightly", "segfault:x"]
+    assert segfault.ended
+    assert segfault.ended.after
+    assert (segfault.last.run.last, segfault.ended.after.first) == (1, 2)
 
 
 @pytest.mark.parametrize(

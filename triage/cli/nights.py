@@ -21,7 +21,7 @@ from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
-from triage.nightly.issues import IssueChange, failures_of, plan_issues, stands_for
+from triage.nightly.issues import IssueChange, failures_of, plan_issues
 from triage.nightly.result import Night
 from triage.nightly.run import EarlierNights
 from triage.nightly.store import NightStore, read_night
@@ -251,9 +251,7 @@ def sync(
     failures = failures_of(night)
     api = Address(os.environ.get("GITHUB_API_URL") or PUBLIC_API)
     hub = GitHubIssues(repository, label, token, api.full)
-    tracked = hub.read(
-        lambda issue: issue.is_open or stands_for(issue.marker, failures) is not None
-    )
+    tracked = hub.read(lambda issue: issue.is_open or issue.marker.key in failures)
     planned = plan_issues(night, tracked, limit, repository)
     if not token:
         note = (
@@ -273,7 +271,12 @@ def sync(
         address = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
         if api == PUBLIC_API:
             address = f"{repository}#"
-        _store_issues({change.key.id: f"{address}{change.issue}" for change in done})
+        issues = {
+            change.cluster: f"{address}{change.issue}"
+            for change in done
+            if change.cluster
+        }
+        _store_issues(night.started, issues)
         left = (*planned.changes[len(done) :], *planned.left)
         made = replace(planned, changes=tuple(done), left=left, applied=True)
         write_report(output, made, issues_document)
@@ -294,9 +297,11 @@ def _token(*, is_needed: bool) -> str | None:
     return token or None
 
 
-def _store_issues(issues: Mapping[str, str]) -> None:
-    """Store issues by the id of their cluster. A failure is only reported."""
+def _store_issues(started: str, issues: Mapping[str, str]) -> None:
+    """Store the issues of a night by the id of their cluster. A failure is only
+    reported.
+    """
     try:
-        open_nights().add_issues(issues)
+        open_nights().add_issues(started, issues)
     except (TriageError, OSError) as error:
         print_stderr(f"the issues are not stored for `triage site`: {error}")

@@ -96,6 +96,8 @@ class CaseResult(ProbeResult):
     source: str = ""
     """The recipe's file, relative to the folder in which triage ran where it is inside.
     """
+    input: str = ""
+    """Hash of the program, its target, flags and values; empty if it is not known."""
     target: Target | None = None
     stages: list[Stage] = field(default_factory=list)
     """The stages that the case has."""

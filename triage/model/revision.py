@@ -19,6 +19,10 @@ class Revision:
     date: str | None = None  # ISO, `YYYY-MM-DD`
     subject: str | None = None
 
+    def is_same(self, other: Revision) -> bool:
+        """Return whether both are one compiler, by their commits if they are known."""
+        return (self.commit or self.name) == (other.commit or other.name)
+
 
 class ToolchainKind(StrEnum):
     """Where a toolchain comes from. Nothing is compared across kinds over nights."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,12 +32,14 @@ from triage.recipes.values import parse_version
 Matrix = NDArray[Any]
 # those that trends show
 METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")
-# A state is one byte: 1 + the number of the status, and two bits. 0: no result.
-STATUS_BITS, _FLAKY_BIT, _NEW_FAILURE_BIT = 0x3F, 0x40, 0x80
+# A state is one byte: 1 + the number of the status, and four bits. 0: no result.
+STATUS_BITS, _FLAKY_BIT, _NEW_FAILURE_BIT = 0x0F, 0x40, 0x80
+_NOT_COMPARED_BIT = 0x20  # the case could not be tested on one of the toolchains
 _STATUSES = tuple(Status)
 _ENTRY = np.dtype(
     [
         ("state", np.uint8),
+        ("input", np.uint32),
         ("failure", np.uint32),
         *((name, np.float32) for name in METRICS),
     ]
@@ -75,8 +77,8 @@ class NightColumns:
     failures: Sequence[Failure]
     """The different failures of the night."""
     entries: Matrix
-    """For each case: its state; the number of its failure in `failures` from 1, 0 for
-    none; metrics or NaN.
+    """For each case: its state; the beginning of the hash of its input, 0 if unknown;
+    the number of its failure in `failures` from 1, 0 for none; metrics or NaN.
     """
 
     @property
@@ -94,13 +96,16 @@ class NightColumns:
     @property
     def verdicts(self) -> list[BackendVerdict]:
         """The verdict of the night on each backend."""
-        counts = _backends_in(self.keys)
+        backends = _backends_in(self.keys)
+        cases = Counter(backends)
+        not_compared = self.entries["state"] & (_NOT_COMPARED_BIT) > 0
+        untestable = Counter(compress(backends, not_compared.tolist()))
         found = {verdict.backend: verdict for verdict in self.night.verdict}
-        for backend in counts:
+        for backend in cases:
             found.setdefault(backend, BackendVerdict(backend, 0, 0, 0))
         verdicts = [
-            replace(verdict, cases=counts[verdict.backend])
-            for verdict in found.values()
+            replace(verdict, cases=cases[backend], untestable=untestable[backend])
+            for backend, verdict in found.items()
         ]
         return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
 
@@ -118,7 +123,8 @@ class NightColumns:
                 failures[text] = case.failure
             measured = case.numbers
             metrics = [measured.get(name, np.nan) for name in METRICS]
-            entries.append((_state_of(case), number, *metrics))
+            state, own_input = _state_of(case), int(case.input[:8] or "0", 16)
+            entries.append((state, own_input, number, *metrics))
         return cls(
             replace(night, cases=list(filter(_is_listed, night.cases))),
             json.dumps([_key_of(case, night.kind) for case in night.cases]).encode(),
@@ -151,9 +157,9 @@ def _suites_in(keys: bytes) -> tuple[str, ...]:
 
 
 @cache
-def _backends_in(keys: bytes) -> Counter[str]:
-    """Return how many cases each backend has."""
-    return Counter(key.target.partition(" ")[0] for key in _keys_in(keys))
+def _backends_in(keys: bytes) -> tuple[str, ...]:
+    """Return the backend of each case."""
+    return tuple(key.target.partition(" ")[0] for key in _keys_in(keys))
 
 
 def row_of(case: CaseResult, kind: ToolchainKind) -> Row:
@@ -174,6 +180,8 @@ def _state_of(case: CaseResult) -> int:
         state |= _FLAKY_BIT
     if case.is_new_failure:
         state |= _NEW_FAILURE_BIT
+    if case.change in (CaseChangeKind.UNTESTABLE, CaseChangeKind.NEW_UNTESTED):
+        state |= _NOT_COMPARED_BIT
     return state
 
 
@@ -263,6 +271,8 @@ class NightsHistory:
     """Indices of `failures`."""
     failures: tuple[Failure | None, ...]
     """The failures of all nights; the first is None, for cases without one."""
+    inputs: Matrix
+    """The beginning of the hash of each case's input; 0 where it is not known."""
     metrics: Mapping[str, Matrix]
     """A matrix for each metric; NaN where it was not measured."""
 
@@ -348,6 +358,7 @@ class NightsHistory:
             sources=tuple(self.sources[row] for row in kept),
             states=self.states[part],
             failure_numbers=self.failure_numbers[part],
+            inputs=self.inputs[part],
             metrics={name: values[part] for name, values in self.metrics.items()},
         )
 
@@ -363,16 +374,26 @@ class NightsHistory:
         return self.failures[int(self.failure_numbers[row, night])]
 
     def is_new_failure(self, row: int, night: int) -> bool:
+        """Return whether a night calls the failure of a case new."""
+        return bool(int(self.states[row, night]) & _NEW_FAILURE_BIT)
+
+    def differs_on_baseline(self, row: int, night: int) -> bool:
         """Return whether a case passes, or fails differently, on the baseline of a
         night in which it fails.
         """
-        return bool(int(self.states[row, night]) & _NEW_FAILURE_BIT)
+        state = int(self.states[row, night])
+        return bool(state & _NEW_FAILURE_BIT) and not state & _NOT_COMPARED_BIT
+
+    def has_new_input(self, row: int, before: int, night: int) -> bool:
+        """Return whether the input of a case was edited between two nights."""
+        old, new = int(self.inputs[row, before]), int(self.inputs[row, night])
+        return 0 not in (old, new) and old != new
 
     def is_new_in_last_night(self, row: int) -> bool:
         """Return whether the last night of its track is the first in which a case fails
         in this way.
 
-        A case without an older result is new if it does not fail so on the baseline.
+        A case without an older result of its input is new if the night says so.
         """
         tested = [run for run in self.runs[row] if run.status is not Status.UNTESTABLE]
         if not tested:
@@ -380,8 +401,9 @@ class NightsHistory:
         last = self.last_night(self.rows[row].track)
         if tested[-1].status is not Status.FAILED or tested[-1].first != last:
             return False
-        has_older_result = len(tested) > 1
-        return has_older_result or self.is_new_failure(row, last)
+        if len(tested) > 1 and not self.has_new_input(row, tested[-2].last, last):
+            return True
+        return self.is_new_failure(row, last)
 
     def last_failure(self, row: Row, toolchain: Revision) -> Failure | None:
         """Return the failure in the last result of a case with another toolchain,
@@ -392,7 +414,7 @@ class NightsHistory:
         number = self.rows.index(row)
         for night in np.flatnonzero(self.states[number])[::-1].tolist():
             status = status_in(int(self.states[number, night]))
-            is_other = not _is_same(self.nights[night].toolchain, toolchain)
+            is_other = not self.nights[night].toolchain.is_same(toolchain)
             if is_other and status is Status.FAILED:
                 return self.failure_of(number, night)
             if is_other and status is not Status.UNTESTABLE:
@@ -430,12 +452,16 @@ class NightsHistory:
         return False
 
     def _unexplained_changes(self, row: int) -> list[tuple[StateRun, StateRun]]:
-        """Return the neighbouring runs of a row that differ with the same compiler."""
+        """Return the neighbouring runs of a row that differ with the same compiler and
+        the same input.
+        """
         found = []
         for old, new in pairwise(self.runs[row]):
             before = self.nights[old.last].toolchain
             after = self.nights[new.first].toolchain
-            if _is_same(before, after) and Status.UNTESTABLE not in (
+            if self.has_new_input(row, old.last, new.first):
+                continue
+            if before.is_same(after) and Status.UNTESTABLE not in (
                 old.status,
                 new.status,
             ):
@@ -444,7 +470,8 @@ class NightsHistory:
 
     def _runs_of(self, row: int) -> Iterator[StateRun]:
         present = np.flatnonzero(self.states[row])
-        states = self.states[row, present] & ~np.uint8(_NEW_FAILURE_BIT)
+        # what the night compared it with is left out
+        states = self.states[row, present] & np.uint8(STATUS_BITS | _FLAKY_BIT)
         signatures = self.signature_numbers[self.failure_numbers[row, present]]
         is_change = (np.diff(states) != 0) | (np.diff(signatures) != 0)
         starts = np.flatnonzero(is_change) + 1
@@ -457,10 +484,6 @@ class NightsHistory:
                 int(signatures[first]),
                 end - first,
             )
-
-
-def _is_same(toolchain: Revision, other: Revision) -> bool:
-    return (toolchain.commit or toolchain.name) == (other.commit or other.name)
 
 
 def _signature_of(failure: Failure | None) -> str:
@@ -476,12 +499,14 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
     places = [alignment.places_of(columns) for _, columns in read]
     shape = len(alignment.rows), len(read)
     states, numbers = np.zeros(shape, np.uint8), np.zeros(shape, np.uint32)
+    inputs = np.zeros(shape, np.uint32)
     metrics = {name: np.full(shape, np.nan, np.float32) for name in METRICS}
     failures: list[Failure | None] = [None]
     for night, (_, columns) in enumerate(read):
         rows, entries = places[night]
         own = columns.entries[entries]
         states[rows, night] = own["state"]
+        inputs[rows, night] = own["input"]
         # the failures of this night follow those of the earlier ones
         offset = len(failures) - 1
         numbers[rows, night] = np.where(own["failure"] > 0, own["failure"] + offset, 0)
@@ -496,6 +521,7 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
         states=states,
         failure_numbers=numbers,
         failures=tuple(failures),
+        inputs=inputs,
         metrics={
             name: values
             for name, values in metrics.items()

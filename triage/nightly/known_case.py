@@ -71,6 +71,8 @@ class CaseState:
     """The day of the first night with this result."""
     toolchain: Revision
     """The toolchain of that night."""
+    is_edited: bool
+    """The input changed before this result."""
     missed: str | None
     """The day of the last night of the track, if it has no result of the case."""
     flaky_changes: int
@@ -118,10 +120,11 @@ def known_case(
     if rows:
         track = history.rows[rows[0]].track
         suite, facts = track.suite, {"compiler": track.compiler, "target": track.target}
-    known = known_failures(history, store.issues())
+    lives = failure_lives(history)
+    known = known_failures(history, lives, store.issues())
     failures = [
-        failure_report(history, life, known.get(life.key))
-        for life in failure_lives(history)
+        failure_report(history, life, known.get(life.page))
+        for life in lives
         if not set(rows).isdisjoint(life.rows)
     ]
     runs = [run for row in rows for run in _runs_of(history, row)]
@@ -159,7 +162,9 @@ def _name_of(text: str, history: NightsHistory) -> str:
 
 def case_state(history: NightsHistory, row: int) -> CaseState:
     """Return the last result of a case."""
-    track, run = history.rows[row].track, history.runs[row][-1]
+    track, runs = history.rows[row].track, history.runs[row]
+    run = runs[-1]
+    is_edited = len(runs) > 1 and history.has_new_input(row, runs[-2].last, run.first)
     last_number = history.tracks[track][-1]
     last, first = history.nights[last_number], history.nights[run.first]
     is_missed = not history.states[row, last_number]
@@ -168,6 +173,7 @@ def case_state(history: NightsHistory, row: int) -> CaseState:
         status=run.status,
         since=first.started[:10],
         toolchain=first.toolchain,
+        is_edited=is_edited,
         missed=last.started[:10] if is_missed else None,
         flaky_changes=history.flaky_changes.get(row, 0),
     )

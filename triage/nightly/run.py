@@ -152,13 +152,20 @@ class NightRun:
             if old is None or new is None:
                 continue
             try:
-                self._results[name] = case_result(old, new)
+                compared = case_result(old, new)
+                self._results[name] = replace(compared, input=self._input_of(new))
             # a defect of this program makes that case untestable
             except Exception as error:
                 outcome = self.engine.internal_error(f"the report of {name}", error)
                 self._results[name] = case_result(
                     replace(old, outcome=outcome), replace(new, outcome=outcome)
                 )
+
+    def _input_of(self, probe: Probe) -> str:
+        if probe.outcome.cause in OF_MACHINE:
+            return ""
+        toolchain = self.engine.registry.obtain(self.toolchain)
+        return self.engine.planner.input_hash(probe.case, toolchain)
 
     def _with_chance(self, result: CaseResult) -> CaseResult:
         """Return a result with what other runs of the case say about its change."""

@@ -10,10 +10,12 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from filelock import FileLock
+from pydantic import TypeAdapter
 
 from triage.investigate.result import CaseResult
 from triage.model.errors import BadInput
@@ -163,26 +165,29 @@ class NightStore:
             for number in numbers:
                 shutil.rmtree(self.path / str(number))
 
-    def add_issues(self, issues: Mapping[str, str]) -> None:
-        """Store the issue of each cluster, as `owner/repository#number` or as its
-        address.
+    def add_issues(self, started: str, issues: Mapping[str, str]) -> None:
+        """Store the issue of each cluster of a night, as `owner/repository#number` or
+        as its address.
         """
         with disk_errors(f"store issues in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".lock"):
-                write_whole(
-                    self.path / _ISSUES, json.dumps({**self.issues(), **issues})
-                )
+                known = self.issues()
+                known[started] = {**known.get(started, {}), **issues}
+                write_whole(self.path / _ISSUES, json.dumps(known))
 
-    def issues(self) -> dict[str, str]:
-        """Return the issues by the id of their cluster."""
+    def issues(self) -> dict[str, dict[str, str]]:
+        """Return the issues by the start of a night and the id of a cluster in it."""
         try:
-            values = json.loads(read_bytes(self.path / _ISSUES, _LARGEST_NIGHT))
+            content = read_bytes(self.path / _ISSUES, _LARGEST_NIGHT)
+            return _issues().validate_json(content)
         except (OSError, ValueError):
             return {}
-        if not isinstance(values, dict):
-            return {}
-        return {str(key): str(value) for key, value in values.items()}
+
+
+@cache
+def _issues() -> TypeAdapter[dict[str, dict[str, str]]]:
+    return TypeAdapter(dict[str, dict[str, str]])
 
 
 def _number_of(name: str, stored: Sequence[tuple[int, NightColumns]]) -> int | None:

@@ -76,13 +76,18 @@ def why_unknown(cluster: FailureCluster, step: str) -> str:
 def _dates(report: FailureReport) -> Iterator[Fact]:
     """Yield when a failure came, and when it went or was seen last."""
     compiler, came, first = report.compiler, report.came, report.first
-    yield "since", _dated(range_spans(compiler, report.before, came.toolchain), came)
+    since = range_spans(compiler, report.before, came.toolchain)
+    if report.is_edited:
+        since = edited_spans(came.toolchain)
+    yield "since", _dated(since, came)
     if first != came:
         yield "first seen", _seen(first)
     if report.gone is None:
         yield "last seen", _seen(report.last)
     else:
         gone = range_spans(compiler, report.last.toolchain, report.gone.toolchain)
+        if report.is_edited_away:
+            gone = edited_spans(report.gone.toolchain)
         yield "gone", _dated(gone, report.gone)
 
 
@@ -163,6 +168,11 @@ def revision_name(revision: Revision | None) -> str:
     if not commit or revision.name.endswith(commit):
         return revision.name
     return f"{revision.name} ({commit})"
+
+
+def edited_spans(toolchain: Revision) -> Phrase:
+    """Return that another input, and no compiler, made the difference."""
+    return [f"the input changed, {toolchain.name}"]
 
 
 def range_spans(compiler: str, old: Revision | None, new: Revision) -> Phrase:

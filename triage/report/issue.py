@@ -110,7 +110,7 @@ def issue_body(change: IssueChange, night: Night) -> str | None:
     toolchain = revision_text(night.toolchain)
     match change.cause:
         case ActionCause.NEW:
-            known = [each for each in night.clusters if each.key == change.key]
+            known = [each for each in night.clusters if each.id == change.cluster]
             unknown = change.key.cluster([*change.cases])
             draft = issue_markdown(known[0] if known else unknown, night)
             return (

@@ -352,6 +352,8 @@ def state_sentence(state: CaseState) -> str:
     """Return the last result of a case: `failed since 2026-01-06 with 3.13.0`."""
     name = _STATES.get(state.status, state.status.value)
     text = f"{name} since {state.since} with {state.toolchain.name}"
+    if state.is_edited:
+        text += ", when the input changed"
     if state.missed:
         text += f"; not run in the last night of its track, {state.missed}"
     if state.flaky_changes:

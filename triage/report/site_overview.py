@@ -27,7 +27,12 @@ from triage.nightly.verdict import (
 )
 from triage.report.document import Inline
 from triage.report.elements import plural
-from triage.report.failure import culprit_spans, range_spans, what_to_do
+from triage.report.failure import (
+    culprit_spans,
+    edited_spans,
+    range_spans,
+    what_to_do,
+)
 from triage.report.night_text import backend_sentence, to_do_spans
 from triage.report.site_data import timestamp
 
@@ -70,7 +75,8 @@ def overview(
     ]
     new = {page: runs for part in parts for page, runs in part.new_runs.items()}
     still = [life for life in lives if life.state != "gone"]
-    gone = [life for life in lives if life.state == "gone"]
+    gone = [(life, reports[life.page]) for life in lives if life.state == "gone"]
+    gone.sort(key=lambda entry: entry[1].gone.day if entry[1].gone else "")
     open_rows = [
         _open_failure(history, life, reports[life.page], new) for life in still
     ]
@@ -86,7 +92,7 @@ def overview(
             (row, to_do_spans(to_do))
             for row, to_do in (*passing, *flaky[:_MOST_OTHERS])
         ],
-        "gone": sorted(gone, key=lambda life: -(life.gone or 0))[:_MOST_OTHERS],
+        "gone": gone[: -_MOST_OTHERS - 1 : -1],
         "cards": [part.card() for part in parts],
     }
 
@@ -107,14 +113,19 @@ def _open_failure(
     runs = new_runs or life.open_runs
     first = min(failing.run.first for failing in runs)
     before, after = report.before, report.came.toolchain
+    is_edited = report.is_edited
     if new_runs:  # further cases of a failure may be new
         before = toolchain_before(history, new_runs[0])
         after = history.nights[first].toolchain
+        is_edited = new_runs[0].is_edited
+    since = range_spans(report.compiler, before, after)
+    if is_edited:
+        since = edited_spans(after)
     return OpenFailure(
         report=report,
         rows=[failing.row for failing in runs],
         is_new=bool(new_runs),
-        since=range_spans(report.compiler, before, after),
+        since=since,
         age=_age(history, first),
         nights=len(history.nights) - first,
         culprit=culprit_spans(report.cluster),
