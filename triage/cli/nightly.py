@@ -39,7 +39,7 @@ from triage.investigate.result import CaseChangeKind
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
-from triage.nightly.run import NightRun, with_investigation
+from triage.nightly.run import NightRun, as_nights_know_it, with_investigation
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.nightly.verdict import owner_rules, with_owners
@@ -310,6 +310,7 @@ def nightly_merge(
         for folder in folders
     ]
     night = merge(shards, allow_missing=allow_missing)
+    night = as_nights_know_it(night, earlier_nights())
     if out:
         copy_files([folder for folder, _ in shards], out)
         night = write_reports(night, out)
@@ -319,7 +320,7 @@ def nightly_merge(
 
 def exit_of(night: Night) -> Exit:
     """Return the exit code of a night: FOUND for a new failure, else why cases could
-    not be tested, else OK.
+    not be tested, INCONCLUSIVE if some were not compared, else OK.
     """
     fails_strictly = night.strict and (night.slower or night.unexpected_passes)
     if fails_strictly or any(case.is_new_failure for case in night.cases):
@@ -328,7 +329,9 @@ def exit_of(night: Night) -> Exit:
     causes = {cause for case in untested for cause in (case.cause, case.baseline.cause)}
     code = exit_without_answer(causes)
     is_any_tested = len(untested) < len(night.cases) or not night.cases
-    return Exit.OK if code is Exit.INCONCLUSIVE and is_any_tested else code
+    if code is Exit.INCONCLUSIVE and is_any_tested and not night.partial:
+        return Exit.OK
+    return code
 
 
 def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from triage.bisect.result import Bisection
 from triage.execution.in_turn import Pace, Ratio
@@ -61,6 +61,9 @@ class TimeChange(StoresInline):
 class Night:
     """A night: a toolchain against a baseline. The JSON of `triage nightly`."""
 
+    # in all parts of a night
+    __pydantic_config__: ClassVar = ConfigDict(allow_inf_nan=False)
+
     schema: Literal[6]
     toolchain: Revision
     baseline: Revision
@@ -75,7 +78,7 @@ class Night:
     shard: str | None = None
     """`1/4` for the first of four shards."""
     total: int = 0
-    """Number of cases of all shards."""
+    """Number of cases of all shards; 0 for a night of one machine."""
     scope: str | None = None
     """The compilers that bisects can search between both toolchains."""
     cases: list[CaseResult] = field(default_factory=list)
@@ -86,11 +89,19 @@ class Night:
     stopped: str | None = None
     """Why the night ended early; null when it is complete."""
     not_compared: list[str] = field(default_factory=list)
-    """Cases without a result on both toolchains."""
+    """Cases without a result on both toolchains, as far as their names are known."""
+    planned: list[str] = field(default_factory=list)
+    """All cases of a shard in the order of the recipes."""
     strict: bool = False
     """Unexpected passes and slower cases fail the night."""
     reports: dict[str, str] = field(default_factory=dict)
     """Files by format."""
+
+    @property
+    def count_not_compared(self) -> int:
+        """How many cases have no result; those of a missing shard have no names."""
+        missing = 0 if self.shard else self.total - len(self.cases)
+        return max(missing, len(self.not_compared))
 
     def cases_with(self, *changes: CaseChangeKind) -> list[CaseResult]:
         """Return the cases with these kinds of change, in the order of the recipes."""

@@ -124,6 +124,7 @@ class NightRun:
             times=[row for rows in self._times.values() for row in rows],
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=[name for name in names if name not in self._results],
+            planned=names if self.shard else [],
             strict=self.strict,
         )
 
@@ -356,6 +357,18 @@ def with_earlier_nights(
         if last and result.failure and last.signature == result.failure.signature:
             return replace(result, change=CaseChangeKind.KNOWN)
     return result
+
+
+def as_nights_know_it(night: Night, earlier: EarlierNights) -> Night:
+    """Return a night whose machines had no earlier nights as one that had them."""
+    cases = [with_earlier_nights(case, night.kind, earlier) for case in night.cases]
+    new = {case.case for case in cases if case.is_new_failure}
+    clusters = [
+        replace(cluster, cases=[name for name in cluster.cases if name in new])
+        for cluster in night.clusters
+        if not new.isdisjoint(cluster.cases)
+    ]
+    return replace(night, cases=cases, clusters=clusters)
 
 
 def case_result(baseline: Probe, new: Probe) -> CaseResult:

@@ -66,11 +66,10 @@ def partial_text(night: Night) -> str:
     """
     if night.stopped is None:
         return ""
-    total = len(night.cases) + len(night.not_compared)
-    return (
-        f"{night.stopped[:1].upper()}{night.stopped[1:]}; {len(night.not_compared)} "
-        f"of {plural(total, 'case')} not compared."
-    )
+    missing = night.count_not_compared
+    total = plural(len(night.cases) + missing, "case")
+    why = f"{night.stopped[:1].upper()}{night.stopped[1:]}"
+    return f"{why}; {missing} of {total} not compared."
 
 
 def night_verdict(night: Night) -> str:
