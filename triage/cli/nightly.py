@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from triage.cli.context import cases_in, select_one_family, show_forecast
+from triage.cli.context import cases_in, select_one_family
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.nights import earlier_nights, store_night
 from triage.cli.options import (
     SECONDS,
     Compiling,
-    ForecastOption,
+    DryRunOption,
     FreshOption,
     GitHubOption,
     JUnitFormatOption,
@@ -33,6 +33,7 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.cli.screen import print_stderr
+from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.investigate.origin import OriginFinder
 from triage.investigate.result import CaseChangeKind
@@ -43,8 +44,10 @@ from triage.nightly.run import NightRun, as_nights_know_it, with_investigation
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.nightly.verdict import owner_rules, with_owners
+from triage.report.formats import write_report
 from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
+from triage.report.tables import forecast_document
 from triage.toolchains.sources.project import OwnerRule
 
 
@@ -118,7 +121,7 @@ def nightly(
     ] = None,
     github: GitHubOption = False,
     fresh: FreshOption = False,
-    dry_run: ForecastOption = False,
+    dry_run: DryRunOption = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes.
@@ -146,6 +149,7 @@ def nightly(
     )
     wanted.check(out, cases)
     owners = owner_rules(selection.family, project)
+    compiling.app.is_dry = dry_run
     with compiling.open(*cases, fresh=fresh) as engine:
         new, old = (
             engine.registry.resolve(rev, selection.family) for rev in selection.revs
@@ -154,7 +158,9 @@ def nightly(
             jobs = [
                 ProbeJob(case, ref, fresh=fresh) for case in cases for ref in (new, old)
             ]
-            return show_forecast(output, engine, jobs, wanted.remark)
+            known = forecast(engine, jobs, remark=wanted.remark)
+            write_report(output, known, forecast_document)
+            return Exit.OK
         run = NightRun(
             engine,
             cases,

@@ -32,6 +32,8 @@ class AppContext:
 
     quiet: bool
     verbose: bool
+    is_dry: bool = False
+    """Install, download and compile nothing; the command sets it."""
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:

@@ -45,7 +45,7 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def parse_size(text: str) -> int:
+def parse_size(text: str, least: int = 1 << 20) -> int:
     """Return the bytes of `8GiB`, `512MiB` or `2GB`; without the i, units are powers of
     1000. Raises ValueError, which says what to write instead.
     """
@@ -59,7 +59,7 @@ def parse_size(text: str) -> int:
     base = 1024 if unit.endswith("i") else 1000
     power = "KMGT".index(unit[0].upper()) + 1
     size = float(match[1]) * base**power
-    if not 1 << 20 <= size <= 1 << 50:
+    if not least <= size <= 1 << 50:
         raise ValueError(
             f'"{text}" is out of range: write at least 1MiB and at most 1024TiB.'
         )

@@ -154,11 +154,15 @@ class ToolchainRegistry:
         compilers: Mapping[str, Compiler],
         progress: Progress | None = None,
         stop: threading.Event | None = None,
+        *,
+        is_dry: bool = False,
     ) -> None:
-        """Open the toolchains in a home. Setting `stop` ends downloads and installs."""
+        """Open the toolchains in a home. Setting `stop` ends downloads and installs.
+        is_dry: install nothing.
+        """
         self.home = home
         self.workspace = Workspace(
-            home, progress or Progress(), stop or threading.Event()
+            home, progress or Progress(), stop or threading.Event(), is_dry
         )
         self.index = Index(self.workspace)
         self._compilers = compilers
