@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.cli.exit_codes import Exit
 from triage.cli.nightly import exit_of
 from triage.execution.results import RunResults
@@ -19,6 +20,7 @@ from triage.model.case import Expectation, Target
 from triage.model.outcome import Failure, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
+from triage.nightly.issues import plan_issues
 from triage.nightly.result import Night
 from triage.nightly.run import NightRun
 from triage.nightly.verdict import Action
@@ -185,6 +187,19 @@ def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -
     (cluster,) = record.clusters
     done = replace(record, clusters=[replace(cluster, steps=[step])])
     assert done.verdict[0].actions == {Action.FILE: 1}
+    fix = Bisection(
+        case="worse",
+        kind=BisectKind.FIX,
+        status=Answer.CULPRIT,
+        before=Revision("1.1.0"),
+        after=Revision("1.2.0"),
+    )
+    fixed = replace(record, clusters=[replace(cluster, steps=[step], fix=fix)])
+    assert [(to_do.action, to_do.since) for to_do in fixed.to_do] == [
+        (Action.UPGRADE, "1.2.0")
+    ]
+    assert "upgrade: it is fixed in 1.2.0" in rendered("text", fixed, night_screen)
+    assert plan_issues(fixed, [], 10).changes == ()
     stopped = replace(record, clusters=[replace(cluster, steps=[left])])
     assert stopped.verdict[0].reason == "the budget is spent"
     assert "the budget is spent" in night_junit(stopped)

@@ -19,6 +19,7 @@ from triage.model.execution import Stage
 from triage.model.json_form import in_json
 from triage.model.outcome import PASSING, Failure, Status
 from triage.model.probe_result import ProbeResult
+from triage.model.revision import Revision
 from triage.reduce.result import IssueDraft
 from triage.remedy.result import Remedy
 
@@ -210,6 +211,11 @@ class FailureCluster:
     @property
     def key(self) -> ClusterKey:
         return ClusterKey(self.compiler, self.backend, self.signature)
+
+    @property
+    def fixed_in(self) -> Revision | None:
+        """A newer release that has the fix, if one is known."""
+        return self.fix.after if self.fix else None
 
     @property
     def is_investigated(self) -> bool:

@@ -274,7 +274,7 @@ def plan_issues(
             changes.append(change)
     for cluster in sorted(night.clusters, key=lambda cluster: -len(cluster.cases)):
         cases = [left[name] for name in cluster.cases if name in left]
-        if any(case.is_new_failure for case in cases):
+        if any(case.is_new_failure for case in cases) and not cluster.fixed_in:
             changes.append(_open_issue(cluster, cases, night))
     order = list(ActionKind)
     changes.sort(key=lambda change: (order.index(change.action), change.issue or 0))

@@ -26,6 +26,8 @@ class Action(StrEnum):
 
     FILE = "file"
     """File an issue: the failure was investigated, and its draft is written."""
+    UPGRADE = "upgrade"
+    """Use a newer release, which has the fix."""
     WAIT = "wait"
     """Wait for the issue that a recipe names for a known failure."""
     INVESTIGATE = "investigate"
@@ -46,7 +48,9 @@ class ToDo:
     issue: str | None = None
     """The issue to wait for."""
     since: str | None = None
-    """The day since which it fails, or the version since which the case passes."""
+    """The day since which it fails, or the version since which the case passes or
+    which has the fix.
+    """
     command: str | None = None
     """A command line that investigates the failure, or shows the case."""
     reason: str | None = None
@@ -156,6 +160,8 @@ def failure_to_do(
     """
     if issue:
         return ToDo(Action.WAIT, cluster.id, issue=issue, since=since)
+    if cluster.fixed_in:
+        return ToDo(Action.UPGRADE, cluster.id, since=cluster.fixed_in.name)
     if cluster.is_investigated:
         return ToDo(Action.FILE, cluster.id)
     unfinished = (step for step in cluster.steps if step.status in ("left", "failed"))

@@ -11,7 +11,7 @@ from triage.bisect.result import Answer, Bisection, Suspect
 from triage.investigate.result import FailureCluster
 from triage.model.revision import Revision
 from triage.nightly.failure_report import FailureReport, SeenAt
-from triage.recipes.values import parse_version
+from triage.recipes.values import parse_version, share_text
 from triage.report.document import (
     Block,
     Fact,
@@ -134,7 +134,7 @@ def culprit_spans(cluster: FailureCluster) -> Phrase:
 
 def _suspect(culprit: Bisection, suspect: Suspect) -> Phrase:
     is_culprit = culprit.status is Answer.CULPRIT
-    sure = "confirmed" if is_culprit else f"{suspect.probability:.0%}"
+    sure = "confirmed" if is_culprit else share_text(suspect.probability, 0)
     text = suspect.subject or revision_name(suspect)
     return [Span(text, url=suspect.url), f", {sure}"]
 

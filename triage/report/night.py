@@ -12,6 +12,7 @@ from triage.model.outcome import FAILING, Cause, Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
 from triage.nightly.verdict import ToDo
+from triage.recipes.values import time_text
 from triage.report.document import (
     Block,
     Details,
@@ -55,7 +56,6 @@ from triage.report.night_text import (
     to_do_spans,
     untested_text,
 )
-from triage.report.runs import time_text
 from triage.toolchains.home import disk_errors, write_whole
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}

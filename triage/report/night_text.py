@@ -15,16 +15,15 @@ from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.verdict import Action, BackendVerdict, ToDo
+from triage.recipes.values import duration_text, share_text, time_text
 from triage.report.document import Fact, Inline, Phrase, Span, Table
 from triage.report.elements import (
     compare_spans,
     compiler_title,
-    duration_text,
     joined,
     plural,
     revision_text,
 )
-from triage.report.runs import time_text
 
 if TYPE_CHECKING:
     from triage.nightly.history import NightColumns
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 _SYNC = "triage issues sync --repo OWNER/NAME --apply"
 _VERBS = {
     Action.FILE: ("file", "issue", "issues"),
+    Action.UPGRADE: ("upgrade for", "failure", "failures"),
     Action.WAIT: ("wait for", "known issue", "known issues"),
     Action.INVESTIGATE: ("run --investigate for", "failure", "failures"),
     Action.CLOSE: (
@@ -95,7 +95,7 @@ def night_verdict(night: Night) -> str:
 def rate_text(passed: int, failed: int) -> str:
     """Return the share of the cases that pass."""
     if passed + failed:
-        return f"{passed / (passed + failed):.1%}"
+        return share_text(passed / (passed + failed))
     return "-"
 
 
@@ -167,7 +167,10 @@ def found_facts(cluster: FailureCluster) -> Iterator[Fact]:
         for suspect in cluster.culprit.suspects[:3]:
             if suspect.url:
                 link = Span(suspect.subject or suspect.name, url=suspect.url)
-                yield "suspected commit", [link, f" {suspect.probability:.0%}"]
+                yield (
+                    "suspected commit",
+                    [link, f" {share_text(suspect.probability, 0)}"],
+                )
     found = cluster.attribution
     if found and found.suspects:
         yield "pass", pass_text(found)
@@ -327,6 +330,8 @@ def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
         case Action.FILE:
             how = ": copy the draft of the issue, or run "
             return [action, how, Span(_SYNC, "code")]
+        case Action.UPGRADE:
+            return [action, f": it is fixed in {to_do.since}"]
         case Action.WAIT:
             since = f", fails since {to_do.since}" if to_do.since else ""
             return [action, " for ", issue or to_do.issue or "", since]

@@ -25,6 +25,7 @@ from triage.nightly.verdict import (
     unexpected_pass_to_do,
     with_failures,
 )
+from triage.recipes.values import share_text
 from triage.report.document import Inline
 from triage.report.elements import plural
 from triage.report.failure import (
@@ -213,7 +214,7 @@ class _TrackPart:
         return {
             "track": self.track,
             "night": history.nights[last],
-            "rate": f"{100 * passed / tested:.2f} %" if tested else "-",
+            "rate": share_text(passed / tested, 2) if tested else "-",
             "passed": passed,
             "failed": statuses[Status.FAILED],
             "known": statuses[Status.XFAIL],
