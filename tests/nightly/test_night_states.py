@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
@@ -22,13 +23,13 @@ from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
 from triage.nightly.issues import plan_issues
 from triage.nightly.result import Night
-from triage.nightly.run import NightRun
+from triage.nightly.run import NightRun, clusters_of
 from triage.nightly.verdict import Action
 from triage.report.formats import rendered
 from triage.report.github_actions import night_summary
 from triage.report.issue import LONGEST as LONGEST_ISSUE
 from triage.report.issue import issue_markdown
-from triage.report.night import night_junit, night_screen
+from triage.report.night import _CHANGED, night_junit, night_screen
 from triage.report.night_text import backend_sentence
 from triage.report.runs import run_junit
 
@@ -113,6 +114,41 @@ def test_a_long_night_is_short_on_a_terminal() -> None:
     )
     assert len(text.splitlines()) <= 40
     assert "40 regressed, 60 fixed, 283 failing" in text
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("changed", [1, 5, 30, 200])
+@pytest.mark.parametrize("alike", [True, False])
+def test_no_night_is_longer_than_40_lines(
+    monkeypatch: pytest.MonkeyPatch, width: int, changed: int, alike: bool
+) -> None:
+    """Also with all kinds of changes, long names, many backends and a long tail. No
+    heading stands alone.
+    """
+    monkeypatch.setenv("COLUMNS", str(width))
+    histories = {"worse": "PF", "other": "FG", "fixed": "FP", "new": "UF", "same": "FF"}
+    record = night(**histories, untested="UU", unsteady="PF")
+    many = []
+    for case in record.cases:
+        for number in range(changed):
+            failure = case.failure
+            if failure and not alike:
+                signature = f"class-{number}:{'long ' * 30}"
+                failure = replace(failure, signature=signature)
+            name = f"{case.case}-with-a-long-name[number={number}]"
+            target = Target(f"backend-{number % 12}")
+            many.append(replace(case, case=name, failure=failure, target=target))
+    clusters = clusters_of(many)
+    record = replace(record, cases=many, clusters=clusters, stopped="interrupted")
+    reports = {"json": "out/nightly.json", "markdown": "out/nightly.md"}
+    text = rendered("text", replace(record, reports=reports), night_screen)
+    lines = text.splitlines()
+    assert len(lines) <= 40, text
+    headings = [f"{title} (" for title, _ in _CHANGED.values()]
+    for line, following in pairwise(lines):
+        if line.startswith(tuple(headings)):
+            assert following.strip(), text
+    assert "Regressed" in text
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,9 @@ from triage.toolchains.home import disk_errors, write_whole
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
 _ROWS = 3000  # of a table on a page
-_LINES = 20  # on a terminal for all changed cases
+_LINES = 40  # on a terminal
+_WIDTH = 72  # characters of a line; on a terminal of 80, words are not broken
+_BACKENDS = 8  # that a terminal names
 _NAMES = 5  # cases of a failure on a terminal
 _NAMES_ON_PAGE = 20
 _ON_PAGES = ("suspected commit", "tried", "not needed to fail")
@@ -114,29 +116,69 @@ def night_screen(night: Night) -> Document:
     tail = [styled(text, style) for text, style in _tail(night)]
     if "json" in night.reports:
         tail.append(Paragraph(f"written: {', '.join(night.reports.values())}"))
-    blocks = [_title(night), *_verdict_blocks(night)]
-    room, to_dos = _LINES - len(tail), _to_dos(night)
-    for change, (title, style) in _CHANGED.items():
-        groups = _groups(night.cases_with(change))
-        if groups:
-            blocks.append(Heading(Span(f"{title} ({sum(map(len, groups))})", style)))
-        while groups and room > 0:
-            group_blocks = _group_blocks(night, groups.pop(0), to_dos)
-            blocks += group_blocks
-            room -= 1
-            for block in group_blocks:
-                if isinstance(block, Facts):
-                    room -= len(block.rows)
-        if groups:
-            more = (
-                f"  and {plural(sum(map(len, groups)), 'case')} more in "
-                f"{plural(len(groups), 'failure')}"
-            )
-            if "markdown" in night.reports:
-                more += f"; {night.reports['markdown']} lists all"
-            blocks.append(styled(more, "dim"))
-    verdict = styled(night_verdict(night), "strong")
-    return Document(night_title(night), [*blocks, Paragraph(""), *tail, verdict])
+    tail = [Paragraph(""), *tail, styled(night_verdict(night), "strong")]
+    head = [_title(night), *_verdict_blocks(night, _BACKENDS)]
+    room = _LINES - sum(map(_height, [*head, *tail]))
+    return Document(night_title(night), [*head, *_changes(night, room), *tail])
+
+
+def _changes(night: Night, room: int) -> list[Block]:
+    """Return what changed, in at most `room` lines: each failure by name as far as they
+    go, then what is known of the first ones.
+    """
+    to_dos = _to_dos(night)
+    kinds = [
+        (change, _groups(night.cases_with(change)))
+        for change in _CHANGED
+        if night.cases_with(change)
+    ]
+    waiting = sum(2 + len(groups) for _, groups in kinds)
+    blocks: list[Block] = []
+    for change, groups in kinds:
+        if room < 3:  # a heading needs two lines
+            break
+        title, style = _CHANGED[change]
+        blocks.append(Heading(Span(f"{title} ({sum(map(len, groups))})", style)))
+        room, waiting = room - 2, waiting - 2
+        for number, group in enumerate(groups):
+            name, *facts = _group_blocks(night, group, to_dos)
+            rest = groups[number:]
+            if room - _height(name) < min(len(rest) - 1, 1):
+                blocks.append(styled(_more_text(night, rest), "dim"))
+                room, waiting = room - 1, waiting - len(rest)
+                break
+            blocks.append(name)
+            room, waiting = room - _height(name), waiting - 1
+            if sum(map(_height, facts)) <= room - waiting:
+                blocks += facts
+                room -= sum(map(_height, facts))
+    return blocks
+
+
+def _more_text(night: Night, groups: Sequence[Sequence[CaseResult]]) -> str:
+    names = names_text([group[0].case for group in groups], 2)
+    listed = ""
+    if "markdown" in night.reports:
+        listed = f"; {night.reports['markdown']} lists all"
+    return f"and {names}"[: _WIDTH - len(listed)] + listed
+
+
+def _height(block: Block) -> int:
+    """Return how many lines a block takes on a narrow terminal."""
+    match block:
+        case Heading():
+            return 2
+        case Facts(rows):
+            names = 4 + max(len(name) for name, _ in rows)
+            return sum(_lines(plain_text(text), names) for _, text in rows)
+        case Paragraph(text):
+            return _lines(plain_text(text))
+    return 1
+
+
+def _lines(text: str, indent: int = 0) -> int:
+    """Return how many lines a text takes, if no word is longer than a line."""
+    return 1 + len(text) // (_WIDTH - indent)
 
 
 def _tail(night: Night) -> Iterator[tuple[str, Style]]:
@@ -158,9 +200,11 @@ def _tail(night: Night) -> Iterator[tuple[str, Style]]:
     if untestable:
         # a defect of this program comes first
         case = max(untestable, key=_is_internal)
-        count = f"{plural(len(untestable), 'case')} not tested, such as {case.case}"
+        count = plural(len(untestable), "case was", "cases were")
+        example = "for example " if len(untestable) > 1 else ""
         style: Style = "bad" if _is_internal(case) else "warning"
-        yield f"{count}: {reason_text(case, night)}", style
+        reason = reason_text(case, night)
+        yield f"{count} not tested: {example}{case.case}: {reason}", style
     if night.left_steps:
         _, step = night.left_steps[0]
         count = plural(len(night.left_steps), "step")
@@ -243,12 +287,16 @@ def _title(night: Night) -> Block:
     return Paragraph(f"{night_title(night)}: {plural(len(night.cases), 'case')}")
 
 
-def _verdict_blocks(night: Night) -> list[Block]:
+def _verdict_blocks(night: Night, most: int | None = None) -> list[Block]:
     """Return what the night says of each backend, and what it did not do."""
     blocks: list[Block] = []
-    for verdict in night.verdict:
+    verdicts = night.verdict
+    for verdict in verdicts[:most]:
         style: Style = "bad" if verdict.broken else "good"
         blocks.append(styled(backend_sentence(verdict, night), style))
+    left = [verdict.backend for verdict in verdicts[most:]] if most else []
+    if left:
+        blocks.append(styled(f"and {plural(len(left), 'backend')} more", "dim"))
     if night.stopped:
         blocks.append(styled(f"Partial report. {partial_text(night)}", "bad"))
     if night.scope:
