@@ -14,6 +14,7 @@ from tests.nights.documents import FAILURES, case_result, night, nightly_name, n
 from tests.nights.test_store import HISTORIES
 from tests.programs import write_program
 from triage.cli.nights import open_nights
+from triage.compilers.invocation import mismatch_line
 from triage.execution.cache import ResultCache
 from triage.execution.record import Record
 from triage.model.execution import Captured, Ending, Execution, Stage
@@ -123,6 +124,39 @@ def test_a_wrong_result_is_shown_and_not_the_compile_before_it(
         cache.add(Record("key", "wrong", nightly_name(1), compiled))
     [state] = json.loads(triage("show", "wrong", "--format", "json").stdout)["states"]
     assert (state["status"], state["failure"]["stage"]) == ("failed", "compare")
+
+
+@pytest.mark.parametrize(
+    ("printed", "failure", "shown"),
+    [
+        (
+            mismatch_line(output=0, element=3, actual="nan", expected="1"),
+            "wrong-result:0",
+            "result 0, element 3 is nan, expected 1",
+        ),
+        (
+            mismatch_line(output=1, kind="metadata", actual="4x4", expected="4"),
+            "wrong-result:1 metadata",
+            "result 1 is 4x4, expected 4",
+        ),
+        ('triage: {"stage": "llir"}', "silent-failure", "failed without a message"),
+        ('stopped\ntriage: {"metrics": {"a": 1}}', "unknown:stopped", "stopped"),
+    ],
+)
+def test_no_line_for_this_program_is_shown_as_a_failure(
+    home: Path, triage: Triage, printed: str, failure: str, shown: str
+) -> None:
+    failed = Execution(
+        ("run",), Ending.EXITED, 1, None, 1.0, 1.0, 1.0, Captured(printed), Captured()
+    )
+    home.mkdir()
+    with closing(ResultCache(home / "evidence.db", print)) as cache:
+        cache.add(Record("key", "case", "3.9.0", failed))
+    text = triage("show", "case").stdout
+    assert "triage: {" not in text
+    assert shown in text
+    [state] = json.loads(triage("show", "case", "--format", "json").stdout)["states"]
+    assert state["failure"]["signature"].startswith(failure)
 
 
 def test_a_known_failure_is_xfail_as_its_night_says_and_a_long_target_is_shortened(

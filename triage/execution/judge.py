@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.invocation import reported_facts
+from triage.compilers.invocation import readable_output, reported_facts
 from triage.execution.machine_problem import machine_problem
 from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
 from triage.model.case import Case
-from triage.model.execution import Ending, Execution, Stage
+from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import (
     OF_MACHINE,
     Cause,
@@ -138,6 +138,9 @@ def _diagnosis(
     """Diagnose by the rules that are about the compiler, not about the machine."""
     from triage.classify import diagnose  # slow to import
 
+    printed = readable_output(execution.stdout.text)
+    if printed != execution.stdout.text:
+        execution = replace(execution, stdout=Captured(printed))
     return diagnose(execution, _without_machine(rules), failing_pass)
 
 
@@ -174,11 +177,10 @@ def judge_run(
     unusable = runner.startup_failure(execution.stderr.text)
     if unusable is not None:
         return unusable
-    mismatch = reported_facts(execution).mismatch
-    if mismatch:
-        first = _wrong_result(mismatch, rules)
-    else:
-        first, *_ = _diagnosis(execution, rules).failures
+    wrong = judge_mismatch(execution, rules, metrics, flaky=flaky)
+    if wrong:
+        return wrong
+    first, *_ = _diagnosis(execution, rules).failures
     if first.failure_class == "wrong-result":
         return Failed(_with_numbers(first, metrics), flaky=flaky)
     if first.family == "run":
@@ -195,6 +197,21 @@ def judge_run(
     return Failed(
         replace(failure, phase=None, failing_pass=None, stage=Stage.RUN), flaky=flaky
     )
+
+
+def judge_mismatch(
+    execution: Execution,
+    rules: RuleSet,
+    metrics: Mapping[str, float],
+    *,
+    flaky: bool = False,
+) -> Failed | None:
+    """Return the wrong result that a run reports, if there is one."""
+    mismatch = reported_facts(execution).mismatch
+    if execution.ok or not mismatch:
+        return None
+    wrong = _wrong_result(mismatch, rules)
+    return Failed(_with_numbers(wrong, metrics), flaky=flaky)
 
 
 def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:

@@ -12,8 +12,9 @@ from pathlib import Path
 from packaging.version import Version
 
 from triage.classify import packaged_rules
+from triage.compilers.invocation import readable_output
 from triage.execution.cache import ResultCache
-from triage.execution.judge import judge
+from triage.execution.judge import judge, judge_mismatch
 from triage.execution.record import Record
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Outcome, Status
@@ -269,7 +270,8 @@ def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:
     execution, failure = record.execution, _judged(record).failure
     stream = execution.stdout if execution.stderr.empty else execution.stderr
     line = failure.line if failure else None
-    return _excerpt(stream.text, line, record.toolchain, execution.argv)
+    text = readable_output(stream.text)
+    return _excerpt(text, line, record.toolchain, execution.argv)
 
 
 def stored_log(
@@ -318,7 +320,8 @@ def _excerpt(
 
 
 def _judged(record: Record) -> Outcome:
-    return judge(
+    wrong = judge_mismatch(record.execution, packaged_rules(), record.metrics)
+    return wrong or judge(
         record.execution,
         packaged_rules(),
         record.failing_pass,

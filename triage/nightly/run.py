@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.result import Bisection
+from triage.compilers.invocation import readable_output
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
 from triage.execution.judge import result_of
@@ -199,8 +200,9 @@ class NightRun:
                 continue
             toolchain = self.engine.registry.obtain(self.toolchain)
             known = self.engine.last_execution(self.cases_by_name[name], toolchain)
-            text = known[1].stdout.text + known[1].stderr.text if known else ""
-            if text:
+            output = known[1].stdout.text + known[1].stderr.text if known else ""
+            text = readable_output(output)
+            if text.strip():
                 path = f"{folder}/{_file_name(name)}.log"
                 content = text.encode("utf-8", "replace")[-LARGEST_FILE:]
                 save_file(out / path, content, "write a log")
