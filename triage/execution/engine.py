@@ -338,7 +338,10 @@ class Engine:
         if any(ref.bring for ref in refs.values()):
             # of commits, whose compilers may be built, each on a core
             at_once = min(_DOWNLOADS, self.local_jobs)
-        progress = self.progress.task(what, total=len(jobs))
+        text = what
+        if len(jobs) == 1:
+            text = f"{what}  {jobs[0].case.name} on {jobs[0].ref.revision.name}"
+        progress = self.progress.task(text, total=len(jobs))
         try:
             with (
                 threads(min(at_once, len(refs))) as fetchers,
