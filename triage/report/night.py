@@ -217,7 +217,8 @@ def _is_internal(case: CaseResult) -> bool:
 
 
 def night_document(night: Night) -> Document:
-    """Return the page of a night."""
+    """Return the page of a night. Paths are relative to it."""
+    night = replace(night, reports={})
     ends = [
         [end.name, end.commit or "", end.date or ""]
         for end in (night.toolchain, night.baseline)

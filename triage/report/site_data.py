@@ -21,7 +21,7 @@ from triage.nightly.known_case import case_state
 from triage.nightly.trends import MetricStep
 from triage.report.elements import compare_url
 from triage.report.night_text import state_sentence
-from triage.report.printable import visible
+from triage.report.printable import portable, visible
 
 # the letter of each status in the data; a flaky state has the capital letter
 LETTERS = {"passed": "p", "failed": "f", "untestable": "u", "xfail": "x", "xpass": "y"}
@@ -247,7 +247,7 @@ def case_files(
             },
             "track": tracks.index(track),
             "gaps": _gaps(history, row),
-            "source": visible(history.sources[row]),
+            "source": portable(history.sources[row]),
             "case": visible(case),
             "said": visible(state_sentence(case_state(history, row))),
             "intervals": intervals.get(case, {}),
