@@ -76,6 +76,13 @@ def test_any_mixture_of_results_is_listed_shown_and_a_site(
         return
     site = json.loads(answer("site", "--format", "json"))
     assert site["cases"] == len(names)
+    # the overview says of the last nights what the list of nights says
+    listed = Path(folder, "public", "nights.html").read_text()
+    index = Path(folder, "public", "index.html").read_text()
+    for style, text in re.findall(r'class="verdict (\w+)">(.*?)</p>', index):
+        said = text.partition(": ")[2].partition(" To do:")[0]
+        assert said.rstrip(".") in listed
+        assert (style == "bad") == ("newly fail" in said)
     linked = {
         name
         for page in Path(folder, "public").rglob("*.html")

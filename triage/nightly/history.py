@@ -98,8 +98,8 @@ class NightColumns:
         """The verdict of the night on each backend."""
         backends = _backends_in(self.keys)
         cases = Counter(backends)
-        not_compared = self.entries["state"] & (_NOT_COMPARED_BIT) > 0
-        untestable = Counter(compress(backends, not_compared.tolist()))
+        untested = is_untested(self.entries["state"])
+        untestable = Counter(compress(backends, untested.tolist()))
         found = {verdict.backend: verdict for verdict in self.night.verdict}
         for backend in cases:
             found.setdefault(backend, BackendVerdict(backend, 0, 0, 0))
@@ -188,6 +188,12 @@ def _state_of(case: CaseResult) -> int:
 def status_in(state: int) -> Status:
     """Return the status that a state stands for."""
     return _STATUSES[(state & STATUS_BITS) - 1]
+
+
+def is_untested(states: Matrix) -> Matrix:
+    """Return which cases a night could not compare and found no failure in."""
+    bits = states & (_NOT_COMPARED_BIT | _NEW_FAILURE_BIT)
+    return np.equal(bits, _NOT_COMPARED_BIT)
 
 
 def _is_listed(case: CaseResult) -> bool:

@@ -99,11 +99,11 @@ def verdicts_of(
             fixed=sum(case.change is CaseChangeKind.FIXED for case in own),
             untestable=sum(case.change is CaseChangeKind.UNTESTABLE for case in own),
         )
-        verdicts.append(with_failures(counts, failures, to_dos_of(own, failures)))
+        verdicts.append(_with_failures(counts, failures, to_dos_of(own, failures)))
     return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
 
 
-def with_failures(
+def _with_failures(
     verdict: BackendVerdict, clusters: Sequence[FailureCluster], to_dos: Sequence[ToDo]
 ) -> BackendVerdict:
     """Add what is known of new failures, and what to do, to the counts of cases."""
@@ -117,15 +117,20 @@ def with_failures(
         for each in to_dos
         if each.action is Action.INVESTIGATE and each.cluster not in with_culprit
     ]
-    counts = Counter(each.action for each in to_dos)
     return replace(
         verdict,
         failures=len(clusters),
         with_culprit=len(with_culprit),
         not_investigated=len(left),
         reason=next((each.reason for each in left if each.reason), None),
-        actions={action: counts[action] for action in Action if counts[action]},
+        actions=action_counts(to_dos),
     )
+
+
+def action_counts(to_dos: Sequence[ToDo]) -> dict[Action, int]:
+    """Return how often each action is to be done."""
+    counts = Counter(each.action for each in to_dos)
+    return {action: counts[action] for action in Action if counts[action]}
 
 
 def to_dos_of(

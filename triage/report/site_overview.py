@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,13 +17,21 @@ from triage.nightly.failure_report import (
     FailureReport,
     toolchain_before,
 )
-from triage.nightly.history import NightsHistory, Track, status_in
+from triage.nightly.history import (
+    NightsHistory,
+    Track,
+    is_untested,
+    row_of,
+    status_in,
+)
 from triage.nightly.verdict import (
+    Action,
     BackendVerdict,
     ToDo,
+    action_counts,
     flaky_to_do,
     unexpected_pass_to_do,
-    with_failures,
+    verdicts_of,
 )
 from triage.recipes.values import share_text
 from triage.report.document import Inline
@@ -176,29 +184,46 @@ class _TrackPart:
         return new
 
     def verdict(self) -> tuple[str, str]:
-        """Return what the last night says, and its style."""
+        """Return what the last night says of the track, as the list of nights does, and
+        what to do now; and its style.
+        """
         history, track = self.history, self.track
         last = history.last_night(track)
         night = history.nights[last]
-        opened = [self.reports[page] for page in self.new_runs]
-        to_dos = [report.to_do for report in opened if report.to_do]
-        issues = {to_do.issue for to_do in to_dos}
-        for life in self.lives:
-            report = self.reports[life.page]
-            if life.state == "known" and report.to_do and report.issue not in issues:
-                issues.add(report.issue)
-                to_dos.append(report.to_do)
-        counts = BackendVerdict(
-            track.backend,
-            cases=int((history.states[history.rows_of[track], last] != 0).sum()),
-            broken=sum(map(len, self.new_runs.values())),
-            fixed=0,
+        cases = [
+            case for case in night.cases if row_of(case, night.kind).track == track
+        ]
+        names = {case.case for case in cases}
+        clusters = [each for each in night.clusters if not names.isdisjoint(each.cases)]
+        known = verdicts_of(cases, clusters)
+        states = history.states[history.rows_of[track], last]
+        verdict = replace(
+            known[0] if known else BackendVerdict(track.backend, 0, 0, 0),
+            cases=int((states != 0).sum()),
+            untestable=int(is_untested(states).sum()),
+            actions=self._actions(last),
         )
-        clusters = [report.cluster for report in opened]
-        verdict = with_failures(counts, clusters, [*to_dos, *self.other_to_dos])
         title = f"{night.started[:10]} · {track.name}"
         sentence = backend_sentence(verdict, night, title)
         return sentence, "bad" if verdict.broken else "good"
+
+    def _actions(self, last: int) -> dict[Action, int]:
+        """Count what to do about the failures that the last night calls new, and about
+        the known issues and other cases.
+        """
+        to_dos = list(self.other_to_dos)
+        issues = set()
+        for life in self.lives:
+            report = self.reports[life.page]
+            is_new = any(
+                life.has(row, last) and self.history.is_new_failure(row, last)
+                for row in life.rows
+            )
+            is_known = life.state == "known" and report.issue not in issues
+            if report.to_do and (is_new or is_known):
+                issues.add(report.issue)
+                to_dos.append(report.to_do)
+        return action_counts(to_dos)
 
     def card(self) -> dict[str, object]:
         """Return the counts of the track."""
