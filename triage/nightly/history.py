@@ -192,8 +192,9 @@ def status_in(state: int) -> Status:
 
 def is_untested(states: Matrix) -> Matrix:
     """Return which cases a night could not compare and found no failure in."""
-    bits = states & (_NOT_COMPARED_BIT | _NEW_FAILURE_BIT)
-    return np.equal(bits, _NOT_COMPARED_BIT)
+    bits = _NOT_COMPARED_BIT | _NEW_FAILURE_BIT
+    untested: Matrix = (states & bits) == _NOT_COMPARED_BIT
+    return untested
 
 
 def _is_listed(case: CaseResult) -> bool:
