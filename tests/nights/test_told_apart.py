@@ -92,8 +92,8 @@ def test_an_edited_input_is_no_change_of_the_compiler(
     assert "flaky" not in text
     for report in shown["failures"]:
         assert report["before"] is None
-        assert report["is_edited"]
-        assert report["is_edited_away"] == (report["state"] == "gone")
+        assert report["came"]["is_edited"]
+        assert report["gone"] is None or report["gone"]["is_edited"]
     assert "the input changed" in text
     call("site")
     index = (workplace / "public" / "index.html").read_text()

@@ -156,34 +156,22 @@ def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
 
 
 def _by_range(runs: Sequence[FailingRun]) -> list[list[FailingRun]]:
-    """Group the runs of one signature by the ranges in which they came.
-
-    A run joins the failure of its case, or else the newest one, if one change can have
-    brought both: their ranges and those of all others in the group overlap.
+    """Group the runs of one signature by the ranges in which they came: the ranges of a
+    group overlap, so that one change can have brought all of them.
     """
     groups: list[list[FailingRun]] = []
     ranges: list[range] = []
     for failing in sorted(runs, key=lambda failing: (failing.run.first, failing.row)):
-        fitting = [
-            number
-            for number, came in enumerate(ranges)
-            if max(came.start, failing.came.start) < min(came.stop, failing.came.stop)
-        ]
-        if not fitting:
+        for number in reversed(range(len(groups))):  # the newest first
+            start = max(ranges[number].start, failing.came.start)
+            common = range(start, min(ranges[number].stop, failing.came.stop))
+            if common:
+                groups[number].append(failing)
+                ranges[number] = common
+                break
+        else:
             groups.append([failing])
             ranges.append(failing.came)
-            continue
-        same_case = [
-            number
-            for number in fitting
-            if any(other.row == failing.row for other in groups[number])
-        ]
-        chosen = (same_case or fitting)[-1]
-        groups[chosen].append(failing)
-        came = ranges[chosen]
-        ranges[chosen] = range(
-            max(came.start, failing.came.start), min(came.stop, failing.came.stop)
-        )
     return groups
 
 
@@ -246,6 +234,8 @@ class SeenAt:
 
     day: str
     toolchain: Revision
+    is_edited: bool = False
+    """The input was edited just before, so that no compiler made the difference."""
 
 
 @dataclass(frozen=True)
@@ -263,16 +253,12 @@ class FailureReport:
     """The last toolchain without it; null if no result is older, or if the input was
     edited.
     """
-    is_edited: bool
-    """The failure came with another input, not with another compiler."""
     came: SeenAt
     """Since when it is open."""
     first: SeenAt
     """When it was first seen."""
     last: SeenAt
     gone: SeenAt | None
-    is_edited_away: bool
-    """It went with another input."""
     issue: str | None
     to_do: ToDo | None
     """Null where nothing is to do."""
@@ -285,38 +271,37 @@ def failure_report(
     cluster, issue = life.key.cluster([], life.failure), None
     if known:
         cluster, issue = known.cluster, known.issue
-    came = _seen_at(history, life.current.run.first)
+    current = life.current
+    came = seen_at(history, current.run.first, current.is_edited)
     to_do = None
     if life.state == "open" or (life.state == "known" and issue):
         command = _investigating_command(history, life, cluster.representative)
         to_do = failure_to_do(cluster, issue=issue, since=came.day, command=command)
-    ended, gone, is_edited_away = life.ended, None, False
+    ended, gone = life.ended, None
     if ended and ended.after:
-        gone = _seen_at(history, ended.after.first)
-        is_edited_away = history.has_new_input(
-            ended.row, ended.run.last, ended.after.first
-        )
+        night = ended.after.first
+        is_edited = history.has_new_input(ended.row, ended.run.last, night)
+        gone = seen_at(history, night, is_edited)
     return FailureReport(
         cluster=cluster,
         page=life.page,
         track=life.track.name,
         compiler=life.track.compiler,
         state=life.state,
-        before=toolchain_before(history, life.current),
-        is_edited=life.current.is_edited,
+        before=toolchain_before(history, current),
         came=came,
-        first=_seen_at(history, life.first.run.first),
-        last=_seen_at(history, life.last.run.last),
+        first=seen_at(history, life.first.run.first),
+        last=seen_at(history, life.last.run.last),
         gone=gone,
-        is_edited_away=is_edited_away,
         issue=issue,
         to_do=to_do,
     )
 
 
-def _seen_at(history: NightsHistory, number: int) -> SeenAt:
+def seen_at(history: NightsHistory, number: int, is_edited: bool = False) -> SeenAt:
+    """Return a night. is_edited: the input was edited just before."""
     night = history.nights[number]
-    return SeenAt(night.started[:10], night.toolchain)
+    return SeenAt(night.started[:10], night.toolchain, is_edited)
 
 
 def toolchain_before(history: NightsHistory, failing: FailingRun) -> Revision | None:

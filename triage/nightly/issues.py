@@ -8,9 +8,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from triage.bisect.result import BisectKind
 from triage.investigate.result import (
@@ -74,32 +77,16 @@ class Marker:
 
     def text(self) -> str:
         """Return the marker as an HTML comment, which GitHub does not show."""
-        values = {
-            **asdict(self.key),
-            "toolchain": _revision_values(self.toolchain),
-            "before": _revision_values(self.came.before),
-            "after": _revision_values(self.came.after),
-            "cases": self.cases,
-        }
-        return html_comment(values)
+        return html_comment(_marker().dump_python(self, mode="json"))
 
     def is_reached_by(self, revision: Revision) -> bool:
         """Return whether a compiler is at least as new as the one of the marker."""
         return not _is_older(revision, self.toolchain)
 
 
-def _revision_values(revision: Revision | None) -> list[str | None] | None:
-    if revision is None:
-        return None
-    return [revision.name, revision.commit, revision.date]
-
-
-def _revision_in(values: object) -> Revision | None:
-    """Return the revision that `_revision_values` wrote; None for anything else."""
-    match values:
-        case [str(name), str() | None as commit, str() | None as date]:
-            return Revision(name, commit, date)
-    return None
+@cache
+def _marker() -> TypeAdapter[Marker]:
+    return TypeAdapter(Marker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +119,10 @@ def marker_in(body: str) -> Marker | None:
     """Return the marker in an issue's body; None when it has none, or somebody changed
     it.
     """
-    values = _hidden_in(body)
-    cases = values.get("cases")
-    texts = {key: value for key, value in values.items() if isinstance(value, str)}
-    if "signature" not in texts or not isinstance(cases, list):
+    try:
+        return _marker().validate_python(_hidden_in(body))
+    except ValidationError:
         return None
-    key = ClusterKey(
-        texts.get("compiler", ""), texts.get("backend", ""), texts["signature"]
-    )
-    names = tuple(case for case in cases if isinstance(case, str))
-    toolchain, *ends = (
-        _revision_in(values.get(name)) for name in ("toolchain", "before", "after")
-    )
-    return Marker(key, names, toolchain or Revision(""), FailureRange(*ends))
 
 
 def event_in(body: str) -> str:

@@ -76,18 +76,13 @@ def why_unknown(cluster: FailureCluster, step: str) -> str:
 def _dates(report: FailureReport) -> Iterator[Fact]:
     """Yield when a failure came, and when it went or was seen last."""
     compiler, came, first = report.compiler, report.came, report.first
-    since = range_spans(compiler, report.before, came.toolchain)
-    if report.is_edited:
-        since = edited_spans(came.toolchain)
-    yield "since", _dated(since, came)
-    if first != came:
+    yield "since", _dated(came_spans(compiler, report.before, came), came)
+    if first.day != came.day:
         yield "first seen", _seen(first)
     if report.gone is None:
         yield "last seen", _seen(report.last)
     else:
-        gone = range_spans(compiler, report.last.toolchain, report.gone.toolchain)
-        if report.is_edited_away:
-            gone = edited_spans(report.gone.toolchain)
+        gone = came_spans(compiler, report.last.toolchain, report.gone)
         yield "gone", _dated(gone, report.gone)
 
 
@@ -170,9 +165,11 @@ def revision_name(revision: Revision | None) -> str:
     return f"{revision.name} ({commit})"
 
 
-def edited_spans(toolchain: Revision) -> Phrase:
-    """Return that another input, and no compiler, made the difference."""
-    return [f"the input changed, {toolchain.name}"]
+def came_spans(compiler: str, old: Revision | None, at: SeenAt) -> Phrase:
+    """Return between which toolchains something came or went."""
+    if at.is_edited:
+        return [f"the input changed, {at.toolchain.name}"]
+    return range_spans(compiler, old, at.toolchain)
 
 
 def range_spans(compiler: str, old: Revision | None, new: Revision) -> Phrase:

@@ -15,6 +15,7 @@ from triage.nightly.failure_report import (
     FailingRun,
     FailureLife,
     FailureReport,
+    seen_at,
     toolchain_before,
 )
 from triage.nightly.history import (
@@ -37,9 +38,8 @@ from triage.recipes.values import share_text
 from triage.report.document import Inline
 from triage.report.elements import plural
 from triage.report.failure import (
+    came_spans,
     culprit_spans,
-    edited_spans,
-    range_spans,
     what_to_do,
 )
 from triage.report.night_text import backend_sentence, to_do_spans
@@ -121,20 +121,15 @@ def _open_failure(
     new_runs = new.get(life.page, ())
     runs = new_runs or life.open_runs
     first = min(failing.run.first for failing in runs)
-    before, after = report.before, report.came.toolchain
-    is_edited = report.is_edited
+    before, came = report.before, report.came
     if new_runs:  # further cases of a failure may be new
         before = toolchain_before(history, new_runs[0])
-        after = history.nights[first].toolchain
-        is_edited = new_runs[0].is_edited
-    since = range_spans(report.compiler, before, after)
-    if is_edited:
-        since = edited_spans(after)
+        came = seen_at(history, first, new_runs[0].is_edited)
     return OpenFailure(
         report=report,
         rows=[failing.row for failing in runs],
         is_new=bool(new_runs),
-        since=since,
+        since=came_spans(report.compiler, before, came),
         age=_age(history, first),
         nights=len(history.nights) - first,
         culprit=culprit_spans(report.cluster),
