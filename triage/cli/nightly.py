@@ -74,8 +74,7 @@ def nightly(
     reduce: Annotated[
         bool,
         flag(
-            "Reduce one case of each new failure, and each slower program; needs "
-            "--out.",
+            "Reduce one case of each new failure; needs --out.",
             "--reduce",
         ),
     ] = False,
@@ -183,9 +182,6 @@ def nightly(
                 run.scope = finder.describe(cases[0])
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
-            if reduce and out:
-                reports.write()
-                run.reduce_slower(out, bench or SECONDS, write_reproducer)
             if wanted.is_any:
                 _investigate(run, finder, wanted, reports, fresh=fresh)
             night = reports.write()

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
-from itertools import compress, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +76,8 @@ class NightColumns:
     """JSON of the `CaseKey` of each case."""
     failures: Sequence[Failure]
     """The different failures of the night."""
+    verdicts: Sequence[BackendVerdict]
+    """What the night says of each backend."""
     entries: Matrix
     """For each case: its state; the beginning of the hash of its input, 0 if unknown;
     the number of its failure in `failures` from 1, 0 for none; metrics or NaN.
@@ -92,22 +94,6 @@ class NightColumns:
         for state, count in Counter(self.entries["state"].tolist()).items():
             counts[status_in(state)] += count
         return dict(counts)
-
-    @property
-    def verdicts(self) -> list[BackendVerdict]:
-        """The verdict of the night on each backend."""
-        backends = _backends_in(self.keys)
-        cases = Counter(backends)
-        untested = is_untested(self.entries["state"])
-        untestable = Counter(compress(backends, untested.tolist()))
-        found = {verdict.backend: verdict for verdict in self.night.verdict}
-        for backend in cases:
-            found.setdefault(backend, BackendVerdict(backend, 0, 0, 0))
-        verdicts = [
-            replace(verdict, cases=cases[backend], untestable=untestable[backend])
-            for backend, verdict in found.items()
-        ]
-        return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
 
     @classmethod
     def of(cls, night: Night) -> NightColumns:
@@ -129,6 +115,7 @@ class NightColumns:
             replace(night, cases=list(filter(_is_listed, night.cases))),
             json.dumps([_key_of(case, night.kind) for case in night.cases]).encode(),
             list(failures.values()),
+            night.verdict,
             np.array(entries, _ENTRY),
         )
 
@@ -136,13 +123,15 @@ class NightColumns:
     def read(cls, content: bytes) -> NightColumns:
         """Return the columns in a file. ValueError or zlib.error for a damaged one."""
         head, keys, entries = zlib.decompress(content).split(b"\n", 2)
-        night, failures = _head().validate_json(head)
-        return cls(night, keys, failures, np.frombuffer(entries, _ENTRY))
+        known = _head().validate_json(head)
+        return cls(known[0], keys, *known[1:], np.frombuffer(entries, _ENTRY))
 
     def content(self) -> bytes:
         """Return the content of a file with the columns."""
         head = _head().dump_json(
-            (self.night, list(self.failures)), by_alias=True, exclude_defaults=True
+            (self.night, list(self.failures), list(self.verdicts)),
+            by_alias=True,
+            exclude_defaults=True,
         )
         return zlib.compress(b"\n".join((head, self.keys, self.entries.tobytes())))
 
@@ -154,12 +143,6 @@ def _keys_in(keys: bytes) -> list[CaseKey]:
 @cache
 def _suites_in(keys: bytes) -> tuple[str, ...]:
     return tuple(sorted({key.suite for key in _keys_in(keys)}))
-
-
-@cache
-def _backends_in(keys: bytes) -> tuple[str, ...]:
-    """Return the backend of each case."""
-    return tuple(key.target.partition(" ")[0] for key in _keys_in(keys))
 
 
 def row_of(case: CaseResult, kind: ToolchainKind) -> Row:
@@ -205,9 +188,12 @@ def _is_listed(case: CaseResult) -> bool:
     return bool(changed or is_xpass or case.bisections or case.issue)
 
 
+Head = tuple[Night, list[Failure], list[BackendVerdict]]
+
+
 @cache
-def _head() -> TypeAdapter[tuple[Night, list[Failure]]]:
-    return TypeAdapter(tuple[Night, list[Failure]])
+def _head() -> TypeAdapter[Head]:
+    return TypeAdapter(Head)
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -17,7 +17,6 @@ from triage.investigate.result import (
     CaseResult,
     FailureCluster,
     InvestigationSummary,
-    ReproducerPath,
     StepResult,
 )
 from triage.model.errors import BadInput
@@ -51,10 +50,6 @@ class TimeChange(StoresInline):
     """Why there is no verdict."""
     bisection: Bisection | None = None
     """The bisect of the slowdown, with --bisect."""
-    reproducer: ReproducerPath | None = None
-    """Folder of a smaller program that is still slower, with --reduce."""
-    not_reduced: str | None = None
-    """Why --reduce has no smaller program."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,6 @@ from triage.investigate.result import (
     FailureCluster,
     text_id,
 )
-from triage.investigate.steps import do_step
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
 from triage.model.outcome import (
@@ -35,7 +34,6 @@ from triage.model.outcome import (
     OF_MACHINE,
     PASSING,
     Cause,
-    NoAnswer,
     Probe,
     Status,
 )
@@ -44,9 +42,8 @@ from triage.model.revision import ToolchainKind
 from triage.nightly.history import NightsHistory, row_of
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
-from triage.nightly.times import compile_times, reduce_slower, run_times
+from triage.nightly.times import compile_times, run_times
 from triage.recipes.expectations import expectation_for
-from triage.reduce.reproducer import Reproducer
 from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
 
@@ -54,7 +51,6 @@ from triage.toolchains.registry import ToolchainRef
 _SUSPICIOUS = 1.5
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
 EarlierNights = Callable[[], NightsHistory]
-_REDUCTION = 600.0  # seconds for each program; the next night goes on where it stopped
 
 
 @dataclass
@@ -230,62 +226,26 @@ class NightRun:
         """Find what made compiles and runs slower. budget: seconds to measure each
         candidate.
         """
-
-        def bisected(case: Case, row: TimeChange) -> TimeChange:
-            is_compile = row.measured == "compile"
-            function = None if is_compile else row.function or ""
-            try:
-                found = finder.find_slower(case, function, budget)
-            except (TriageError, OSError):
-                raise
-            # a defect of this program leaves the others with their answers
-            except Exception as error:
-                why = self.engine.internal_error(f"the bisect of {case.name}", error)
-                found = Bisection.inconclusive(case, why)
-            return replace(row, bisection=found)
-
         self.phase = "bisects"
-        self.update_slower(bisected)
-
-    def reduce_slower(
-        self,
-        out: Path,
-        budget: float,
-        write_reproducer: Callable[[Reproducer, Path], Path],
-    ) -> None:
-        """Reduce the program of the first time of each case that became slower: its
-        reproducer has the name of the case.
-
-        out: folder of the reports; budget: seconds to measure each candidate for.
-        """
-        seen: set[str] = set()
-
-        def reduced(case: Case, row: TimeChange) -> TimeChange:
-            def reduce_and_write() -> str | NoAnswer:
-                found = reduce_slower(self.engine, case, row, self.refs, budget)
-                if isinstance(found, NoAnswer):
-                    return found
-                folder = write_reproducer(found, out / "reproducers")
-                return f"reproducers/{folder.name}"
-
-            if case.name in seen:
-                return row
-            seen.add(case.name)
-            spent = f"{_REDUCTION:.0f} s are over; the next night continues"
-            path, step = do_step(
-                self.engine, "reduce", _REDUCTION, reduce_and_write, spent
-            )
-            return replace(row, reproducer=path, not_reduced=step.reason or None)
-
-        self.phase = "reductions"
-        self.update_slower(reduced)
-
-    def update_slower(self, update: Callable[[Case, TimeChange], TimeChange]) -> None:
-        """Replace each time that became slower by what `update` returns for it."""
         for name, rows in self._times.items():
             for number, row in enumerate(rows):
                 if row.verdict is Pace.SLOWER:
-                    rows[number] = update(self.cases_by_name[name], row)
+                    found = self._bisect_slower(finder, name, row, budget)
+                    rows[number] = replace(row, bisection=found)
+
+    def _bisect_slower(
+        self, finder: OriginFinder, name: str, row: TimeChange, budget: float
+    ) -> Bisection:
+        case = self.cases_by_name[name]
+        function = None if row.measured == "compile" else row.function or ""
+        try:
+            return finder.find_slower(case, function, budget)
+        except (TriageError, OSError):
+            raise
+        # a defect of this program leaves the others with their answers
+        except Exception as error:
+            why = self.engine.internal_error(f"the bisect of {name}", error)
+            return Bisection.inconclusive(case, why)
 
     def _add_times(self, name: str, rows: list[TimeChange]) -> None:
         """Add times to a case, and the verdict that says most: slower before faster."""

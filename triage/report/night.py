@@ -50,7 +50,6 @@ from triage.report.night_text import (
     partial_text,
     rate_text,
     reason_text,
-    reduced_text,
     time_name,
     times_text,
     to_do_spans,
@@ -388,9 +387,6 @@ def _time_table(night: Night) -> list[Block]:
             time_text(value) if value else "-"
             for value in (row.baseline_seconds, row.seconds)
         ]
-        reduced = Span(reduced_text(row))
-        if row.reproducer:
-            reduced = Span(row.reproducer, url=f"{row.reproducer}/README.md")
         rows.append(
             [
                 _code(time_name(row)),
@@ -399,14 +395,13 @@ def _time_table(night: Night) -> list[Block]:
                 str(row.ratio or ""),
                 pace_text(row),
                 origin_text(row.bisection) if row.bisection else "",
-                reduced,
             ]
         )
     if not rows:
         return []
     ratio = f"ratio, {CONFIDENCE:.1%} interval"
     ends = (night.baseline.name, night.toolchain.name)
-    columns = ("case", "measured", *ends, ratio, "verdict", "since", "reduced")
+    columns = ("case", "measured", *ends, ratio, "verdict", "since")
     return [Heading("Times"), *_table(columns, rows)]
 
 

@@ -241,18 +241,7 @@ def times_text(row: TimeChange) -> str:
     text = f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, {verdict}"
     if row.bisection:
         text += f"; {origin_text(row.bisection)}"
-    if reduced_text(row):
-        text += f"; {reduced_text(row)}"
     return text
-
-
-def reduced_text(row: TimeChange) -> str:
-    """Return where the smaller program is, or why there is none."""
-    if row.reproducer:
-        return f"reduced to {row.reproducer}"
-    if row.not_reduced:
-        return f"not reduced: {row.not_reduced}"
-    return ""
 
 
 def pace_text(row: TimeChange) -> str:
