@@ -168,7 +168,6 @@ def test_the_first_page_begins_with_what_broke_and_what_to_do(tmp_path: Path) ->
     assert verdict
     assert "2 of 3 cases newly fail on" in verdict[1]
     assert "(2 failures, 1 not investigated: the budget is spent)" in verdict[1]
-    assert "To do: file 1 issue, run --investigate for 1 failure" in verdict[1]
     to_do = [
         re.sub("<.*?>", "", cell)
         for cell in re.findall('<td class="to-do">(.*?)</td>', page)

@@ -117,20 +117,15 @@ def _with_failures(
         for each in to_dos
         if each.action is Action.INVESTIGATE and each.cluster not in with_culprit
     ]
+    counts = Counter(each.action for each in to_dos)
     return replace(
         verdict,
         failures=len(clusters),
         with_culprit=len(with_culprit),
         not_investigated=len(left),
         reason=next((each.reason for each in left if each.reason), None),
-        actions=action_counts(to_dos),
+        actions={action: counts[action] for action in Action if counts[action]},
     )
-
-
-def action_counts(to_dos: Sequence[ToDo]) -> dict[Action, int]:
-    """Return how often each action is to be done."""
-    counts = Counter(each.action for each in to_dos)
-    return {action: counts[action] for action in Action if counts[action]}
 
 
 def to_dos_of(

@@ -13,6 +13,7 @@ from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
 from triage.nightly.verdict import ToDo
 from triage.recipes.values import time_text
+from triage.report import terminal
 from triage.report.document import (
     Block,
     Details,
@@ -60,8 +61,8 @@ from triage.toolchains.home import disk_errors, write_whole
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
 _ROWS = 3000  # of a table on a page
 _LINES = 40  # on a terminal
-_WIDTH = 72  # characters of a line; on a terminal of 80, words are not broken
-_BACKENDS = 8  # that a terminal names
+_WIDTH = 76  # characters of a line; on a terminal of 80, words are not broken
+_BACKENDS = 5  # that a terminal names
 _NAMES = 5  # cases of a failure on a terminal
 _NAMES_ON_PAGE = 20
 _ON_PAGES = ("suspected commit", "tried", "not needed to fail")
@@ -110,74 +111,63 @@ def write_reports(night: Night, folder: Path) -> Night:
 
 def night_screen(night: Night) -> Document:
     """Return what a terminal shows, at most 40 lines: regressions first, the verdict
-    last.
+    last. Each failure is named as far as they go, then told about.
     """
+    groups = [
+        (change, group)
+        for change in _CHANGED
+        for group in _groups(night.cases_with(change))
+    ]
+    sizes = [min(len(groups), 30), 16, 8, 4, 2, 1, 0]
+    told = [(sizes[0], number) for number in sizes]
+    for named, number in [*told, *((number, 0) for number in sizes)]:
+        changes = _changes(night, groups[:named], number)
+        if groups[named:]:
+            changes.append(styled(_more_text(night, groups[named:]), "dim"))
+        document = _screen(night, changes)
+        lines = terminal.text(night, document).splitlines()
+        if sum(1 + len(line) // _WIDTH for line in lines) <= _LINES:
+            break
+    return document
+
+
+def _screen(night: Night, changes: Sequence[Block]) -> Document:
     tail = [styled(text, style) for text, style in _tail(night)]
     if "json" in night.reports:
         tail.append(Paragraph(f"written: {', '.join(night.reports.values())}"))
-    tail = [Paragraph(""), *tail, styled(night_verdict(night), "strong")]
+    verdict = styled(night_verdict(night), "strong")
     head = [_title(night), *_verdict_blocks(night, _BACKENDS)]
-    room = _LINES - sum(map(_height, [*head, *tail]))
-    return Document(night_title(night), [*head, *_changes(night, room), *tail])
+    blocks = [*head, *changes, Paragraph(""), *tail, verdict]
+    return Document(night_title(night), blocks)
 
 
-def _changes(night: Night, room: int) -> list[Block]:
-    """Return what changed, in at most `room` lines: each failure by name as far as they
-    go, then what is known of the first ones.
-    """
-    to_dos = _to_dos(night)
-    kinds = [
-        (change, _groups(night.cases_with(change)))
-        for change in _CHANGED
-        if night.cases_with(change)
-    ]
-    waiting = sum(2 + len(groups) for _, groups in kinds)
+def _changes(
+    night: Night,
+    groups: Sequence[tuple[CaseChangeKind, list[CaseResult]]],
+    told: int,
+) -> list[Block]:
+    """Return failures below headings. told: of how many to say what is known."""
     blocks: list[Block] = []
-    for change, groups in kinds:
-        if room < 3:  # a heading needs two lines
-            break
-        title, style = _CHANGED[change]
-        blocks.append(Heading(Span(f"{title} ({sum(map(len, groups))})", style)))
-        room, waiting = room - 2, waiting - 2
-        for number, group in enumerate(groups):
-            name, *facts = _group_blocks(night, group, to_dos)
-            rest = groups[number:]
-            if room - _height(name) < min(len(rest) - 1, 1):
-                blocks.append(styled(_more_text(night, rest), "dim"))
-                room, waiting = room - 1, waiting - len(rest)
-                break
-            blocks.append(name)
-            room, waiting = room - _height(name), waiting - 1
-            if sum(map(_height, facts)) <= room - waiting:
-                blocks += facts
-                room -= sum(map(_height, facts))
+    to_dos, above = _to_dos(night), None
+    for number, (change, group) in enumerate(groups):
+        if change is not above:
+            title, style = _CHANGED[change]
+            count = len(night.cases_with(change))
+            blocks.append(Heading(Span(f"{title} ({count})", style)))
+        above = change
+        name, *facts = _group_blocks(night, group, to_dos)
+        blocks += [name, *facts] if number < told else [name]
     return blocks
 
 
-def _more_text(night: Night, groups: Sequence[Sequence[CaseResult]]) -> str:
-    names = names_text([group[0].case for group in groups], 2)
+def _more_text(
+    night: Night, groups: Sequence[tuple[CaseChangeKind, list[CaseResult]]]
+) -> str:
+    names = names_text([group[0].case for _, group in groups], 2)
     listed = ""
     if "markdown" in night.reports:
         listed = f"; {night.reports['markdown']} lists all"
     return f"and {names}"[: _WIDTH - len(listed)] + listed
-
-
-def _height(block: Block) -> int:
-    """Return how many lines a block takes on a narrow terminal."""
-    match block:
-        case Heading():
-            return 2
-        case Facts(rows):
-            names = 4 + max(len(name) for name, _ in rows)
-            return sum(_lines(plain_text(text), names) for _, text in rows)
-        case Paragraph(text):
-            return _lines(plain_text(text))
-    return 1
-
-
-def _lines(text: str, indent: int = 0) -> int:
-    """Return how many lines a text takes, if no word is longer than a line."""
-    return 1 + len(text) // (_WIDTH - indent)
 
 
 def _tail(night: Night) -> Iterator[tuple[str, Style]]:

@@ -26,10 +26,8 @@ from triage.nightly.history import (
     status_in,
 )
 from triage.nightly.verdict import (
-    Action,
     BackendVerdict,
     ToDo,
-    action_counts,
     flaky_to_do,
     unexpected_pass_to_do,
     verdicts_of,
@@ -77,10 +75,9 @@ def overview(
             history,
             track,
             [life for life in lives if life.track == track],
-            [to_do for row, to_do in (*passing, *flaky) if row in rows],
             reports,
         )
-        for track, rows in sorted(history.rows_of.items())
+        for track in history.tracks
     ]
     new = {page: runs for part in parts for page, runs in part.new_runs.items()}
     still = [life for life in lives if life.state != "gone"]
@@ -161,8 +158,6 @@ class _TrackPart:
     track: Track
     lives: Sequence[FailureLife]
     """The failures of the track."""
-    other_to_dos: Sequence[ToDo]
-    """Those for its unexpected passes and flaky cases."""
     reports: Mapping[str, FailureReport]
     """The report on each page."""
 
@@ -180,7 +175,7 @@ class _TrackPart:
 
     def verdict(self) -> tuple[str, str]:
         """Return what the last night says of the track, as the list of nights does, and
-        what to do now; and its style.
+        its style. What to do now stands next to each failure.
         """
         history, track = self.history, self.track
         last = history.last_night(track)
@@ -196,29 +191,11 @@ class _TrackPart:
             known[0] if known else BackendVerdict(track.backend, 0, 0, 0),
             cases=int((states != 0).sum()),
             untestable=int(is_untested(states).sum()),
-            actions=self._actions(last),
+            actions={},
         )
         title = f"{night.started[:10]} · {track.name}"
         sentence = backend_sentence(verdict, night, title)
         return sentence, "bad" if verdict.broken else "good"
-
-    def _actions(self, last: int) -> dict[Action, int]:
-        """Count what to do about the failures that the last night calls new, and about
-        the known issues and other cases.
-        """
-        to_dos = list(self.other_to_dos)
-        issues = set()
-        for life in self.lives:
-            report = self.reports[life.page]
-            is_new = any(
-                life.has(row, last) and self.history.is_new_failure(row, last)
-                for row in life.rows
-            )
-            is_known = life.state == "known" and report.issue not in issues
-            if report.to_do and (is_new or is_known):
-                issues.add(report.issue)
-                to_dos.append(report.to_do)
-        return action_counts(to_dos)
 
     def card(self) -> dict[str, object]:
         """Return the counts of the track."""
