@@ -275,38 +275,32 @@ def backend_sentence(
 
 
 def _what_broke(verdict: BackendVerdict, night: Night) -> str:
-    cases = plural(verdict.cases, "case")
-    tested = verdict.cases - verdict.untestable
-    untested = ""
+    cases, untested = plural(verdict.cases, "case"), ""
     if verdict.untestable:
         untested = f", {verdict.untestable} could not be tested"
+    tested = verdict.cases - verdict.untestable
     if verdict.cases and not tested:
         return f"nothing could be tested in {cases}"
     if not verdict.broken:
-        of = f"{tested} of " if verdict.untestable else ""
+        of = f"{tested} of " if untested else ""
         return f"nothing new fails in {of}{cases}{untested}"
     verb = "fails" if verdict.broken == 1 else "fail"
-    return (
-        f"{verdict.broken} of {cases} newly {verb} on {night.toolchain.name}"
-        f"{_failures_text(verdict)}{untested}"
-    )
+    text = f"{verdict.broken} of {cases} newly {verb} on {night.toolchain.name}"
+    return f"{text} ({_failures_text(verdict)}){untested}"
 
 
 def _failures_text(verdict: BackendVerdict) -> str:
-    """Return how many failures there are and what is known of them, in brackets."""
-    parts = []
-    if verdict.broken > 1:
-        parts.append(plural(verdict.failures, "failure"))
-    for count, text in (
+    """Return how many failures there are, and what is known of them."""
+    text = plural(verdict.failures, "failure")
+    for count, known in (
         (verdict.with_culprit, "with a culprit"),
         (verdict.not_investigated, "not investigated"),
     ):
         if count and count == verdict.failures:
-            parts.append(f"all {text}" if count > 1 else text)
+            text += f", {'all ' if count > 1 else ''}{known}"
         elif count:
-            parts.append(f"{count} {text}")
-    reason = f": {verdict.reason}" if verdict.reason else ""
-    return f" ({', '.join(parts)}{reason})" if parts else ""
+            text += f", {count} {known}"
+    return f"{text}: {verdict.reason}" if verdict.reason else text
 
 
 def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
