@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from triage.model.outcome import Failure
-from triage.recipes.values import duration_text, number_text, share_text, time_text
+from triage.recipes.values import duration_text, rounded_text, share_text, time_text
 from triage.report.elements import headline_text
 
 
@@ -35,7 +35,7 @@ def test_a_measured_time_has_three_digits_and_no_exponent(
 
 @given(st.floats(0, 1e9))
 def test_no_time_or_number_has_an_exponent(seconds: float) -> None:
-    texts = time_text(seconds), duration_text(seconds), number_text(1 + seconds)
+    texts = time_text(seconds), duration_text(seconds), rounded_text(1 + seconds)
     assert not re.search(r"\de[+-]?\d", " ".join(texts))
     value, unit = texts[0].split()
     assert unit == "s" or float(value) < 1000

@@ -37,7 +37,7 @@ from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
-from triage.recipes.values import number_text
+from triage.recipes.values import rounded_text
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
@@ -84,7 +84,7 @@ def threshold_between(
         good, bad = (ref.revision.name for ref in ends)
         low, high = metric.comparison_value(low), metric.comparison_value(high)
         raise BadInput(
-            f"{metric} is {number_text(low)} on {good} and {number_text(high)} on "
+            f"{metric} is {rounded_text(low)} on {good} and {rounded_text(high)} on "
             f"{bad}: they do not differ by a factor of {least}, too little to bisect"
         )
     return MetricThreshold(metric, math.sqrt(low * high))

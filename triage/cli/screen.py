@@ -151,9 +151,10 @@ class _LogTask(ProgressTask):
         with self._lock:
             self._done += amount
             if time.monotonic() >= self._begin:
-                is_one = self._total in (None, 0.0, 1.0)
-                share = "" if is_one else f"  {self._done:g}/{self._total:g}"
-                self._owner.show(self._text + share)
+                text = self._text
+                if self._total not in (None, 0.0, 1.0):
+                    text += f"  {self._done:g}/{self._total:g}"
+                self._owner.show(text)
 
     def describe(self, text: str) -> None:
         with self._lock:

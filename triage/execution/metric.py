@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
-from triage.recipes.values import number_text
+from triage.recipes.values import rounded_text
 
 if TYPE_CHECKING:
     from triage.toolchains.registry import ToolchainRef
@@ -46,7 +46,7 @@ def _failure_above(
     *,
     lower_is_worse: bool = False,
 ) -> Failed:
-    details = {"value": number_text(value), "threshold": number_text(largest)}
+    details = {"value": rounded_text(value), "threshold": rounded_text(largest)}
     headline = (
         f"{name} is {details['value']}, {'below' if lower_is_worse else 'above'} "
         f"{details['threshold']}"
@@ -62,7 +62,7 @@ def metric_failure(metric: Metric, value: float, before: float, good: str) -> Fa
     """Return the failure of a number that grew, or that shrank where less is worse.
     The numbers are compared ones; good: the name of the good toolchain.
     """
-    texts = [number_text(metric.comparison_value(number)) for number in (value, before)]
+    texts = [rounded_text(metric.comparison_value(number)) for number in (value, before)]
     return Failure(
         "metric",
         "metric",

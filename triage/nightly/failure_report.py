@@ -140,7 +140,9 @@ def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
         assert failure
         key = track.key_of(failure)
         numbers[key] += 1
-        page = f"{key.id}-{numbers[key]}" if numbers[key] > 1 else key.id
+        page = key.id
+        if numbers[key] > 1:
+            page += f"-{numbers[key]}"
         lives.append(FailureLife(track, signature, failure, tuple(group), page))
     return tuple(
         sorted(

@@ -93,8 +93,9 @@ def _places(nights: Sequence[Night]) -> dict[str, tuple[int, int]]:
     for position, night in enumerate(nights):
         names = [case.case for case in night.cases] + night.not_compared
         for number, name in enumerate(dict.fromkeys([*night.planned, *names])):
-            in_turn = (number, position) if night.shard else (position, number)
-            places[name] = in_turn
+            places[name] = (position, number)
+            if night.shard:
+                places[name] = (number, position)
     return places
 
 

@@ -90,10 +90,10 @@ def share_text(share: float, digits: int = 1) -> str:
     return f"{percent:.{digits}f}%"
 
 
-def number_text(value: float) -> str:
+def rounded_text(value: float) -> str:
     """Return a number with four digits, all of a larger whole one.
 
-    >>> [number_text(value) for value in (232448.0, 1234.5, 0.123456)]
+    >>> [rounded_text(value) for value in (232448.0, 1234.5, 0.123456)]
     ['232448', '1234', '0.1235']
     """
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -156,7 +156,9 @@ def _changes(
             blocks.append(Heading(Span(f"{title} ({count})", style)))
         above = change
         name, *facts = _group_blocks(night, group, to_dos)
-        blocks += [name, *facts] if number < told else [name]
+        blocks.append(name)
+        if number < told:
+            blocks += facts
     return blocks
 
 

@@ -124,9 +124,10 @@ class ToolchainRef:
         """A pre-release is a release. The index says what a nightly is, not the name,
         which looks like that of a pre-release.
         """
+        if self.release is not None and self.release.nightly:
+            return ToolchainKind.NIGHTLY
         if self.release is not None:
-            nightly = self.release.nightly
-            return ToolchainKind.NIGHTLY if nightly else ToolchainKind.RELEASE
+            return ToolchainKind.RELEASE
         return ToolchainKind.COMMIT if self.bring else ToolchainKind.FOLDER
 
     @property
