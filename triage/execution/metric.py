@@ -62,7 +62,9 @@ def metric_failure(metric: Metric, value: float, before: float, good: str) -> Fa
     """Return the failure of a number that grew, or that shrank where less is worse.
     The numbers are compared ones; good: the name of the good toolchain.
     """
-    texts = [rounded_text(metric.comparison_value(number)) for number in (value, before)]
+    texts = [
+        rounded_text(metric.comparison_value(number)) for number in (value, before)
+    ]
     return Failure(
         "metric",
         "metric",
