@@ -64,6 +64,7 @@ LONG = "a = <b = 1>, " * 20
         ("#hal.target<short> is not known", "#hal.target<short> is not known"),
         ("a #hal.target<(i32) -> i32> here", "a #hal.target<(i32) -> i32> here"),
         ("#hal.target<never closed", "#hal.target<never closed"),
+        (f"no #hal.target<{LONG}", "no #hal.target<…"),
     ],
 )
 def test_the_message_after_a_long_attribute_stays(headline: str, shown: str) -> None:

@@ -31,6 +31,7 @@ from triage.model.outcome import (
 from triage.model.pass_name import PassName
 from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import expectation_for
+from triage.recipes.values import rounded_text
 
 if TYPE_CHECKING:
     from triage.classify import Diagnosis, RuleSet
@@ -220,7 +221,7 @@ def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
     details |= {name: int(metrics[name]) for name in _WRONG_COUNTS if name in metrics}
     for name in ("max_abs_error", "max_rel_error"):
         if name in metrics:
-            details[name] = f"{metrics[name]:.3g}"
+            details[name] = rounded_text(metrics[name])
     headline = failure.headline
     if "actual" in details and "expected" in details:
         headline = f"result {details['output']}"

@@ -135,20 +135,20 @@ def _without_long_attributes(text: str) -> str:
         if attribute.start() < end:  # inside the last one
             continue
         close = _closing_bracket(text, attribute.end())
-        if close is not None and close - attribute.end() > _LONGEST_ATTRIBUTE:
+        if close - attribute.end() > _LONGEST_ATTRIBUTE:
             parts += [text[end : attribute.end()], "…"]
             end = close
     return "".join([*parts, text[end:]])
 
 
-def _closing_bracket(text: str, start: int) -> int | None:
-    """Return where the bracket before `start` is closed, if it is."""
+def _closing_bracket(text: str, start: int) -> int:
+    """Return where the bracket before `start` is closed; the end if it is not."""
     depth = 1
     for bracket in _BRACKETS.finditer(text, start):
         depth += {"<": 1, ">": -1}.get(bracket[0], 0)
         if depth == 0:
             return bracket.start()
-    return None
+    return len(text)
 
 
 def failure_text(failure: Failure, longest: int = 180) -> str:
