@@ -25,8 +25,8 @@ from triage.investigate.result import (
 from triage.model.json_form import UNPRINTED, in_json
 from triage.model.outcome import PASSING, Status
 from triage.model.revision import Revision
+from triage.nightly.history import is_older
 from triage.nightly.result import Night
-from triage.recipes.values import parse_version
 
 # names that a marker holds; an issue is closed without a look at further ones
 _CASES = 100
@@ -51,15 +51,7 @@ class FailureRange:
         if self.after is None or other.before is None:
             return False
         is_same = self.after.is_same(other.before)
-        return is_same or _is_older(self.after, other.before)
-
-
-def _is_older(revision: Revision, other: Revision) -> bool:
-    """Return whether a compiler is known to be older than another one."""
-    if revision.date and other.date:
-        return revision.date < other.date
-    own, others = parse_version(revision.name), parse_version(other.name)
-    return own is not None and others is not None and own < others
+        return is_same or is_older(self.after, other.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +73,7 @@ class Marker:
 
     def is_reached_by(self, revision: Revision) -> bool:
         """Return whether a compiler is at least as new as the one of the marker."""
-        return not _is_older(revision, self.toolchain)
+        return not is_older(revision, self.toolchain)
 
 
 @cache
@@ -279,7 +271,7 @@ def _range_of(case: CaseResult, night: Night) -> FailureRange:
         is_regression = bisection.kind is BisectKind.REGRESSION
         if is_regression and bisection.after and not bisection.undone:
             return FailureRange(bisection.before, bisection.after)
-    is_backwards = _is_older(night.toolchain, night.baseline)
+    is_backwards = is_older(night.toolchain, night.baseline)
     is_compared = case.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
     if is_compared and not is_backwards:
         return FailureRange(night.baseline, night.toolchain)
