@@ -194,7 +194,9 @@ def _failing_runs(history: NightsHistory, row: int) -> Iterator[FailingRun]:
             is_edited = before is not None and history.has_new_input(
                 row, before.last, run.first
             )
-            first = 0 if is_edited else _first_suspect(history, row, before, run)
+            first = 0
+            if not is_edited:
+                first = _first_suspect(history, row, before, run)
             came = range(first, run.first + 1)
             yield FailingRun(row, run, before, after, is_edited, came)
 

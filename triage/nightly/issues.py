@@ -362,7 +362,7 @@ def _update(
         change,
         marker=marker,
         event=" ".join(filter(None, event)),
-        cluster=about[0] if about else "",
+        cluster=next(iter(about), ""),
     )
 
 

@@ -95,8 +95,10 @@ class Night:
     @property
     def count_not_compared(self) -> int:
         """How many cases have no result; those of a missing shard have no names."""
-        missing = 0 if self.shard else self.total - len(self.cases)
-        return max(missing, len(self.not_compared))
+        named = len(self.not_compared)
+        if self.shard:
+            return named
+        return max(self.total - len(self.cases), named)
 
     def cases_with(self, *changes: CaseChangeKind) -> list[CaseResult]:
         """Return the cases with these kinds of change, in the order of the recipes."""

@@ -204,7 +204,7 @@ def _since(cluster: FailureCluster, pair: ComparedPair) -> Phrase:
     title, culprit = compiler_title(cluster.compiler), cluster.culprit
     before, after = pair.old, pair.new
     old_is_newer = before is not None and is_older(after, before)
-    untested = untested_text(pair.cases[0]) if pair.cases else ""
+    untested = "".join(map(untested_text, pair.cases[:1]))
     if culprit and culprit.before and culprit.after:
         before, after, old_is_newer = culprit.before, culprit.after, False
         if culprit.undone:

@@ -192,7 +192,9 @@ def _tail(night: Night) -> Iterator[tuple[str, Style]]:
         # a defect of this program comes first
         case = max(untestable, key=_is_internal)
         count = plural(len(untestable), "case was", "cases were")
-        example = "for example " if len(untestable) > 1 else ""
+        example = ""
+        if len(untestable) > 1:
+            example = "for example "
         style: Style = "bad" if _is_internal(case) else "warning"
         reason = reason_text(case, night)
         yield f"{count} not tested: {example}{case.case}: {reason}", style
@@ -286,9 +288,9 @@ def _verdict_blocks(night: Night, most: int | None = None) -> list[Block]:
     for verdict in verdicts[:most]:
         style: Style = "bad" if verdict.broken else "good"
         blocks.append(styled(backend_sentence(verdict, night), style))
-    left = [verdict.backend for verdict in verdicts[most:]] if most else []
-    if left:
-        blocks.append(styled(f"and {plural(len(left), 'backend')} more", "dim"))
+    if most and verdicts[most:]:
+        left = plural(len(verdicts[most:]), "backend")
+        blocks.append(styled(f"and {left} more", "dim"))
     if night.stopped:
         blocks.append(styled(f"Partial report. {partial_text(night)}", "bad"))
     if night.scope:

@@ -282,8 +282,9 @@ def _what_broke(verdict: BackendVerdict, night: Night) -> str:
     if verdict.cases and not tested:
         return f"nothing could be tested in {cases}"
     if not verdict.broken:
-        of = f"{tested} of " if untested else ""
-        return f"nothing new fails in {of}{cases}{untested}"
+        if untested:
+            cases = f"{tested} of {cases}"
+        return f"nothing new fails in {cases}{untested}"
     verb = "fails" if verdict.broken == 1 else "fail"
     text = f"{verdict.broken} of {cases} newly {verb} on {night.toolchain.name}"
     return f"{text} ({_failures_text(verdict)}){untested}"
