@@ -13,7 +13,7 @@ from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.outcome import Failure, Status
 from triage.model.probe_result import ProbeResult
-from triage.model.revision import Revision
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.result import SCHEMA, Night
 from triage.nightly.run import clusters_of
 
@@ -61,7 +61,7 @@ def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[Night]:
     for night in range(nights):
         day = start + timedelta(days=night)
         sha = f"{random.Random(night // 2).getrandbits(160):040x}"
-        toolchain = Revision(f"nightly:{day}", sha, str(day))
+        toolchain = Revision(f"3.10.0rc{day:%Y%m%d}", sha, str(day))
         results = []
         for number, name in enumerate(names):
             failure = next(
@@ -104,6 +104,7 @@ def simulated_nights(cases: int, nights: int, seed: int = 1) -> Iterator[Night]:
             compiler="iree",
             toolchain=toolchain,
             baseline=_BASELINE,
+            kind=ToolchainKind.NIGHTLY,
             seconds=3600.0 + source.gauss(0, 60),
             cases=results,
             clusters=clusters_of(results),

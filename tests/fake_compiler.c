@@ -70,17 +70,26 @@ int main(int count, char **words) {
     fflush(0);
   }
   while (strstr(program, "hangs")) sleep(60);
+  if (number >= at("sleeps-", 1000)) sleep(60);
+  if (number >= at("crashes-", 1000)) raise(SIGSEGV);
+  char *flag = strstr(program, "flips /");
+  if (flag) {
+    flag = strtok(flag + 6, " \n");
+    if (unlink(flag)) fclose(fopen(flag, "w"));
+    else return fputs("p.mlir:1:1: error: failed to flip\n", stderr) >= 0;
+  }
   if (log_path[4]) usleep(50000 + hash % 100000);
   if ((unsigned char)program[0] > 127 || !program[1])
     code = fputs("p.mlir:1:1: error: unexpected character\n", stderr);
-  else if (strstr(program, "unreadable-") ? at("unreadable-", 1000) <= number : strstr(program, "unreadable") != NULL)
+  else if (number < at("read-from-", 0) ||
+           (strstr(program, "unreadable-") ? at("unreadable-", 1000) <= number : strstr(program, "unreadable") != NULL))
     code = fputs("p.mlir:1:1: error: custom op 'unreadable' is unknown (tried 'func.unreadable' as well)\n", stderr);
   else if (at("differs-", 1000) <= number)
     code = fputs("p.mlir:1:1: error: failed to legalize operation 'mini.clone' that was explicitly marked illegal\n", stderr);
   else if (at("breaks-", 1000) <= number && number < at("fixed-", 1000))
     code = fputs("p.mlir:2:1: error: 'mini.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n",
                  stderr);
-  else if (output)
+  else if (output && number < at("silent-", 1000))
     code = fputs("made", fopen(output, "w")) < 0;
   record("end", what, hash);
   return code != 0;

@@ -2,8 +2,8 @@
 
 The words of a program decide: `breaks-N` fails from revision N on, `fixed-N` no longer
 from N on, `differs-N` fails in another way from N on, `unreadable` is a syntax error,
-`unreadable-N` one from N on, `hangs` opens the pipe that the next word may name and sleeps until it is killed,
-`stubborn` ignores SIGTERM.
+`unreadable-N` one from N on, `read-from-N` one before N, `crashes-N` crashes and `sleeps-N` sleeps from N on, `silent-N` writes nothing from N on, `flips FILE`
+fails each second time, `hangs` opens the pipe that the next word may name and sleeps until it is killed, `stubborn` ignores SIGTERM.
 """
 
 from __future__ import annotations
@@ -115,7 +115,11 @@ def fake_releases(
     with serve(index) as served:
         served.publish_dated(
             "iree-base-compiler",
-            {name: f"2025-01-{day:02}" for day, name in enumerate(versions, 1)},
+            {
+                name: f"2025-01-{day:02}"
+                for day, name in enumerate(versions, 1)
+                if "rc" not in name  # those are on the page of nightlies only
+            },
         )
         yield FakeReleases(served.url, log, tuple(versions))
 

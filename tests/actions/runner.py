@@ -91,19 +91,18 @@ class Runner:
         """Run each job, once for each entry of its matrix, and return them by name."""
         jobs = yaml.safe_load(workflow.read_text())["jobs"]
         return {
-            name: self._job(name, job["steps"], values)
+            name: self._job(name, job, values)
             for key, job in jobs.items()
             for name, values in _variants(key, job)
         }
 
-    def _job(
-        self, name: str, steps: list[dict[str, Any]], values: dict[str, str]
-    ) -> Job:
+    def _job(self, name: str, document: dict[str, Any], values: dict[str, str]) -> Job:
         folder = self.root / name
         job = Job(folder, {**self.values, **values}, dict(self.environment))
         for part in ("workspace", "home", "temp", "files"):
             (folder / part).mkdir(parents=True)
-        write_program(folder / "bin" / "python", PYTHON)
+        for name in ("python", "pip", "iree-compile"):
+            write_program(folder / "bin" / name, "#!/bin/sh\necho own\n")
         job.environment |= {
             "HOME": str(folder / "home"),
             "PATH": f"{folder / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin",
@@ -111,10 +110,11 @@ class Runner:
             "GITHUB_WORKSPACE": str(job.workspace),
             "GITHUB_ACTION_PATH": str(self.action),
             **{name: str(folder / "files" / name) for name in FILES},
+            **document.get("env", {}),
         }
         for file in FILES:
             (folder / "files" / file).touch()
-        for step in steps:
+        for step in document["steps"]:
             self._step(job, step)
         return job
 
@@ -129,7 +129,13 @@ class Runner:
             given = {
                 name: job.text(text) for name, text in step.get("with", {}).items()
             }
-            self._foreign(job, step["uses"].partition("@")[0], given)
+            action = step["uses"].partition("@")[0]
+            if action == "actions/setup-python":
+                # with `update-environment: false`, it is not on the PATH
+                python = write_program(job.folder / "python" / "python", PYTHON)
+                job.values[f"steps.{step['id']}.outputs.python-path"] = str(python)
+            else:
+                self._foreign(job, action, given)
 
     def _own(self, job: Job, given: dict[str, Any]) -> None:
         """Run the steps of the action, with its inputs and their defaults."""
@@ -190,9 +196,7 @@ class Runner:
                 if found:
                     shutil.copytree(found[-1], place, dirs_exist_ok=True)
             case _:
-                assert action in ("actions/setup-python", "actions/deploy-pages"), (
-                    action
-                )
+                assert action == "actions/deploy-pages", action
 
 
 def _variants(key: str, job: dict[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -5,6 +5,7 @@ GitHub executes it.
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -51,11 +52,24 @@ def runner(root: Path, checkout: Path, hub: LoopbackIssues, run: int) -> Runner:
         "runner.os": "Linux",
         "needs.merge.result": "failure",
     }
-    environment = {"GITHUB_API_URL": hub.url, "GITHUB_REPOSITORY": "o/r"}
+    environment = {
+        "GITHUB_API_URL": hub.url,
+        "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_SERVER_URL": f"file://{toolchains}/server",
+    }
     return Runner(root, checkout, ROOT, values, environment)
 
 
+def git(folder: Path, *words: str) -> str:
+    return subprocess.run(
+        ["git", *words], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
+
+
 def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> None:
+    remote = tmp_path / "server" / "o" / "r"
+    remote.mkdir(parents=True)
+    git(remote, "init", "--quiet", "--bare")
     with loopback_issues() as hub:
         jobs = runner(tmp_path / "1", checkout, hub, 1).run(WORKFLOW)
         shutil.copytree(tmp_path / "1" / "caches", tmp_path / "2" / "caches")
@@ -68,8 +82,8 @@ def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> N
     assert [job.outputs["failing"] for job in shards] == ["1", "0"]
     for job in shards:
         assert (job.workspace / job.outputs["json"]).is_file()
-        assert job.summary.count("breaks 1 of 1 case") == int(job is shards[0])
-    assert "breaks 1 of 2 cases" in merge.summary
+        assert job.summary.count("1 of 1 case newly fails") == int(job is shards[0])
+    assert "1 of 2 cases newly fails" in merge.summary
     artifacts = tmp_path / "1" / "artifacts"
     night = read_night(artifacts / "nightly")
     assert [(case.case, case.change.value) for case in night.cases] == [
@@ -86,7 +100,16 @@ def test_two_nights_of_the_example_workflow(checkout: Path, tmp_path: Path) -> N
         asked = (job.folder / "temp" / "installed").read_text()
         assert asked == f"{ROOT}[github]\n"
         assert TOKEN not in job.summary
+        # the job keeps its own programs
+        path = job.environment["PATH"]
+        for name in ("python", "pip", "iree-compile"):
+            assert shutil.which(name, path=path) == str(job.folder / "bin" / name)
     # the second run finds the first one's nights and results, and opens no issue again
-    home = Home(Path(again["merge"].environment["TRIAGE_HOME"]))
-    assert len(NightStore(home).numbers()) == 2
+    nights = again["merge"].workspace / "nights"
+    assert len(NightStore(Home(nights)).numbers()) == 2
+    pushed = git(remote, "ls-tree", "-r", "--name-only", "triage-nights").split()
+    assert [name for name in pushed if name.endswith("nightly.json.z")] == [
+        f"nights-6/{number}/nightly.json.z" for number in (1, 2)
+    ]
+    assert not [name for name in pushed if "columns" in name or ".lock" in name]
     assert read_night(tmp_path / "2" / "artifacts" / "nightly").compiles == 0

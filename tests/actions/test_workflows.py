@@ -80,6 +80,24 @@ def test_shell_steps_call_commands_and_options_that_exist(path: Path) -> None:
         } <= options, words
 
 
+def test_every_action_is_pinned_with_its_version_next_to_it() -> None:
+    """A tag can be moved to other code."""
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    used = [
+        (path.name, line.partition("uses:")[2].strip())
+        for path in (ACTION, *EXAMPLES, *pages)
+        for line in path.read_text().splitlines()
+        if re.match(r"\s*(- )?uses: ", line)
+    ]
+    assert used
+    pinned = re.compile(r"[\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+    assert [
+        entry
+        for entry in used
+        if not pinned.fullmatch(entry[1]) and entry[1] != "OWNER/triage@v1"
+    ] == []
+
+
 @pytest.mark.parametrize("path", [ACTION, *EXAMPLES], ids=lambda path: path.name)
 def test_no_shell_step_contains_an_expression(path: Path) -> None:
     """A branch, a label or an input with shell commands in its name would run them."""
@@ -103,7 +121,7 @@ def test_the_action_passes_recipes_and_codes_on(
         "TOOLCHAIN": "a b",
         "BASELINE": "c",
         "OUT": "out",
-        "OPTIONS": "--bisect -j 2",
+        "OPTIONS": "--bisect\n\n  -j 2\n--reduce",
         "FAIL": fail,
     }
     assert {*given, "RECIPES"} == set(step["env"])
@@ -127,6 +145,7 @@ def test_the_action_passes_recipes_and_codes_on(
         "--bisect",
         "-j",
         "2",
+        "--reduce",
         "--",
     ]
     assert Path(f"{program}.words").read_text().splitlines() == [

@@ -127,7 +127,10 @@ class HistoryEngine:
         self.unsteady: set[tuple[str, int]] = set()
         self.known: set[tuple[str, int]] = set()
         self.stop = threading.Event()
-        self.planner = SimpleNamespace(input_of=lambda _case, _toolchain: None)
+        self.planner = SimpleNamespace(
+            input_of=lambda _case, _toolchain: None,
+            input_hash=lambda _case, _toolchain: "",
+        )
 
     def is_unsteady(self, job: ProbeJob) -> bool:
         return (

@@ -306,37 +306,3 @@ def test_a_number_that_grew_is_reduced_and_replayed(
         assert json.loads(done.stdout)["reproducers"][0]["status"] == status
     done = triage("reduce", tmp_path / "size.yaml", *bad, "--metric", "instructions")
     assert done.returncode == 2
-
-
-def test_a_night_reduces_a_program_that_became_slower(
-    home: Path, triage: Triage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("triage.nightly.run._SUSPICIOUS_BY", 0.02)
-    (tmp_path / "slow.yaml").write_text(
-        'name: slow\ncompiler: command\ncommand: ["{toolchain}/cc", "{input}", "{output}"]\n'
-        "input: program.txt\n"
-    )
-    (tmp_path / "program.txt").write_text("add\nloop\n")
-    for name, steps in (("good", 2_000), ("bad", 40_000)):
-        busy = f"i=0; while [ $i -lt {steps} ]; do i=$((i+1)); done"
-        write_program(
-            tmp_path / name / "cc",
-            f'#!/bin/sh\nif grep -q loop "$1"; then {busy}; fi\ncp "$1" "$2"\n',
-        )
-    new, old = (f"path:{tmp_path / name}" for name in ("bad", "good"))
-    words = (
-        "--toolchain",
-        new,
-        "--baseline",
-        old,
-        "--reduce",
-        "--out",
-        tmp_path / "out",
-    )
-    done = triage("nightly", tmp_path / "slow.yaml", *words, "--format", "json")
-    assert done.returncode == 0, done.stderr
-    [row] = json.loads(done.stdout)["times"]
-    assert (row["verdict"], row["reproducer"]) == ("slower", "reproducers/slow")
-    small = tmp_path / "out" / "reproducers" / "slow" / "input.txt"
-    assert small.read_text() == "loop\n"
-    assert "reproducers/slow/README.md" in (tmp_path / "out" / "nightly.md").read_text()

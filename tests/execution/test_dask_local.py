@@ -31,12 +31,6 @@ def test_known_results_need_no_scheduler(home: Path, tmp_path: Path) -> None:
         CliRunner().invoke(app, words, env={"TRIAGE_EXECUTOR": NOWHERE}).exit_code == 1
     )
     assert (
-        CliRunner()
-        .invoke(app, [*words, "--dry-run", "--fresh"], env={"TRIAGE_EXECUTOR": NOWHERE})
-        .exit_code
-        == 0
-    )
-    assert (
         CliRunner().invoke(app, words, env={"TRIAGE_EXECUTOR": "slurm"}).exit_code == 2
     )
     assert (

@@ -98,7 +98,7 @@ def test_a_draft_without_a_program_has_the_command_that_runs_its_case() -> None:
     case = replace(case_result("a", "F"), source="recipes/a b.yaml")
     record = night(1, {}, cases=[case])
     text = issue_markdown(record.clusters[0], record)
-    assert "triage run 'recipes/a b.yaml' --case a -t nightly:2026-01-01" in text
+    assert "triage run 'recipes/a b.yaml' --case a -t 3.10.0rc20260101" in text
 
 
 def test_what_is_too_long_or_binary_is_named_and_what_is_long_is_folded() -> None:

@@ -45,12 +45,13 @@ def night(day: int, *failing: str, passing: tuple[str, ...] = ()) -> Night:
         case_result(f"case-{name}", "F", failure=Failure(name, name, name, "headline"))
         for name in failing
     ]
-    toolchain = Revision(f"nightly:2025-07-0{day}", None, f"2025-07-0{day}")
+    toolchain = Revision(f"3.4.0rc2025070{day}", None, f"2025-07-0{day}")
     return night_of(
         day,
         {},
         cases=[*cases, *(case_result(name, "P") for name in passing)],
         toolchain=toolchain,
+        baseline=Revision("3.3.0", None, "2025-06-20"),
     )
 
 
@@ -195,7 +196,7 @@ def test_markers_of_other_authors_are_not_believed(hub: LoopbackIssues) -> None:
     hub.add(forged, author="stranger")
     synchronise(hub, night(1, "s"))
     assert [issue["state"] for issue in hub.issues.values()] == ["open", "open"]
-    hub.say(2, html_comment({"event": "fixed nightly:2025-07-02"}), "stranger")
+    hub.say(2, html_comment({"event": "fixed 3.4.0rc20250702"}), "stranger")
     synchronise(hub, night(2, passing=("case-s",)))
     assert [issue["state"] for issue in hub.issues.values()] == ["open", "closed"]
     assert len(hub.comments[2]) == 2, "the copied event does not replace our comment"

@@ -8,6 +8,7 @@ import pytest
 
 from tests.nights.documents import case_result
 from tests.nights.documents import night as night_of
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
 from triage.model.case import Target
 from triage.model.outcome import Failure
@@ -15,6 +16,7 @@ from triage.model.revision import Revision
 from triage.nightly.issues import (
     ActionCause,
     ActionKind,
+    FailureRange,
     IssueChange,
     IssueChanges,
     Marker,
@@ -47,6 +49,7 @@ def night(
         {},
         cases=[*cases, *(case_result(name, "P") for name in passing)],
         toolchain=revision,
+        baseline=OLD,
     )
 
 
@@ -92,7 +95,8 @@ def test_a_new_failure_gets_one_issue() -> None:
         "s",
         ("a", "b"),
     )
-    assert action.marker == Marker(ClusterKey("iree", "llvm-cpu", "s"), ("a", "b"), NEW)
+    key = ClusterKey("iree", "llvm-cpu", "s")
+    assert action.marker == Marker(key, ("a", "b"), NEW, came(OLD, NEW))
     assert planned(result, issue(1, "s", "a", "b")) == []
 
 
@@ -126,13 +130,13 @@ def test_an_older_compiler_changes_nothing() -> None:
 
 
 def test_a_failure_that_is_back_opens_its_issue_again() -> None:
-    result = night(failure("s", "a", "c", change="failing"))
+    result = night(failure("s", "a", change="failing"))
     tracked = closed(issue(1, "s", "a"))
     [action] = plan_issues(result, [tracked], 10).changes
     assert (action.action, action.cause, action.cases) == (
         ActionKind.REOPEN,
         ActionCause.AGAIN,
-        ("a", "c"),
+        ("a",),
     )
     assert planned(result, replace(after(tracked, action), is_open=True)) == []
     assert planned(night(failure("s", "a", letter="X", change="known")), tracked) == []
@@ -163,7 +167,7 @@ def test_what_a_night_closed_is_opened_by_the_next_failure() -> None:
         issue(1, "s", "a"),
         plan_issues(night(passing=("a",)), [issue(1, "s", "a")], 10).changes[0],
     )
-    tomorrow = Revision("nightly:2025-07-02", date="2025-07-02")
+    tomorrow = Revision("3.4.0rc20250702", date="2025-07-02")
     assert planned(
         night(failure("s", "a"), revision=tomorrow), closed(fixed, on="2025-07-03")
     ) == [("reopen", "again", 1)]
@@ -213,53 +217,79 @@ def test_each_backend_and_family_has_an_issue_of_its_own() -> None:
     assert planned(night(rocm, other, passing), *tracked) == [("close", "fixed", 1)]
 
 
-def test_a_marker_of_an_older_version_finds_the_failure_of_its_cases() -> None:
-    """Such a marker names neither compiler nor backend."""
-    marker = Marker(ClusterKey("", "", "s"), ("a",), OLD)
-    assert '"compiler": ""' in marker.text()
-    old = TrackedIssue(
-        1, "", marker.text().replace('"compiler": "", "backend": "", ', ""), marker
-    )
-    assert marker_in(old.body) == marker
-    cuda, rocm = (
-        of_backend("cuda", failure("s", "a", "c")),
-        of_backend("rocm", failure("s", "b")),
-    )
-    more, new = plan_issues(night(rocm, cuda), [old], 10).changes[::-1]
-    assert (more.action, more.issue, more.cases) == ("comment", 1, ("c",))
-    assert more.marker == Marker(ClusterKey("iree", "cuda", "s"), ("a", "c"), NEW)
-    assert (new.action, new.cases) == ("open", ("b",))
-    passing = of_backend("cuda", [case_result("a", "P")])
-    assert planned(night(rocm, passing), old) == [
-        ("close", "fixed", 1),
-        ("open", "new", None),
-    ]
-    assert planned(night(rocm), old) == [("comment", "more", 1)], (
-        "nothing shows that it is about another backend"
+def came(before: Revision | None, after: Revision) -> FailureRange:
+    return FailureRange(before, after)
+
+
+def test_a_failure_that_came_elsewhere_has_an_issue_of_its_own() -> None:
+    """One signature, two bugs: the first one was fixed and its issue closed."""
+    older = Revision("3.1.0", "c" * 40, "2025-05-01")
+    first = issue(7, "s", "llama")
+    first = replace(first, marker=replace(first.marker, came=came(older, OLD)))
+    result = night(failure("s", "i4-matvec"), passing=("llama",))
+    for known in (first, closed(first)):
+        opened = plan_issues(result, [known], 10).changes[-1]
+        assert (opened.action, opened.cases, opened.cluster) == (
+            ActionKind.OPEN,
+            ("i4-matvec",),
+            result.clusters[0].id,
+        )
+        assert opened.marker
+        assert opened.marker.came == came(OLD, NEW)
+    second = TrackedIssue(8, "", opened.marker.text(), opened.marker)
+    later = Revision("3.4.0", "d" * 40, "2025-08-01")
+    failing = failure("s", "llama", "i4-matvec", change="failing")
+    both = replace(night(failing, revision=later), baseline=NEW)
+    assert planned(both, first, second) == [], "each knows its case"
+    back = failure("s", "llama"), failure("s", "i4-matvec", change="failing")
+    again = replace(night(*back, revision=later), baseline=NEW)
+    assert planned(again, closed(first), second) == [("open", "new", None)], (
+        "another compiler brought it back"
     )
 
 
-def test_an_issue_of_an_older_version_finds_its_wrong_result() -> None:
-    """Older versions knew neither the operation nor whether it is a number."""
-    marker = Marker(ClusterKey("", "", "wrong-result:0"), ("a",), OLD)
-    old = TrackedIssue(1, "", marker.text(), marker)
-    det, where = (
-        failure("wrong-result:0 nan onnx.Det", "a"),
-        failure("wrong-result:0 onnx.Where", "b"),
-    )
-    assert planned(night(where, det), old) == [("open", "new", None)], (
-        "of the other program"
-    )
-    [change] = plan_issues(
-        night(failure("wrong-result:0 nan onnx.Det", "a", "c")), [old], 10
-    ).changes
-    assert (change.issue, change.signature) == (1, "wrong-result:0 nan onnx.Det")
-    assert planned(night(failure("wrong-result:01 onnx.Det", "a")), old) == [
-        ("open", "new", None)
+def test_a_bisect_tells_two_failures_of_one_night_apart() -> None:
+    middle = Revision("3.2.5", "e" * 40, "2025-06-10")
+    cases = failure("s", "early", "late")
+    ranges = {"early": (OLD, middle), "late": (middle, NEW)}
+    cases = [
+        replace(
+            case,
+            bisections=[
+                Bisection(
+                    case=case.case,
+                    kind=BisectKind.REGRESSION,
+                    status=Answer.CULPRIT,
+                    before=ranges[case.case][0],
+                    after=ranges[case.case][1],
+                )
+            ],
+        )
+        for case in cases
     ]
-    assert planned(
-        night(failure("other:0 onnx.Det", "a")), issue(1, "other:0", "a")
-    ) == [("open", "new", None)]
+    result = night(cases)
+    known = issue(1, "s", "early")
+    known = replace(known, marker=replace(known.marker, came=came(OLD, middle)))
+    [opened] = plan_issues(result, [known], 10).changes
+    assert (opened.action, opened.cases) == (ActionKind.OPEN, ("late",))
+
+
+def test_an_expected_failure_neither_opens_nor_reopens_nor_extends() -> None:
+    expected = failure("s", "a", "b", letter="X", change="known")
+    assert planned(night(expected)) == []
+    assert planned(night(expected), issue(1, "s", "a")) == []
+    assert planned(night(expected), closed(issue(1, "s", "a"))) == []
+    [opened] = plan_issues(night(expected, failure("s", "c")), [], 10).changes
+    assert opened.cases == ("c",)
+
+
+def test_a_closed_issue_takes_in_no_further_case() -> None:
+    more = night(failure("s", "a"), failure("s", "c", change="failing"))
+    [reopened] = plan_issues(more, [closed(issue(1, "s", "a"))], 10).changes
+    assert (reopened.action, reopened.cases) == (ActionKind.REOPEN, ("a",))
+    only = night(failure("s", "c", change="failing"))
+    assert planned(only, closed(issue(1, "s", "a"))) == []
+    assert planned(only, issue(1, "s", "a")) == [("comment", "more", 1)]
 
 
 @pytest.mark.parametrize(

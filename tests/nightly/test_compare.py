@@ -61,7 +61,7 @@ def probe(case: Case, index: int, letter: str, cpu: float = 1.0) -> Probe:
         (False, "F", "P", CaseChangeKind.FIXED),
         (False, "F", "F", CaseChangeKind.FAILING),
         (False, "F", "G", CaseChangeKind.CHANGED),
-        (False, "U", "F", CaseChangeKind.UNTESTABLE),
+        (False, "U", "F", CaseChangeKind.NEW_UNTESTED),
         (False, "P", "U", CaseChangeKind.UNTESTABLE),
         (True, "P", "F", CaseChangeKind.KNOWN),
         (True, "P", "G", CaseChangeKind.REGRESSED),

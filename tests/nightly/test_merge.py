@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from tests.bisect.letters import case_named
 from tests.nightly.test_compare import night_of
 from triage.cli.app import app
+from triage.cli.exit_codes import Exit
+from triage.cli.nightly import exit_of
 from triage.model.errors import BadInput
 from triage.model.revision import Revision
 from triage.nightly.result import Night
@@ -21,6 +23,7 @@ from triage.nightly.shards import merge, shard
 from triage.nightly.store import read_night
 from triage.report.formats import rendered
 from triage.report.night import night_screen
+from triage.report.night_text import partial_text
 
 HISTORIES = {
     "a": "PF",
@@ -48,6 +51,29 @@ def shards(count: int = 3) -> list[tuple[Path, Night]]:
             (Path(f"shard-{number}"), replace(night, shard=f"{number}/{count}"))
         )
     return results
+
+
+@pytest.mark.parametrize("lacking", ["a", "b", "d", "g"])
+def test_the_order_is_that_of_the_recipes_where_a_shard_lacks_a_case(
+    lacking: str,
+) -> None:
+    def without(night: Night) -> Night:
+        left = [case for case in night.cases if case.case != lacking]
+        stopped = len(left) < len(night.cases)
+        return replace(
+            night,
+            cases=left,
+            planned=[case.case for case in night.cases],
+            not_compared=[lacking] if stopped else [],
+            stopped="interrupted" if stopped else None,
+            total=7,
+        )
+
+    merged = merge([(folder, without(night)) for folder, night in shards()])
+    expected = [name for name in HISTORIES if name != lacking]
+    assert [case.case for case in merged.cases] == expected
+    assert (merged.not_compared, merged.count_not_compared) == ([lacking], 1)
+    assert "1 of 7 cases not compared" in partial_text(merged)
 
 
 def test_merged_shards_are_the_night_of_one_machine() -> None:
@@ -129,6 +155,7 @@ def folders(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> list
             for each in night.clusters
         ]
         reports = {"json": f"{folder}/nightly.json"}
+        night = replace(night, total=7)
         text = rendered(
             "json", replace(night, clusters=clusters, reports=reports), night_screen
         )
@@ -167,12 +194,11 @@ def test_the_command_refuses_a_missing_shard_and_a_folder_of_a_shard(
     assert (
         runner.invoke(app, ["nightly", "merge", *map(str, folders[1:])]).exit_code == 2
     )
-    assert (
-        runner.invoke(
-            app, ["nightly", "merge", *map(str, folders[1:]), "--allow-missing"]
-        ).exit_code
-        == 1
+    partial = runner.invoke(
+        app, ["nightly", "merge", *map(str, folders[1:]), "--allow-missing"]
     )
+    assert partial.exit_code == 1
+    assert "3 of 7 cases not compared" in partial.stdout
     assert (
         runner.invoke(
             app, ["nightly", "merge", *map(str, folders), "--out", str(folders[0])]
@@ -180,6 +206,31 @@ def test_the_command_refuses_a_missing_shard_and_a_folder_of_a_shard(
         == 2
     )
     assert read_night(folders[0]).shard == "1/3"
+
+
+def test_a_night_without_some_of_its_cases_is_not_green() -> None:
+    passing = replace(night_of({"e": "PP"}, old=0, new=1), shard="1/2", total=9)
+    merged = merge([(Path("shard-1"), passing)], allow_missing=True)
+    assert (exit_of(passing), exit_of(merged)) == (Exit.OK, Exit.INCONCLUSIVE)
+    assert "Shard 2/2 missing; 8 of 9 cases not compared" in partial_text(merged)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+@pytest.mark.parametrize(
+    "key", ['"seconds": 1.0', '"cpu_seconds": 0.0', '"metrics": {', '"seconds": 0']
+)
+def test_a_shard_with_a_number_that_json_does_not_have_is_bad_input(
+    folders: list[Path], number: str, key: str
+) -> None:
+    file = folders[0] / "nightly.json"
+    text = file.read_text()
+    name, _, value = key.partition(":")
+    changed = f"{name}: {number}" if "{" not in value else f'{name}: {{"x": {number}'
+    assert key in text
+    file.write_text(text.replace(key, changed, 1))
+    done = CliRunner().invoke(app, ["nightly", "merge", *map(str, folders)])
+    assert done.exit_code == 2, done.stderr
+    assert "is not the JSON of a nightly" in done.stderr
 
 
 @pytest.mark.parametrize("count", [10**11, 10**14])

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.bisect.letters import HistoryEngine, case_named, release_refs
+from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.cli.exit_codes import Exit
 from triage.cli.nightly import exit_of
 from triage.execution.results import RunResults
@@ -19,14 +21,15 @@ from triage.model.case import Expectation, Target
 from triage.model.outcome import Failure, Status
 from triage.model.probe_result import ProbeResult
 from triage.model.revision import Revision
+from triage.nightly.issues import plan_issues
 from triage.nightly.result import Night
-from triage.nightly.run import NightRun
+from triage.nightly.run import NightRun, clusters_of
 from triage.nightly.verdict import Action
 from triage.report.formats import rendered
 from triage.report.github_actions import night_summary
 from triage.report.issue import LONGEST as LONGEST_ISSUE
 from triage.report.issue import issue_markdown
-from triage.report.night import night_junit, night_screen
+from triage.report.night import _CHANGED, night_junit, night_screen
 from triage.report.night_text import backend_sentence
 from triage.report.runs import run_junit
 
@@ -113,6 +116,41 @@ def test_a_long_night_is_short_on_a_terminal() -> None:
     assert "40 regressed, 60 fixed, 283 failing" in text
 
 
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("changed", [1, 5, 30, 200])
+@pytest.mark.parametrize("alike", [True, False])
+def test_no_night_is_longer_than_40_lines(
+    monkeypatch: pytest.MonkeyPatch, width: int, changed: int, alike: bool
+) -> None:
+    """Also with all kinds of changes, long names, many backends and a long tail. No
+    heading stands alone.
+    """
+    monkeypatch.setenv("COLUMNS", str(width))
+    histories = {"worse": "PF", "other": "FG", "fixed": "FP", "new": "UF", "same": "FF"}
+    record = night(**histories, untested="UU", unsteady="PF")
+    many = []
+    for case in record.cases:
+        for number in range(changed):
+            failure = case.failure
+            if failure and not alike:
+                signature = f"class-{number}:{'long ' * 30}"
+                failure = replace(failure, signature=signature)
+            name = f"{case.case}-with-a-long-name[number={number}]"
+            target = Target(f"backend-{number % 12}")
+            many.append(replace(case, case=name, failure=failure, target=target))
+    clusters = clusters_of(many)
+    record = replace(record, cases=many, clusters=clusters, stopped="interrupted")
+    reports = {"json": "out/nightly.json", "markdown": "out/nightly.md"}
+    text = rendered("text", replace(record, reports=reports), night_screen)
+    lines = text.splitlines()
+    assert len(lines) <= 40, text
+    headings = [f"{title} (" for title, _ in _CHANGED.values()]
+    for line, following in pairwise(lines):
+        if line.startswith(tuple(headings)):
+            assert following.strip(), text
+    assert "Regressed" in text
+
+
 @pytest.mark.parametrize(
     ("histories", "strict", "code"),
     [
@@ -185,6 +223,19 @@ def test_an_investigated_failure_is_to_be_filed_and_a_known_issue_waited_for() -
     (cluster,) = record.clusters
     done = replace(record, clusters=[replace(cluster, steps=[step])])
     assert done.verdict[0].actions == {Action.FILE: 1}
+    fix = Bisection(
+        case="worse",
+        kind=BisectKind.FIX,
+        status=Answer.CULPRIT,
+        before=Revision("1.1.0"),
+        after=Revision("1.2.0"),
+    )
+    fixed = replace(record, clusters=[replace(cluster, steps=[step], fix=fix)])
+    assert [(to_do.action, to_do.since) for to_do in fixed.to_do] == [
+        (Action.UPGRADE, "1.2.0")
+    ]
+    assert "upgrade: it is fixed in 1.2.0" in rendered("text", fixed, night_screen)
+    assert plan_issues(fixed, [], 10).changes == ()
     stopped = replace(record, clusters=[replace(cluster, steps=[left])])
     assert stopped.verdict[0].reason == "the budget is spent"
     assert "the budget is spent" in night_junit(stopped)

@@ -107,6 +107,7 @@ def night() -> Night:
         started="2026-01-01T00:00:00+00:00",
         toolchain=NEW.revision,
         baseline=OLD.revision,
+        kind=NEW.kind,
         cases=[case_result(*probes)],
         times=[*rows, compiles],
     )

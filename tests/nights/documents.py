@@ -1,5 +1,5 @@
-"""Nights written as letters: P passes, F and G fail in two ways, X fails as expected, U
-is untestable, - has no result.
+"""Nights written as letters: P passes, F and G fail in two ways, X fails as expected, Y
+passes although a failure is expected, U is untestable, - has no result.
 """
 
 from __future__ import annotations
@@ -7,30 +7,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from triage.investigate.result import CaseChangeKind, CaseResult
+from triage.investigate.result import CaseResult
 from triage.model.case import Target
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failure, Status
 from triage.model.probe_result import ProbeResult
-from triage.model.revision import Revision
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.result import SCHEMA, Night
-from triage.nightly.run import clusters_of
+from triage.nightly.run import change_between, clusters_of
 
 STATUSES = {
     "P": "passed",
     "F": "failed",
     "G": "failed",
     "X": "xfail",
-    "U": "untestable",
-}
-CHANGES = {
-    "P": "passing",
-    "F": "regressed",
-    "G": "regressed",
-    "X": "known",
+    "Y": "xpass",
     "U": "untestable",
 }
 OLD = Revision("3.9.0", "e" * 40, "2025-11-20")
+
+
+def nightly_name(day: int) -> str:
+    """Return the name of the nightly of a day of January 2026, as `resolve` makes
+    it.
+    """
+    return f"3.10.0rc202601{day:02}"
 
 
 def failure(name: str, headline: str = "failed to legalize operation 'x'") -> Failure:
@@ -41,6 +42,7 @@ FAILURES = {
     "F": failure("legalize"),
     "X": failure("legalize"),
     "G": failure("segfault", "ended by SIGSEGV"),
+    "U": failure("unknown-flag", "unknown command line argument"),
 }
 
 
@@ -56,10 +58,9 @@ def night(day: int, letters: Mapping[str, str], **values: Any) -> Night:
     )
     known = {
         "schema": SCHEMA,
-        "toolchain": Revision(
-            f"nightly:2026-01-{day:02}", f"{day:040x}", f"2026-01-{day:02}"
-        ),
+        "toolchain": Revision(nightly_name(day), f"{day:040x}", f"2026-01-{day:02}"),
         "baseline": OLD,
+        "kind": ToolchainKind.NIGHTLY,
         "compiler": "iree",
         "started": f"2026-01-{day:02}T02:00:00+00:00",
         "cases": cases,
@@ -77,24 +78,34 @@ def nights(histories: Mapping[str, str]) -> list[Night]:
     ]
 
 
-def case_result(name: str, letter: str, **values: Any) -> CaseResult:
-    recipe = name.partition("[")[0]
+def case_result(
+    name: str, letter: str, old: str = "P", *, flaky: bool = False, **values: Any
+) -> CaseResult:
+    """Return a case with one letter, and another one on the baseline."""
+    baseline = _result(name, old)
+    result = _result(name, letter, flaky=flaky)
     known: dict[str, Any] = {
-        "recipe": recipe,
+        **vars(result),
         "suite": "ops",
         "compiler": "iree",
         "target": Target("llvm-cpu"),
         "stages": [Stage.COMPILE],
-        "change": CaseChangeKind(CHANGES[letter]),
-        "status": Status(STATUSES[letter]),
-        "stage": None if letter == "U" else Stage.COMPILE,
-        "failure": FAILURES.get(letter),
-        "reason": "no backend" if letter == "U" else None,
-        "baseline": ProbeResult(
-            case=name, recipe=recipe, toolchain=OLD, status=Status.PASSED
-        ),
-        "toolchain": OLD,
-        "cpu_seconds": 1.5 if letter == "P" else 0.0,
-        "cause": Cause.FLAG if letter == "U" else None,
+        "change": change_between(baseline, result),
+        "baseline": baseline,
     }
-    return CaseResult(case=name, **{**known, **values})
+    return CaseResult(**{**known, **values})
+
+
+def _result(name: str, letter: str, *, flaky: bool = False) -> ProbeResult:
+    return ProbeResult(
+        case=name,
+        recipe=name.partition("[")[0],
+        toolchain=OLD,
+        status=Status(STATUSES[letter]),
+        stage=None if letter == "U" else Stage.COMPILE,
+        failure=FAILURES.get(letter),
+        reason="no backend" if letter == "U" else None,
+        cause=Cause.FLAG if letter == "U" else None,
+        flaky=flaky,
+        cpu_seconds=1.5 if letter == "P" else 0.0,
+    )

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Triage
-from tests.nights.documents import FAILURES, case_result, night, nights
+from tests.nights.documents import FAILURES, case_result, night, nightly_name, nights
 from tests.nights.test_store import HISTORIES
 from tests.programs import write_program
 from triage.cli.nights import open_nights
+from triage.compilers.invocation import mismatch_line
 from triage.execution.cache import ResultCache
 from triage.execution.record import Record
 from triage.model.execution import Captured, Ending, Execution, Stage
@@ -61,14 +62,6 @@ def test_the_latest_night_is_the_latest_that_can_be_read(
     assert "night 5" in shown.stderr
 
 
-def test_nights_of_an_older_version_are_named_once(
-    imported: None, home: Path, triage: Triage
-) -> None:
-    (home / "nights-2").mkdir()
-    assert f"rm -r {home / 'nights-2'}" in triage("nights", "list").stderr
-    assert triage("nights", "list").stderr == ""
-
-
 def test_a_night_that_is_not_there_is_bad_input(home: Path, triage: Triage) -> None:
     for words in (["show"], ["show", "7"], ["prune"], ["prune", "--keep", "0"]):
         assert triage("nights", *words).returncode == 2
@@ -105,10 +98,10 @@ def test_a_run_of_nights_names_its_first_and_last_toolchain(
         for run in (failing, passing)
     ]
     assert ends == [
-        ("nightly:2026-01-03", "nightly:2026-01-05"),
-        ("nightly:2026-01-01", "nightly:2026-01-02"),
+        (nightly_name(3), nightly_name(5)),
+        (nightly_name(1), nightly_name(2)),
     ]
-    assert "nightly:2026-01-03 to nightly:2026-01-05" in triage("show", "breaks").stdout
+    assert f"{nightly_name(3)} to {nightly_name(5)}" in triage("show", "breaks").stdout
 
 
 def test_a_wrong_result_is_shown_and_not_the_compile_before_it(
@@ -128,9 +121,42 @@ def test_a_wrong_result_is_shown_and_not_the_compile_before_it(
         (), Ending.EXITED, 0, None, 1.0, 1.0, 1.0, Captured(), Captured()
     )
     with closing(ResultCache(home / "evidence.db", print)) as cache:
-        cache.add(Record("key", "wrong", "nightly:2026-01-01", compiled))
+        cache.add(Record("key", "wrong", nightly_name(1), compiled))
     [state] = json.loads(triage("show", "wrong", "--format", "json").stdout)["states"]
     assert (state["status"], state["failure"]["stage"]) == ("failed", "compare")
+
+
+@pytest.mark.parametrize(
+    ("printed", "failure", "shown"),
+    [
+        (
+            mismatch_line(output=0, element=3, actual="nan", expected="1"),
+            "wrong-result:0",
+            "result 0, element 3 is nan, expected 1",
+        ),
+        (
+            mismatch_line(output=1, kind="metadata", actual="4x4", expected="4"),
+            "wrong-result:1 metadata",
+            "result 1 is 4x4, expected 4",
+        ),
+        ('triage: {"stage": "llir"}', "silent-failure", "failed without a message"),
+        ('stopped\ntriage: {"metrics": {"a": 1}}', "unknown:stopped", "stopped"),
+    ],
+)
+def test_no_line_for_this_program_is_shown_as_a_failure(
+    home: Path, triage: Triage, printed: str, failure: str, shown: str
+) -> None:
+    failed = Execution(
+        ("run",), Ending.EXITED, 1, None, 1.0, 1.0, 1.0, Captured(printed), Captured()
+    )
+    home.mkdir()
+    with closing(ResultCache(home / "evidence.db", print)) as cache:
+        cache.add(Record("key", "case", "3.9.0", failed))
+    text = triage("show", "case").stdout
+    assert "triage: {" not in text
+    assert shown in text
+    [state] = json.loads(triage("show", "case", "--format", "json").stdout)["states"]
+    assert state["failure"]["signature"].startswith(failure)
 
 
 def test_a_known_failure_is_xfail_as_its_night_says_and_a_long_target_is_shortened(
@@ -153,7 +179,7 @@ def test_a_known_failure_is_xfail_as_its_night_says_and_a_long_target_is_shorten
         Captured("in.mlir:1:1: error: broken\n"),
     )
     with closing(ResultCache(home / "evidence.db", print)) as cache:
-        cache.add(Record("key", "known", "nightly:2026-01-01", failed))
+        cache.add(Record("key", "known", nightly_name(1), failed))
     shown = json.loads(triage("show", "known", "--format", "json").stdout)
     assert [row["status"] for row in (*shown["runs"], *shown["states"])] == [
         "xfail",

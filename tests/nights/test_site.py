@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.nights.documents import case_result, failure, night, nights
+from tests.nights.documents import case_result, failure, night, nightly_name, nights
 from triage.investigate.result import ClusterKey, StepResult
 from triage.nightly.store import NightStore
 from triage.reduce.result import IssueDraft
@@ -114,7 +114,7 @@ def test_a_failure_has_its_life_and_its_reproducer(out: Path) -> None:
     for text in (
         "open",
         "2026-01-03",
-        "nightly:2026-01-03",
+        nightly_name(3),
         "breaks",
         "input.mlir",
         "module {} // &lt;/script&gt;",
@@ -166,8 +166,8 @@ def test_the_first_page_begins_with_what_broke_and_what_to_do(tmp_path: Path) ->
     page = (tmp_path / "site" / "index.html").read_text()
     verdict = re.search(r'<p class="verdict bad">(.*?)</p>', page)
     assert verdict
-    assert "breaks 2 of 3 cases with 2 failures, 1 not investigated" in verdict[1]
-    assert "Do: file 1 issue, investigate 1 failure" in verdict[1]
+    assert "2 of 3 cases newly fail on" in verdict[1]
+    assert "(2 failures, 1 not investigated: the budget is spent)" in verdict[1]
     to_do = [
         re.sub("<.*?>", "", cell)
         for cell in re.findall('<td class="to-do">(.*?)</td>', page)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tests.nights.documents import night, nights
-from triage.cli.nights import flaky_in_nights, open_nights
-from triage.model.revision import Revision
+from triage.cli.nights import earlier_nights, open_nights
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.failure_report import FailureLife, failure_lives
 from triage.nightly.history import NightsHistory
 from triage.nightly.store import NightStore
@@ -75,7 +75,7 @@ def test_a_history_has_the_runs_of_equal_states_also_when_it_is_read_again(
         )
 
 
-@pytest.mark.parametrize("name", ["nightly.json.z", "columns-2.z"])
+@pytest.mark.parametrize("name", ["nightly.json.z", "columns.z"])
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
 def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
     store: NightStore, name: str, content: bytes
@@ -83,7 +83,7 @@ def test_a_damaged_night_is_left_out_and_a_damaged_cache_is_written_again(
     store.history()
     (store.path / "3" / name).write_bytes(content)
     if name == "nightly.json.z":
-        (store.path / "3" / "columns-2.z").unlink()
+        (store.path / "3" / "columns.z").unlink()
     warnings: list[str] = []
     history = NightStore(Home(store.path.parent), warn=warnings.append).history()
     assert history.numbers == (
@@ -107,8 +107,8 @@ def test_a_nightly_learns_from_stored_nights_which_cases_are_flaky(
     for day in range(4):
         record = night(day + 1, {name: states[day] for name, states in letters.items()})
         assert store.add(replace(record, toolchain=Revision("path:build", "a" * 40)))
-    is_flaky = flaky_in_nights()
-    assert [name for name in (*letters, "unknown") if is_flaky(name)] == ["flaky"]
+    history = earlier_nights()()
+    assert [name for name in letters if history.alternates(name)] == ["flaky"]
     assert not store.history().alternates("flaky", nights=2)
 
 
@@ -116,15 +116,51 @@ def lives_of(history: NightsHistory) -> dict[tuple[str, str], FailureLife]:
     return {(life.track.kind, life.signature): life for life in failure_lives(history)}
 
 
+def states_of(history: NightsHistory) -> list[tuple[str, list[str], str]]:
+    """Return signature, cases and state of each failure."""
+    return [
+        (life.signature, sorted(history.names[row] for row in life.rows), life.state)
+        for life in failure_lives(history)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("histories", "cases"),
+    [
+        ({"a": "PFF", "b": "PFF"}, [["a", "b"]]),
+        ({"a": "PFFF", "b": "PPPF"}, [["b"], ["a"]]),
+        ({"a": "PFFP", "b": "P--F"}, [["a", "b"]]),
+        ({"a": "PFFF", "b": "P-FF"}, [["a", "b"]]),
+        ({"a": "FFFF", "b": "PFFF"}, [["b"], ["a"]]),
+        ({"a": "FFFF", "b": "FFFF"}, [["a", "b"]]),
+        ({"a": "PFPF"}, [["a"], ["a"]]),
+        ({"a": "PFUF"}, [["a"]]),
+        ({"a": "PFXF"}, [["a"]]),
+        ({"a": "PFGF"}, [["a"], ["a"]]),
+    ],
+)
+def test_failures_with_one_signature_are_told_apart_by_when_they_came(
+    tmp_path: Path, histories: dict[str, str], cases: list[list[str]]
+) -> None:
+    known = history_of(tmp_path, **histories)
+    lives = [entry for entry in states_of(known) if entry[0] == "legalize:x"]
+    assert [names for _, names, _ in lives] == cases
+    pages = [life.page for life in failure_lives(known)]
+    assert len(set(pages)) == len(pages)
+
+
 def test_a_failure_is_open_until_its_cases_pass(tmp_path: Path) -> None:
     history = history_of(tmp_path, a="PFFF", b="PPFP", c="GGPP", d="PPPP", e="XXXX")
-    lives = lives_of(history)
-    legalize, segfault = lives["nightly", "legalize:x"], lives["nightly", "segfault:x"]
-    assert [history.names[failing.row] for failing in legalize.open_runs] == ["a"], (
-        "e is expected"
-    )
-    assert (legalize.state, legalize.gone) == ("open", None)
-    assert (segfault.state, segfault.last, segfault.gone) == ("gone", 1, 2)
+    assert states_of(history) == [
+        ("legalize:x", ["a"], "open"),
+        ("legalize:x", ["e"], "known"),
+        ("legalize:x", ["b"], "gone"),
+        ("segfault:x", ["c"], "gone"),
+    ]
+    segfault = lives_of(history)["nightly", "segfault:x"]
+    assert segfault.ended
+    assert segfault.ended.after
+    assert (segfault.last.run.last, segfault.ended.after.first) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +198,9 @@ def test_nothing_is_compared_across_tracks(tmp_path: Path) -> None:
     """
     store = NightStore(Home(tmp_path))
     store.add(night(1, {"a": "F"}))
-    store.add(night(2, {"a": "P"}, toolchain=Revision("3.9.0", None, "2026-01-02")))
+    release = Revision("3.9.0", None, "2026-01-02")
+    kind = ToolchainKind.RELEASE
+    store.add(night(2, {"a": "P"}, toolchain=release, kind=kind))
     [other] = night(3, {"a": "P"}).cases
     store.add(night(3, {}, cases=[replace(other, compiler="triton")]))
     history = store.history()
@@ -175,7 +213,10 @@ def test_a_pass_with_an_older_toolchain_closes_nothing(tmp_path: Path) -> None:
     for day, (name, letter) in enumerate([("3.3.0", "F"), ("3.2.0", "P")], 1):
         store.add(
             night(
-                day, {"a": letter, f"only with {name}": "P"}, toolchain=Revision(name)
+                day,
+                {"a": letter, f"only with {name}": "P"},
+                toolchain=Revision(name),
+                kind=ToolchainKind.RELEASE,
             )
         )
     history = store.history()

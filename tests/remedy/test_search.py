@@ -228,3 +228,25 @@ def test_a_rewritten_input_that_a_version_cannot_parse_breaks_nothing(
         "dispatches": 3,
     }
     assert (cost_of(remedied) is None) == (after != Passed())
+
+
+@pytest.mark.parametrize(
+    ("working", "first"),
+    [
+        ({IGEMM}, "m on 3.3.0: 1 remedy"),
+        ({IGEMM, TILE}, "m on 3.3.0: 2 remedies, 1 of them weak"),
+        (
+            {TILE},
+            "m on 3.3.0: only 1 weak remedy among {tried} candidates: its flag is for "
+            "the compiler's own tests",
+        ),
+    ],
+)
+def test_a_search_that_only_found_a_makeshift_says_so(
+    working: set[str], first: str
+) -> None:
+    answer = found(
+        FlagEngine(lambda flags, name: Passed() if flags & working else failed())
+    )
+    shown = text(answer, remedy_document(answer)).splitlines()
+    assert shown[0] == first.format(tried=answer.tried)

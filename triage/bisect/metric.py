@@ -37,6 +37,7 @@ from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.execution import Stage
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
+from triage.recipes.values import rounded_text
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
@@ -83,8 +84,8 @@ def threshold_between(
         good, bad = (ref.revision.name for ref in ends)
         low, high = metric.comparison_value(low), metric.comparison_value(high)
         raise BadInput(
-            f"{metric} is {low:.4g} on {good} and {high:.4g} on {bad}: they do not "
-            f"differ by a factor of {least}, too little to bisect"
+            f"{metric} is {rounded_text(low)} on {good} and {rounded_text(high)} on "
+            f"{bad}: they do not differ by a factor of {least}, too little to bisect"
         )
     return MetricThreshold(metric, math.sqrt(low * high))
 

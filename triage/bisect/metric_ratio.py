@@ -29,6 +29,7 @@ from triage.execution.timing import time_compile
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.outcome import Failed, Passed, Probe
+from triage.recipes.values import rounded_text
 from triage.toolchains.home import temporary_folder
 from triage.toolchains.registry import ToolchainRef
 
@@ -146,7 +147,8 @@ def engine_with_ratio(
             good, bad = (ref.revision.name for ref in ends)
             shown = [metric.comparison_value(number) for number in (before, after)]
             raise BadInput(
-                f"{metric} is {shown[0]:.4g} on {good} and {shown[1]:.4g} on {bad}: "
+                f"{metric} is {rounded_text(shown[0])} on {good} and "
+                f"{rounded_text(shown[1])} on {bad}: "
                 f"they do not differ by a factor of {least}, too little to reduce"
             )
         if threshold is None:

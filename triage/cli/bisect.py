@@ -29,8 +29,8 @@ from triage.cli.options import (
     RECIPES,
     SECONDS,
     Compiling,
+    DryRunOption,
     FailureMatch,
-    ForecastOption,
     FormatOption,
     OneCaseOption,
     OneCaseOrScript,
@@ -192,7 +192,7 @@ def bisect(
             "--resume",
         ),
     ] = False,
-    dry_run: ForecastOption = False,
+    dry_run: DryRunOption = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Find the release that brought a failure (with --repo the commit), or with --find
@@ -217,6 +217,7 @@ def bisect(
         raise BadInput("--threshold needs --metric")
     if ends.verify and (model or metric or interactive):
         raise BadInput("--verify does not work with --model, --metric, --interactive")
+    compiling.app.is_dry = dry_run
     (before, after), models = ends.pair, None
     if model:
         models = _model_history(named, model, ends.kind)

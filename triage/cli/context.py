@@ -11,20 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from triage.cli.exit_codes import Exit
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers import registry
 from triage.compilers.registry import DEFAULT_FAMILY, Families, suite_reader
 from triage.execution.engine import Engine, EngineOptions, open_engine
-from triage.execution.results import forecast
-from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput
 from triage.model.revision import FamilyRef
-from triage.report.formats import write_report
-from triage.report.tables import forecast_document
 from triage.toolchains.home import KeptKind, default_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
@@ -54,6 +47,7 @@ def open_engine_for(
             progress=progress,
             warn=print_stderr,
             cluster=_cluster(executor, jobs),
+            is_dry=app.is_dry,
         )
         with open_engine(cases, options) as engine:
             yield engine
@@ -80,23 +74,6 @@ def _cluster(
         advice = f"pip install 'iree-triage[cluster]' ({error})"
         raise BadInput(f"--executor dask needs an extra: {advice}") from error
     return lambda registry: DaskCluster(registry, address or None, jobs, print_stderr)
-
-
-def show_command_lines(engine: Engine, planned: Sequence[ProbeJob]) -> Exit:
-    """Print what would be run for each job."""
-    for line in engine.command_lines(planned):
-        typer.echo(line)
-    return Exit.OK
-
-
-def show_forecast(
-    output: str, engine: Engine, planned: Sequence[ProbeJob], remark: str | None
-) -> Exit:
-    """Print what is known of the jobs and how many compiles the others need. Compiles
-    nothing.
-    """
-    write_report(output, forecast(engine, planned, remark=remark), forecast_document)
-    return Exit.OK
 
 
 def cases_in(

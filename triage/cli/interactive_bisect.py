@@ -24,7 +24,8 @@ from triage.cli.exit_codes import command_again
 from triage.model.errors import BadInput
 from triage.model.foreign_file import read_bytes
 from triage.model.outcome import Verdict
-from triage.report.elements import duration_text, plural
+from triage.recipes.values import duration_text
+from triage.report.elements import plural
 from triage.report.terminal import console_for
 from triage.toolchains.home import Home, KeptKind, save_file
 

@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from triage.cli.context import cases_in, select_one_family, show_forecast
-from triage.cli.exit_codes import Exit, command, exit_for_results
-from triage.cli.nights import flaky_in_nights, store_night
+from triage.cli.context import cases_in, select_one_family
+from triage.cli.exit_codes import Exit, command, exit_without_answer
+from triage.cli.nights import earlier_nights, store_night
 from triage.cli.options import (
     SECONDS,
     Compiling,
-    ForecastOption,
+    DryRunOption,
     FreshOption,
     GitHubOption,
     JUnitFormatOption,
@@ -33,17 +33,21 @@ from triage.cli.options import (
     rev_option,
 )
 from triage.cli.screen import print_stderr
+from triage.execution.results import forecast
 from triage.execution.task import ProbeJob
 from triage.investigate.origin import OriginFinder
+from triage.investigate.result import CaseChangeKind
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.nightly.result import Night
-from triage.nightly.run import NightRun, with_investigation
+from triage.nightly.run import NightRun, as_nights_know_it, with_investigation
 from triage.nightly.shards import copy_files, merge, shard
 from triage.nightly.store import read_night
 from triage.nightly.verdict import owner_rules, with_owners
+from triage.report.formats import write_report
 from triage.report.night import write_night, write_reports
 from triage.report.reproducer import folder_for, write_reproducer
+from triage.report.tables import forecast_document
 from triage.toolchains.sources.project import OwnerRule
 
 
@@ -70,8 +74,7 @@ def nightly(
     reduce: Annotated[
         bool,
         flag(
-            "Reduce one case of each new failure, and each slower program; needs "
-            "--out.",
+            "Reduce one case of each new failure; needs --out.",
             "--reduce",
         ),
     ] = False,
@@ -117,7 +120,7 @@ def nightly(
     ] = None,
     github: GitHubOption = False,
     fresh: FreshOption = False,
-    dry_run: ForecastOption = False,
+    dry_run: DryRunOption = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Compare a new compiler with a baseline over all recipes.
@@ -145,6 +148,7 @@ def nightly(
     )
     wanted.check(out, cases)
     owners = owner_rules(selection.family, project)
+    compiling.app.is_dry = dry_run
     with compiling.open(*cases, fresh=fresh) as engine:
         new, old = (
             engine.registry.resolve(rev, selection.family) for rev in selection.revs
@@ -153,7 +157,9 @@ def nightly(
             jobs = [
                 ProbeJob(case, ref, fresh=fresh) for case in cases for ref in (new, old)
             ]
-            return show_forecast(output, engine, jobs, wanted.remark)
+            known = forecast(engine, jobs, remark=wanted.remark)
+            write_report(output, known, forecast_document)
+            return Exit.OK
         run = NightRun(
             engine,
             cases,
@@ -161,7 +167,7 @@ def nightly(
             old,
             part,
             strict,
-            flaky_in_nights(),
+            earlier_nights(),
             len(selection.cases) if part else 0,
         )
         finder = OriginFinder(engine, run.refs, repo, project)
@@ -176,9 +182,6 @@ def nightly(
                 run.scope = finder.describe(cases[0])
             if bisect:
                 run.bisect_slower(finder, bench or SECONDS)
-            if reduce and out:
-                reports.write()
-                run.reduce_slower(out, bench or SECONDS, write_reproducer)
             if wanted.is_any:
                 _investigate(run, finder, wanted, reports, fresh=fresh)
             night = reports.write()
@@ -309,6 +312,7 @@ def nightly_merge(
         for folder in folders
     ]
     night = merge(shards, allow_missing=allow_missing)
+    night = as_nights_know_it(night, earlier_nights())
     if out:
         copy_files([folder for folder, _ in shards], out)
         night = write_reports(night, out)
@@ -318,14 +322,18 @@ def nightly_merge(
 
 def exit_of(night: Night) -> Exit:
     """Return the exit code of a night: FOUND for a new failure, else why cases could
-    not be tested, else OK.
+    not be tested, INCONCLUSIVE if some were not compared, else OK.
     """
     fails_strictly = night.strict and (night.slower or night.unexpected_passes)
     if fails_strictly or any(case.is_new_failure for case in night.cases):
         return Exit.FOUND
-    results = (result for case in night.cases for result in (case.baseline, case))
-    code = exit_for_results(results)
-    return Exit.OK if code is Exit.FOUND else code
+    untested = night.cases_with(CaseChangeKind.UNTESTABLE)
+    causes = {cause for case in untested for cause in (case.cause, case.baseline.cause)}
+    code = exit_without_answer(causes)
+    is_any_tested = len(untested) < len(night.cases) or not night.cases
+    if code is Exit.INCONCLUSIVE and is_any_tested and not night.partial:
+        return Exit.OK
+    return code
 
 
 def _publish(night: Night, out: Path | None, output: str, *, github: bool) -> None:

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -22,8 +21,9 @@ from triage.cli.screen import print_stderr
 from triage.execution.cache import ResultCache
 from triage.model.address import Address
 from triage.model.errors import BadInput, EnvironmentFailure, TriageError
-from triage.nightly.issues import IssueChange, failures_of, plan_issues, stands_for
+from triage.nightly.issues import IssueChange, failures_of, plan_issues
 from triage.nightly.result import Night
+from triage.nightly.run import EarlierNights
 from triage.nightly.store import NightStore, read_night
 from triage.report.document import Paragraph
 from triage.report.elements import plural
@@ -33,29 +33,17 @@ from triage.report.night import write_night
 from triage.report.night_text import night_table
 from triage.report.printable import visible
 from triage.report.tables import issues_document
-from triage.toolchains.home import Home, open_home, write_whole
+from triage.toolchains.home import Home, open_home
 
 app = typer.Typer(no_args_is_help=True, help="List, show and prune stored nights.")
 _NIGHT = "A night's number, its date as 2026-11-21, `latest` or `previous`"
 
 
 def open_nights() -> NightStore:
-    """Open the nights of TRIAGE_NIGHTS, or else of TRIAGE_HOME. Those of older versions
-    are named once.
-    """
-    home, own = open_home(), os.environ.get("TRIAGE_NIGHTS")
-    if own:
-        return NightStore(Home(Path(own).absolute()), warn=print_stderr)
-    store, named = NightStore(home, warn=print_stderr), home.state / "old-nights"
-    old = sorted(str(path) for path in home.path.glob("nights*") if path != store.path)
-    if old and not named.exists():
-        print_stderr(
-            "nights of older versions of triage are not needed any more; remove them "
-            f"with: rm -r {shlex.join(old)}"
-        )
-        with suppress(OSError):  # a folder that is only read
-            write_whole(named, "")
-    return store
+    """Open the nights of TRIAGE_NIGHTS, or else of TRIAGE_HOME."""
+    named = os.environ.get("TRIAGE_NIGHTS")
+    home = Home(Path(named).absolute()) if named else open_home()
+    return NightStore(home, warn=print_stderr)
 
 
 def store_night(night: Night, folder: Path | None) -> None:
@@ -70,12 +58,9 @@ def store_night(night: Night, folder: Path | None) -> None:
         print_stderr(f"the night is not stored for `triage site`: {error}")
 
 
-def flaky_in_nights() -> Callable[[str], bool]:
-    """Return a test of whether stored nights show that a case is flaky. They are read
-    when the test is first used.
-    """
-    history = cache(lambda: open_nights().history())
-    return lambda case: history().alternates(case)
+def earlier_nights() -> EarlierNights:
+    """Return a function that reads the stored nights, once."""
+    return cache(lambda: open_nights().history())
 
 
 @app.command("list")
@@ -266,9 +251,7 @@ def sync(
     failures = failures_of(night)
     api = Address(os.environ.get("GITHUB_API_URL") or PUBLIC_API)
     hub = GitHubIssues(repository, label, token, api.full)
-    tracked = hub.read(
-        lambda issue: issue.is_open or stands_for(issue.marker, failures) is not None
-    )
+    tracked = hub.read(lambda issue: issue.is_open or issue.marker.key in failures)
     planned = plan_issues(night, tracked, limit, repository)
     if not token:
         note = (
@@ -288,7 +271,12 @@ def sync(
         address = f"{api.removesuffix('/api/v3')}/{repository}/issues/"
         if api == PUBLIC_API:
             address = f"{repository}#"
-        _store_issues({change.key.id: f"{address}{change.issue}" for change in done})
+        issues = {
+            change.cluster: f"{address}{change.issue}"
+            for change in done
+            if change.cluster
+        }
+        _store_issues(night.started, issues)
         left = (*planned.changes[len(done) :], *planned.left)
         made = replace(planned, changes=tuple(done), left=left, applied=True)
         write_report(output, made, issues_document)
@@ -309,9 +297,11 @@ def _token(*, is_needed: bool) -> str | None:
     return token or None
 
 
-def _store_issues(issues: Mapping[str, str]) -> None:
-    """Store issues by the id of their cluster. A failure is only reported."""
+def _store_issues(started: str, issues: Mapping[str, str]) -> None:
+    """Store the issues of a night by the id of their cluster. A failure is only
+    reported.
+    """
     try:
-        open_nights().add_issues(issues)
+        open_nights().add_issues(started, issues)
     except (TriageError, OSError) as error:
         print_stderr(f"the issues are not stored for `triage site`: {error}")

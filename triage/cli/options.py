@@ -169,12 +169,10 @@ FreshOption = Annotated[
     bool, flag("Compile again instead of using cached results.", "--fresh")
 ]
 DryRunOption = Annotated[
-    bool, flag("Print the command lines and compile nothing.", "--dry-run")
-]
-ForecastOption = Annotated[
     bool,
     flag(
-        "Print what is known and what would be compiled; compile nothing.", "--dry-run"
+        "Print what is known and what would be compiled; install and compile nothing.",
+        "--dry-run",
     ),
 ]
 RepoOption = Annotated[

@@ -85,7 +85,7 @@ class StartedRecipe:
         """Compile what was guessed and correct it by the errors. or_install: install
         the newest release if there is none.
         """
-        if not self.start.guessed:
+        if not self.start.guessed or app.is_dry:
             return self
         with open_engine_for(app) as engine:
             if or_install and not engine.registry.installed_releases(self.start.family):
@@ -273,7 +273,7 @@ def _corrected(
     started = started.improved(app, or_install=True)
     started.write(over=save is None)
     _say(started.start.notes)
-    if save is None and not started.start.unknown:
+    if save is None and not (started.start.unknown or app.is_dry):
         save_file(before, guess, f"write {before}")
     return started
 

@@ -354,9 +354,6 @@ def update(
         bool, flag("Also remove listed tests that do not exist.", "--prune")
     ] = False,
     fresh: FreshOption = False,
-    dry_run: Annotated[
-        bool, flag("Print the changes as a diff and write nothing.", "--dry-run")
-    ] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Rewrite the lists of known failures to match the results of a toolchain.
@@ -368,7 +365,7 @@ def update(
     release that is known to fail so. Flaky and untestable cases are named and stay as
     they are; a known failure that was not seen is tried once more.
 
-    - `triage expect update recipes/ -t 3.13.0 --dry-run`
+    - `triage expect update recipes/ -t 3.13.0`
 
     - `triage expect update iree-test-suites/onnx_ops --suite-config onnx_ops_cpu.json
       -t 3.13.0` updates the config
@@ -411,10 +408,10 @@ def update(
             others = sum(case.source == source for case in selection.cases) - len(seen)
             files.append(updated_expectations(source, seen, others))
     for file in files:
-        if file.new != file.old and not dry_run:
+        if file.new != file.old:
             save_file(file.path, file.new, f"write {file.path}")
         left += file.left
-    found = ExpectationUpdate(revision, files, left, written=not dry_run)
+    found = ExpectationUpdate(revision, files, left)
     write_report(output, found, update_document)
     return Exit.OK
 

@@ -11,13 +11,12 @@ from typing import Annotated
 
 from triage.bisect.metric import MetricChoice
 from triage.bisect.metric_ratio import engine_with_ratio
-from triage.cli.context import select_families, show_forecast
+from triage.cli.context import select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
     SECONDS,
     Compiling,
     FailureMatch,
-    ForecastOption,
     FormatOption,
     FreshOption,
     OneCase,
@@ -27,7 +26,6 @@ from triage.cli.options import (
     option,
     rev_option,
 )
-from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import Replay, Replays, open_reproducers
@@ -72,7 +70,6 @@ def reduce_recipe(
             metavar="NAME[:FUNCTION]",
         ),
     ] = None,
-    dry_run: ForecastOption = False,
     resume: Annotated[
         bool,
         flag(
@@ -98,10 +95,6 @@ def reduce_recipe(
     with compiling.open(case) as engine:
         bad = engine.registry.resolve(toolchain, case.compiler)
         better = engine.registry.resolve(good, case.compiler) if good else None
-        if dry_run:
-            planned = [ProbeJob(case, ref) for ref in (bad, better) if ref]
-            remark = "then the candidates; their number depends on the program"
-            return show_forecast(output, engine, planned, remark)
         request = ReductionRequest(case, bad, better, match_by(match), resume=resume)
         found = None
         with ExitStack() as stack:

@@ -14,15 +14,11 @@ from triage.cli.context import (
     open_engine_for,
     select_families,
     select_one_family,
-    show_command_lines,
-    show_forecast,
 )
 from triage.cli.exit_codes import Exit, command, exit_for_results
 from triage.cli.options import (
     SECONDS,
     Compiling,
-    DryRunOption,
-    ForecastOption,
     FormatOption,
     FreshOption,
     JUnitFormatOption,
@@ -61,7 +57,6 @@ def run_cases(
     compiling: Compiling,
     toolchain: ToolchainsOption = None,
     fresh: FreshOption = False,
-    dry_run: DryRunOption = False,
     output: JUnitFormatOption = "text",
 ) -> Exit:
     """Compile every case on every toolchain and report failures.
@@ -88,8 +83,6 @@ def run_cases(
             for ref in refs
             for case in cases
         ]
-        if dry_run:
-            return show_command_lines(engine, planned)
         probes = {
             (probe.case.name, probe.revision.name): probe
             for probe in engine.probe_all(planned)
@@ -184,7 +177,6 @@ def bench(
     time: Annotated[
         float | None, duration_option("Measure for at most this long (default: 60s).")
     ] = None,
-    dry_run: DryRunOption = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Measure the run time of compiled programs side by side.
@@ -216,10 +208,6 @@ def bench(
             )
         refs = selection.refs(engine)
         rows = [Configuration(case, ref) for case in selection.cases for ref in refs]
-        if dry_run:
-            return show_command_lines(
-                engine, [ProbeJob(row.case, row.ref) for row in rows]
-            )
         result = Benchmark(rows, _baseline_row(rows, baseline), threshold)
         try:
             result.measure(
@@ -271,7 +259,6 @@ def history(
         bool, flag("Compile on every release, so that no change is missed.", "--every")
     ] = False,
     fresh: FreshOption = False,
-    dry_run: ForecastOption = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Find every change of each case's status across releases.
@@ -286,28 +273,15 @@ def history(
     cases = chosen.load()
     families = list(dict.fromkeys(case.compiler for case in cases))
     bounds = [rev for rev in (since, until) if rev]
-    share, left_out = 1.0, None
-    if not every:
-        share = _SHARE
-        left_out = "most releases between two with the same status are left out"
+    share = 1.0 if every else _SHARE
     found: list[History] = []
-    planned: list[ProbeJob] = []
     with compiling.open(*cases, fresh=fresh) as engine:
         if bounds:
             families = [select_one_family(cases, bounds, "history").family]
         for family in families:
             refs = engine.registry.between(family, since, until)
             family_cases = [case for case in cases if case.compiler == family]
-            if dry_run:
-                planned += [
-                    ProbeJob(case, ref, fresh=fresh)
-                    for case in family_cases
-                    for ref in refs
-                ]
-            else:
-                found += _family_histories(engine, family_cases, refs, share)
-        if dry_run:
-            return show_forecast(output, engine, planned, left_out)
+            found += _family_histories(engine, family_cases, refs, share)
     write_report(output, Histories(found), history_document)
     code = exit_for_results(one for history in found for one in history.results)
     if code in (Exit.FOUND, Exit.INCONCLUSIVE):

@@ -17,7 +17,7 @@ from triage.model.progress import Progress, ProgressTask
 from triage.report.printable import printable
 
 _FIRST_LINE = 1.0  # seconds until a task that still runs is named in a log
-_LOG_INTERVAL = 10.0  # seconds between two lines of the same task in a log
+_LOG_INTERVAL = 10.0  # seconds between two lines of one kind of task in a log
 
 
 def print_stderr(text: str) -> None:
@@ -32,6 +32,8 @@ class AppContext:
 
     quiet: bool
     verbose: bool
+    is_dry: bool = False
+    """Install, download and compile nothing; the command sets it."""
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
@@ -109,11 +111,21 @@ class LogLines(Progress):
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
+        self._next: dict[str, float] = {}
 
     def task(self, text: str, total: float | None = None) -> ProgressTask:
         if self._quiet:
             return ProgressTask()
-        return _LogTask(text, total)
+        return _LogTask(self, text, total)
+
+    def show(self, text: str) -> None:
+        """Print a line of a task, unless one of its kind was printed a moment ago: a
+        search compiles many programs one after another.
+        """
+        kind = text.partition("  ")[0]
+        if time.monotonic() >= self._next.get(kind, 0.0):
+            self._next[kind] = time.monotonic() + _LOG_INTERVAL
+            print_stderr(text)
 
     def note(self, text: str) -> None:
         if not self._quiet:
@@ -124,9 +136,9 @@ class LogLines(Progress):
 
 
 class _LogTask(ProgressTask):
-    def __init__(self, text: str, total: float | None) -> None:
-        self._text, self._total, self._done = text, total, 0.0
-        self._next = time.monotonic() + _FIRST_LINE
+    def __init__(self, owner: LogLines, text: str, total: float | None) -> None:
+        self._owner, self._text, self._total, self._done = owner, text, total, 0.0
+        self._begin = time.monotonic() + _FIRST_LINE
         self._lock = threading.Lock()
         self._first = threading.Timer(_FIRST_LINE, self.advance, (0.0,))
         self._first.daemon = True
@@ -138,10 +150,11 @@ class _LogTask(ProgressTask):
     def advance(self, amount: float = 1.0) -> None:
         with self._lock:
             self._done += amount
-            if time.monotonic() >= self._next:
-                self._next = time.monotonic() + _LOG_INTERVAL
-                share = f"  {self._done:g}/{self._total:g}" if self._total else ""
-                print_stderr(self._text + share)
+            if time.monotonic() >= self._begin:
+                text = self._text
+                if self._total not in (None, 0.0, 1.0):
+                    text += f"  {self._done:g}/{self._total:g}"
+                self._owner.show(text)
 
     def describe(self, text: str) -> None:
         with self._lock:

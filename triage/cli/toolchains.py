@@ -14,7 +14,7 @@ import typer
 
 from triage.cli.context import open_engine_for
 from triage.cli.exit_codes import Exit, command
-from triage.cli.options import FormatOption, argument, flag, option
+from triage.cli.options import FormatOption, argument, option
 from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.registry import DEFAULT_FAMILY, Families
 from triage.execution.machine import Grade, checkup
@@ -203,9 +203,6 @@ def prune_toolchains(
             "removes everything not in use."
         ),
     ] = "8GiB",
-    dry_run: Annotated[
-        bool, flag("Print what would be removed, and remove nothing.", "--dry-run")
-    ] = False,
     output: FormatOption = "text",
 ) -> Exit:
     """Remove the least recently used toolchains until the rest fits. Damaged ones go
@@ -217,11 +214,11 @@ def prune_toolchains(
     while another command runs.
     """
     try:
-        limit = parse_size(keep) if keep.strip("0") else 0
+        limit = parse_size(keep, least=0) if keep.strip("0") else 0
     except ValueError as error:
         raise BadInput(f"--keep: {error}") from error
     home = open_home()
-    pruned = prune_home(home, limit, dry_run=dry_run)
+    pruned = prune_home(home, limit)
     if pruned.is_in_use:
         print_stderr(
             f"another command uses {home.path}; its downloads, inputs and other files "
@@ -233,16 +230,15 @@ def prune_toolchains(
         if entry.kind == TOOLCHAINS
     }
     lines: list[Block] = []
-    verb = "would remove" if dry_run else "removed"
     for name, toolchain in removed.items():
         used = datetime.fromtimestamp(toolchain.used, UTC).date().isoformat()
-        lines.append(Paragraph(f"{verb} {name}, last used {used}"))
+        lines.append(Paragraph(f"removed {name}, last used {used}"))
     sizes = {kind: pruned.sizes(kind) for kind in (TOOLCHAINS, *map(str, KeptKind))}
     rows = [
         (kind, f"{size['bytes'] / _MIB:.0f} MiB", f"{size['removed'] / _MIB:.0f} MiB")
         for kind, size in sizes.items()
     ]
-    lines.append(Table(["", "size", "would go" if dry_run else "removed"], rows))
+    lines.append(Table(["", "size", "removed"], rows))
     left = sizes[TOOLCHAINS]["bytes"] - sizes[TOOLCHAINS]["removed"]
     write_answer(
         output, {"removed": list(removed), "bytes_left": left, "sizes": sizes}, lines

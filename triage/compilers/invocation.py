@@ -158,12 +158,42 @@ def reported_facts(execution: Execution) -> RunFacts:
 
 def _reports_in(stdout: str) -> Iterator[dict[str, Any]]:
     for line in stdout.splitlines():
-        if not line.startswith(_MARK):
-            continue
-        try:
-            report = json.loads(line.removeprefix(_MARK))
-        # not JSON, a number of thousands of digits, or nested too deep
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(report, dict):
+        report = _report_in(line)
+        if report is not None:
             yield report
+
+
+def _report_in(line: str) -> dict[str, Any] | None:
+    if not line.startswith(_MARK):
+        return None
+    try:
+        report = json.loads(line.removeprefix(_MARK))
+    # not JSON, a number of thousands of digits, or nested too deep
+    except (ValueError, RecursionError):
+        return None
+    return report if isinstance(report, dict) else None
+
+
+def readable_output(text: str) -> str:
+    """Return an output for people: a wrong result in words, and empty lines for others
+    that this program reads, so that lines keep their numbers.
+    """
+    if _MARK not in text:
+        return text
+    lines = []
+    for line in text.splitlines(keepends=True):
+        report = _report_in(line)
+        if report is None:
+            lines.append(line)
+        elif isinstance(report.get("mismatch"), dict):
+            lines.append(f"{_mismatch_text(_known_mismatch(report['mismatch']))}\n")
+        else:
+            lines.append("\n")
+    return "".join(lines)
+
+
+def _mismatch_text(mismatch: Mapping[str, str | int]) -> str:
+    where = f"result {mismatch.get('output', 0)}"
+    if "element" in mismatch:
+        where += f", element {mismatch['element']}"
+    return f"{where} is {mismatch.get('actual')}, expected {mismatch.get('expected')}"

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shlex
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -301,31 +300,6 @@ class Engine:
             isinstance(each, Failed) and each.flaky for each in outcomes
         )
 
-    def command_lines(self, jobs: Sequence[ProbeJob]) -> Iterator[str]:
-        """Yield what would be run, a shell line each; a comment with the reason where
-        nothing would.
-
-        Installs toolchains and prepares inputs; compiles nothing.
-        """
-        for job in jobs:
-            try:
-                task = self.planner.plan(job.case, self.registry.obtain(job.ref))
-            except EnvironmentFailure as error:
-                yield f"# {job.case.name} on {job.ref.revision.name}: {error}"
-                continue
-            if isinstance(task, Probe):
-                yield (
-                    f"# {job.case.name} on {task.revision.name}: "
-                    f"{why_no_task(task.outcome).reason}"
-                )
-            else:
-                variables = [
-                    f"{name}={value}"
-                    for name, value in task.env.items()
-                    if value is not None
-                ]
-                yield shlex.join([*variables, *task.argv(Path(os.devnull))])
-
     def recall(self, job: ProbeJob) -> Probe | None:
         """Return the probe of a job if it is cached. Installs and compiles nothing."""
         key = _key_of(job.ref)
@@ -365,7 +339,10 @@ class Engine:
         if any(ref.bring for ref in refs.values()):
             # of commits, whose compilers may be built, each on a core
             at_once = min(_DOWNLOADS, self.local_jobs)
-        progress = self.progress.task(what, total=len(jobs))
+        text = what
+        if len(jobs) == 1:
+            text = f"{what}  {jobs[0].case.name} on {jobs[0].ref.revision.name}"
+        progress = self.progress.task(text, total=len(jobs))
         try:
             with (
                 threads(min(at_once, len(refs))) as fetchers,
@@ -499,6 +476,8 @@ class EngineOptions:
         None
     )
     """Opens machines that make tasks as well."""
+    is_dry: bool = False
+    """Install, download and compile nothing."""
 
 
 @contextmanager
@@ -519,14 +498,18 @@ def open_engine(
         cache = ResultCache(home.results_database, own.warn, fresh=own.fresh)
         opened.callback(cache.close)
         try:
-            registry = ToolchainRegistry(home, families, own.progress, stop)
+            registry = ToolchainRegistry(
+                home, families, own.progress, stop, is_dry=own.is_dry
+            )
             inputs = _inputs(registry, cache, stop, fresh=own.fresh)
             slots = own.jobs or os.cpu_count() or 1
             with ExitStack() as joined:
                 cluster = None
                 if own.cluster:
                     cluster = joined.enter_context(own.cluster(registry))
-                maker = Maker(home, cache, stop, slots, own.warn, cluster)
+                maker = Maker(
+                    home, cache, stop, slots, own.warn, cluster, is_dry=own.is_dry
+                )
                 planner = Planner(registry, families, inputs, maker)
                 yield Engine(planner, jobs=own.jobs, progress=own.progress)
         except BaseException:
@@ -560,4 +543,5 @@ def _inputs(
 def _download(workspace: Workspace, url: Address, target: Path) -> None:
     from triage.toolchains.web import Web  # slow to import
 
+    workspace.refuse_if_dry(url)
     Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)

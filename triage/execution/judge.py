@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from triage.compilers.invocation import reported_facts
+from triage.compilers.invocation import readable_output, reported_facts
 from triage.execution.machine_problem import machine_problem
 from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
 from triage.model.case import Case
-from triage.model.execution import Ending, Execution, Stage
+from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import (
     OF_MACHINE,
     Cause,
@@ -31,6 +31,7 @@ from triage.model.outcome import (
 from triage.model.pass_name import PassName
 from triage.model.probe_result import ProbeResult
 from triage.recipes.expectations import expectation_for
+from triage.recipes.values import rounded_text
 
 if TYPE_CHECKING:
     from triage.classify import Diagnosis, RuleSet
@@ -138,6 +139,9 @@ def _diagnosis(
     """Diagnose by the rules that are about the compiler, not about the machine."""
     from triage.classify import diagnose  # slow to import
 
+    printed = readable_output(execution.stdout.text)
+    if printed != execution.stdout.text:
+        execution = replace(execution, stdout=Captured(printed))
     return diagnose(execution, _without_machine(rules), failing_pass)
 
 
@@ -174,11 +178,10 @@ def judge_run(
     unusable = runner.startup_failure(execution.stderr.text)
     if unusable is not None:
         return unusable
-    mismatch = reported_facts(execution).mismatch
-    if mismatch:
-        first = _wrong_result(mismatch, rules)
-    else:
-        first, *_ = _diagnosis(execution, rules).failures
+    wrong = judge_mismatch(execution, rules, metrics, flaky=flaky)
+    if wrong:
+        return wrong
+    first, *_ = _diagnosis(execution, rules).failures
     if first.failure_class == "wrong-result":
         return Failed(_with_numbers(first, metrics), flaky=flaky)
     if first.family == "run":
@@ -197,13 +200,28 @@ def judge_run(
     )
 
 
+def judge_mismatch(
+    execution: Execution,
+    rules: RuleSet,
+    metrics: Mapping[str, float],
+    *,
+    flaky: bool = False,
+) -> Failed | None:
+    """Return the wrong result that a run reports, if there is one."""
+    mismatch = reported_facts(execution).mismatch
+    if execution.ok or not mismatch:
+        return None
+    wrong = _wrong_result(mismatch, rules)
+    return Failed(_with_numbers(wrong, metrics), flaky=flaky)
+
+
 def _with_numbers(failure: Failure, metrics: Mapping[str, float]) -> Failure:
     """Return a wrong result that says how much of it differs."""
     details: dict[str, Detail] = dict(failure.details)
     details |= {name: int(metrics[name]) for name in _WRONG_COUNTS if name in metrics}
     for name in ("max_abs_error", "max_rel_error"):
         if name in metrics:
-            details[name] = f"{metrics[name]:.3g}"
+            details[name] = rounded_text(metrics[name])
     headline = failure.headline
     if "actual" in details and "expected" in details:
         headline = f"result {details['output']}"

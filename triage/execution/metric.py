@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
+from triage.recipes.values import rounded_text
 
 if TYPE_CHECKING:
     from triage.toolchains.registry import ToolchainRef
@@ -45,9 +46,7 @@ def _failure_above(
     *,
     lower_is_worse: bool = False,
 ) -> Failed:
-    details = {"value": f"{value:.4g}", "threshold": f"{largest:.4g}"}
-    if value == int(value) and largest == int(largest):
-        details = {"value": f"{value:.0f}", "threshold": f"{largest:.0f}"}
+    details = {"value": rounded_text(value), "threshold": rounded_text(largest)}
     headline = (
         f"{name} is {details['value']}, {'below' if lower_is_worse else 'above'} "
         f"{details['threshold']}"
@@ -63,7 +62,9 @@ def metric_failure(metric: Metric, value: float, before: float, good: str) -> Fa
     """Return the failure of a number that grew, or that shrank where less is worse.
     The numbers are compared ones; good: the name of the good toolchain.
     """
-    texts = [f"{metric.comparison_value(number):.6g}" for number in (value, before)]
+    texts = [
+        rounded_text(metric.comparison_value(number)) for number in (value, before)
+    ]
     return Failure(
         "metric",
         "metric",

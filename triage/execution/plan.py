@@ -26,8 +26,8 @@ from triage.execution.mlir_tools import WORKER
 from triage.execution.reads import files_in, mentioned_by
 from triage.execution.run_task import RunTask, RunTools, differences, plan_run
 from triage.execution.task import AnyOf, Maker, Naming, Task, probe_not_made
-from triage.model.case import OWN, Case, Flag, InputKind, Library, Reference
-from triage.model.content import file_sha256
+from triage.model.case import OWN, Case, Flag, InputKind, Library, Reference, RunSpec
+from triage.model.content import file_sha256, settled_sha256
 from triage.model.errors import TriageError
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import (
@@ -121,6 +121,24 @@ class Planner:
         if isinstance(prepared, NoInput):
             return why_no_task(prepared.outcome)
         return prepared
+
+    def input_hash(self, case: Case, toolchain: Toolchain) -> str:
+        """Return a hash of what a case compiles and runs, which an edit of its recipe
+        or its files changes and another toolchain does not; empty if it has no input.
+        """
+        prepared = self.input_of(case, toolchain)
+        if isinstance(prepared, NoAnswer):
+            return ""
+        digest = prepared.digest
+        if case.input.imported or case.input.maker == OWN:  # each toolchain makes it
+            digest = settled_sha256(str(case.input.path))
+        settings = (case.target, case.flags, case.phase, case.limits, case.env)
+        more: tuple[object, ...] = (case.spec, case.thresholds, _run_settings(case.run))
+        if case.script:
+            more += (file_sha256(case.script),)
+        # a checkout may lie elsewhere on another machine
+        text = repr((digest, settings, more)).replace(str(case.source.parent), "")
+        return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def _prepare_input(
         self, case: Case, toolchain: Toolchain | None
@@ -300,6 +318,20 @@ class Planner:
         else:
             reason = "there is nothing to run"
         return recipe_mistake(f"the reference cannot be run: {reason}")
+
+
+def _run_settings(run: RunSpec | None) -> tuple[object, ...]:
+    """Return what a run reads and is called with, files by their content."""
+    if run is None:
+        return ()
+    values = []
+    for value in (*run.inputs, *run.expected):
+        try:
+            values.append(identity_of(value))
+        except OSError:  # it is downloaded later
+            values.append(value)
+    options = (run.function, run.device, run.flags, run.reference, run.limits)
+    return (*values, *options, run.tolerances, run.closeness)
 
 
 def _reads(

@@ -10,7 +10,7 @@ from triage.execution.judge import result_of, status_of
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.json_form import UNPRINTED, in_json_as, key
-from triage.model.outcome import Probe
+from triage.model.outcome import OF_MACHINE, Probe
 from triage.model.probe_result import ProbeResult
 
 
@@ -81,6 +81,9 @@ def forecast(
     planned = []
     for job in jobs:
         probe = engine.recall(job)
+        # without what a dry run does not obtain, nothing is known
+        if probe and probe.outcome.cause in OF_MACHINE:
+            probe = None
         cached_status = status_of(probe).value if probe else None
         planned.append(
             PlannedProbe(

@@ -42,6 +42,7 @@ from triage.execution.record import Record
 from triage.execution.run_task import RunTask, agreeing_runs, limits_key
 from triage.mlir.result_operator import operator_in
 from triage.model.case import Case, RunSpec
+from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.foreign_file import is_regular
 from triage.model.outcome import (
@@ -387,6 +388,8 @@ class Maker:
     warn: Callable[[str], None] = lambda _: None
     """Receives what the user must know about a compiler's own output."""
     cluster: Cluster | None = None
+    is_dry: bool = False
+    """Compile nothing: raise EnvironmentFailure instead."""
     _warned: set[tuple[str, ...]] = field(default_factory=set)
 
     def __post_init__(self, slots: int) -> None:
@@ -426,6 +429,8 @@ class Maker:
             cached = self.cached_probe(task)
             if cached:
                 return cached
+        if self.is_dry:
+            raise EnvironmentFailure("a dry run compiles nothing")
         records: list[Record] | NoAnswer | None = None
         needed_mb = self.reservation(task.case)
         if self.cluster and not (here or on_output):

@@ -19,6 +19,7 @@ from triage.model.execution import Stage
 from triage.model.json_form import in_json
 from triage.model.outcome import PASSING, Failure, Status
 from triage.model.probe_result import ProbeResult
+from triage.model.revision import Revision
 from triage.reduce.result import IssueDraft
 from triage.remedy.result import Remedy
 
@@ -38,12 +39,22 @@ class CaseChangeKind(StrEnum):
     REGRESSED = "regressed"
     FIXED = "fixed"
     CHANGED = "changed"  # fails on both, with different failures
-    KNOWN = "known"  # fails as its recipe expects
+    # fails as its recipe expects, or as in an earlier night where the baseline cannot
+    # be tested
+    KNOWN = "known"
     FAILING = "failing"  # as on the baseline
     PASSING = "passing"
     UNEXPECTED_PASS = "unexpected-pass"  # noqa: S105 - it passes although its recipe expects a failure
     FLAKY = "flaky"  # its state changes without a change of the compiler
     UNTESTABLE = "untestable"
+    NEW_UNTESTED = "new-untested"  # fails, and the baseline could not be tested
+
+
+_NEW_FAILURES = (
+    CaseChangeKind.REGRESSED,
+    CaseChangeKind.CHANGED,
+    CaseChangeKind.NEW_UNTESTED,
+)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -86,6 +97,8 @@ class CaseResult(ProbeResult):
     source: str = ""
     """The recipe's file, relative to the folder in which triage ran where it is inside.
     """
+    input: str = ""
+    """Hash of the program, its target, flags and values; empty if it is not known."""
     target: Target | None = None
     stages: list[Stage] = field(default_factory=list)
     """The stages that the case has."""
@@ -122,7 +135,7 @@ class CaseResult(ProbeResult):
     @property
     def is_new_failure(self) -> bool:
         """Whether it is a new failure that fails the night."""
-        return self.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
+        return self.change in _NEW_FAILURES
 
     @property
     def changed_failure(self) -> Failure | None:
@@ -198,6 +211,11 @@ class FailureCluster:
     @property
     def key(self) -> ClusterKey:
         return ClusterKey(self.compiler, self.backend, self.signature)
+
+    @property
+    def fixed_in(self) -> Revision | None:
+        """A newer release that has the fix, if one is known."""
+        return self.fix.after if self.fix else None
 
     @property
     def is_investigated(self) -> bool:

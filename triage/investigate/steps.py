@@ -171,6 +171,10 @@ class ClusterInWork:
     def pair_or_reason(self) -> ToolchainPair | NoAnswer:
         return self.pair or NoAnswer(Cause.NEEDLESS, "its culprit is not known")
 
+    @property
+    def is_tested_on_baseline(self) -> bool:
+        return self.representative.change is not CaseChangeKind.NEW_UNTESTED
+
     def why_needless(self) -> NoAnswer | None:
         """Return why the cluster needs no search of its own: an earlier cluster has the
         same culprit. None if it needs one.
@@ -339,7 +343,7 @@ def _reduce(setting: InvestigationSetting, cluster: ClusterInWork) -> NoAnswer |
     request = ReductionRequest(
         cluster.case,
         setting.toolchain,
-        setting.baseline,
+        setting.baseline if cluster.is_tested_on_baseline else None,
         same_signature,
         resume=True,
         good_may_fail=changed,

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
+from math import isfinite
 from pathlib import PurePath
 from typing import Any, Final, Generic, Self, TypeVar, overload
 
@@ -148,6 +149,8 @@ def as_json(value: object) -> Any:
     """Return a result as dictionaries, lists, texts, numbers, booleans and None."""
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, float) and not isfinite(value):
+        return None  # JSON has no such number
     if value is None or isinstance(value, str | int | float):
         return value
     if is_dataclass(value) and not isinstance(value, type):

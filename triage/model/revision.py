@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 
 
@@ -17,6 +18,19 @@ class Revision:
     commit: str | None = None  # the full sha
     date: str | None = None  # ISO, `YYYY-MM-DD`
     subject: str | None = None
+
+    def is_same(self, other: Revision) -> bool:
+        """Return whether both are one compiler, by their commits if they are known."""
+        return (self.commit or self.name) == (other.commit or other.name)
+
+
+class ToolchainKind(StrEnum):
+    """Where a toolchain comes from. Nothing is compared across kinds over nights."""
+
+    RELEASE = "release"
+    NIGHTLY = "nightly"
+    COMMIT = "commit"
+    FOLDER = "folder"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ to do.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from triage.investigate.result import ClusterKey, FailureCluster, text_id
+from triage.investigate.result import ClusterKey, FailureCluster
 from triage.model.outcome import FAILING, PASSING, Failure, Status
 from triage.model.revision import Revision
 from triage.nightly.history import NightsHistory, StateRun, Track, status_in
@@ -30,11 +30,19 @@ class FailingRun:
     before: StateRun | None
     after: StateRun | None
     """Not set while the failure is the last result that is known."""
+    is_edited: bool
+    """The input was edited just before, so that no compiler brought the failure."""
+    came: range
+    """The nights between which it came: from the first that may have brought it to its
+    own first one.
+    """
 
 
 @dataclass(frozen=True)
 class FailureLife:
-    """All nights and cases of one signature in a track."""
+    """All nights and cases of a failure in a track: of one signature that came in
+    ranges which overlap.
+    """
 
     track: Track
     signature: str
@@ -82,38 +90,60 @@ class FailureLife:
         return min(self.open_runs or self.runs, key=lambda failing: failing.run.first)
 
     @property
-    def last(self) -> int:
-        return max(failing.run.last for failing in self.runs)
+    def last(self) -> FailingRun:
+        return max(self.runs, key=lambda failing: failing.run.last)
 
     @property
-    def gone(self) -> int | None:
-        """The first night without it, once it is gone."""
+    def ended(self) -> FailingRun | None:
+        """The run that ended last, once it is gone."""
         if self.open_runs:
             return None
-        return max(failing.after.first for failing in self.runs if failing.after)
+        return max(
+            self.runs,
+            key=lambda each: each.after.first if each.after else each.run.last,
+        )
+
+    @cached_property
+    def runs_of(self) -> Mapping[int, Sequence[StateRun]]:
+        """The failing runs of each row."""
+        runs: dict[int, list[StateRun]] = {}
+        for failing in self.runs:
+            runs.setdefault(failing.row, []).append(failing.run)
+        return runs
+
+    def has(self, row: int, night: int) -> bool:
+        """Return whether a case has the failure in a night."""
+        runs = self.runs_of.get(row, ())
+        return any(run.first <= night <= run.last for run in runs)
 
 
 def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
     """Return all failures: first the open ones, the newest of these first, then the
     known ones, then those that are gone.
     """
-    found: dict[tuple[Track, str], list[FailingRun]] = {}
+    runs: dict[tuple[Track, str], list[FailingRun]] = {}
     for number, row in enumerate(history.rows):
-        for failing in _failing_runs(number, history.runs[number]):
+        for failing in _failing_runs(history, number):
             signature = history.signatures[failing.run.signature]
-            found.setdefault((row.track, signature), []).append(failing)
-    tracks_with: Counter[ClusterKey] = Counter()
+            runs.setdefault((row.track, signature), []).append(failing)
+    groups = [
+        (track, signature, group)
+        for (track, signature), of_signature in runs.items()
+        for group in _by_range(of_signature)
+    ]
+    groups.sort(key=lambda entry: (entry[2][0].run.first, *entry[:2]))
+    numbers: Counter[ClusterKey] = Counter()
     lives = []
-    for (track, signature), runs in sorted(found.items()):
-        newest = max(runs, key=lambda failing: failing.run.last)
+    for track, signature, group in groups:
+        newest = max(group, key=lambda failing: failing.run.last)
         failure = history.failure_of(newest.row, newest.run.last)
         assert failure
         key = track.key_of(failure)
-        tracks_with[key] += 1
+        numbers[key] += 1
         page = key.id
-        if tracks_with[key] > 1:
-            page += f"-{tracks_with[key]}"
-        lives.append(FailureLife(track, signature, failure, tuple(runs), page))
+        if numbers[key] > 1:
+            page += f"-{numbers[key]}"
+        lives.append(FailureLife(track, signature, failure, tuple(group), page))
     return tuple(
         sorted(
             lives,
@@ -127,22 +157,68 @@ def failure_lives(history: NightsHistory) -> tuple[FailureLife, ...]:
     )
 
 
-def _failing_runs(row: int, runs: Sequence[StateRun]) -> Iterator[FailingRun]:
+def _by_range(runs: Sequence[FailingRun]) -> list[list[FailingRun]]:
+    """Group the runs of one signature by the ranges in which they came: the ranges of a
+    group overlap, so that one change can have brought all of them.
+    """
+    groups: list[list[FailingRun]] = []
+    ranges: list[range] = []
+    for failing in sorted(runs, key=lambda failing: (failing.run.first, failing.row)):
+        for number in reversed(range(len(groups))):  # the newest first
+            start = max(ranges[number].start, failing.came.start)
+            common = range(start, min(ranges[number].stop, failing.came.stop))
+            if common:
+                groups[number].append(failing)
+                ranges[number] = common
+                break
+        else:
+            groups.append([failing])
+            ranges.append(failing.came)
+    return groups
+
+
+def _failing_runs(history: NightsHistory, row: int) -> Iterator[FailingRun]:
     """Yield the runs in which a row fails, those that differ only in what is expected
     as one.
     """
     tested: list[StateRun] = []
-    for run in runs:
+    for run in history.runs[row]:
         same = tested and tested[-1].failed and tested[-1].signature == run.signature
         if same and run.failed:
             tested[-1] = replace(run, first=tested[-1].first)
         elif run.status is not Status.UNTESTABLE:
             tested.append(run)
-    before = None
-    for run, after in zip(tested, [*tested[1:], None], strict=True):
+    neighbours = zip([None, *tested], tested, [*tested[1:], None], strict=False)
+    for before, run, after in neighbours:
         if run.failed and run.signature:
-            yield FailingRun(row, run, before, after)
-        before = run
+            is_edited = before is not None and history.has_new_input(
+                row, before.last, run.first
+            )
+            first = 0
+            if not is_edited:
+                first = _first_suspect(history, row, before, run)
+            came = range(first, run.first + 1)
+            yield FailingRun(row, run, before, after, is_edited, came)
+
+
+def _first_suspect(
+    history: NightsHistory, row: int, before: StateRun | None, run: StateRun
+) -> int:
+    """Return the first night whose toolchain may have brought a failing run; 0 if the
+    compiler did not change, or nothing is known of the time before.
+    """
+    night = history.nights[run.first]
+    first = 0
+    if before:
+        if run.flaky or history.nights[before.last].toolchain.is_same(night.toolchain):
+            return 0
+        first = before.last + 1
+    if history.differs_on_baseline(row, run.first):
+        for number in history.tracks[history.rows[row].track]:
+            is_baseline = history.nights[number].toolchain.is_same(night.baseline)
+            if first <= number < run.first and is_baseline:
+                first = number + 1
+    return first
 
 
 @dataclass(frozen=True)
@@ -162,6 +238,8 @@ class SeenAt:
 
     day: str
     toolchain: Revision
+    is_edited: bool = False
+    """The input was edited just before, so that no compiler made the difference."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +254,9 @@ class FailureReport:
     state: str
     """`open`, `known` or `gone`."""
     before: Revision | None
-    """The last toolchain without it; null if no result is older."""
+    """The last toolchain without it; null if no result is older, or if the input was
+    edited.
+    """
     came: SeenAt
     """Since when it is open."""
     first: SeenAt
@@ -195,39 +275,48 @@ def failure_report(
     cluster, issue = life.key.cluster([], life.failure), None
     if known:
         cluster, issue = known.cluster, known.issue
-    came = _seen_at(history, life.current.run.first)
+    current = life.current
+    came = seen_at(history, current.run.first, current.is_edited)
     to_do = None
     if life.state == "open" or (life.state == "known" and issue):
         command = _investigating_command(history, life, cluster.representative)
         to_do = failure_to_do(cluster, issue=issue, since=came.day, command=command)
+    ended, gone = life.ended, None
+    if ended and ended.after:
+        night = ended.after.first
+        is_edited = history.has_new_input(ended.row, ended.run.last, night)
+        gone = seen_at(history, night, is_edited)
     return FailureReport(
         cluster=cluster,
         page=life.page,
         track=life.track.name,
         compiler=life.track.compiler,
         state=life.state,
-        before=toolchain_before(history, life.current),
+        before=toolchain_before(history, current),
         came=came,
-        first=_seen_at(history, life.first.run.first),
-        last=_seen_at(history, life.last),
-        gone=None if life.gone is None else _seen_at(history, life.gone),
+        first=seen_at(history, life.first.run.first),
+        last=seen_at(history, life.last.run.last),
+        gone=gone,
         issue=issue,
         to_do=to_do,
     )
 
 
-def _seen_at(history: NightsHistory, number: int) -> SeenAt:
+def seen_at(history: NightsHistory, number: int, is_edited: bool = False) -> SeenAt:
+    """Return a night. is_edited: the input was edited just before."""
     night = history.nights[number]
-    return SeenAt(night.started[:10], night.toolchain)
+    return SeenAt(night.started[:10], night.toolchain, is_edited)
 
 
 def toolchain_before(history: NightsHistory, failing: FailingRun) -> Revision | None:
     """Return the toolchain of the last night without a failure, or the baseline of its
-    first night.
+    first night; None if the input was edited.
     """
+    if failing.is_edited:
+        return None
     if failing.before:
         return history.nights[failing.before.last].toolchain
-    if history.is_new_failure(failing.row, failing.run.first):
+    if history.differs_on_baseline(failing.row, failing.run.first):
         return history.nights[failing.run.first].baseline
     return None
 
@@ -241,7 +330,7 @@ def _investigating_command(
     is open. The representative case of the cluster is preferred.
     """
     names = {history.rows[row].case for row in life.rows}
-    for number in (life.last, life.current.run.first):
+    for number in (life.last.run.last, life.current.run.first):
         cases = [
             case
             for case in history.nights[number].cases
@@ -261,9 +350,15 @@ def states_over_nights(
     """Yield for each night of the track the worst status of the failure's cases, and
     whether they fail in another way. The status is None in a night that ran no case.
     """
-    part = np.ix_(life.rows, history.tracks[life.track])
+    nights = np.array(history.tracks[life.track])
+    part = np.ix_(np.array(life.rows), nights)
     signature = history.signatures.index(life.signature)
     has_failure = history.signature_numbers[history.failure_numbers[part]] == signature
+    for number, row in enumerate(life.rows):
+        in_run = [
+            (run.first <= nights) & (nights <= run.last) for run in life.runs_of[row]
+        ]
+        has_failure[number] &= np.any(in_run, axis=0)
     for states, owned in zip(history.states[part].T, has_failure.T, strict=True):
         own = {status_in(int(state)) for state in states[owned]}
         others = {status_in(int(state)) for state in states[states > 0]} - own
@@ -272,34 +367,62 @@ def states_over_nights(
 
 
 def known_failures(
-    history: NightsHistory, issues: Mapping[str, str]
-) -> dict[ClusterKey, KnownFailure]:
-    """Return what nights found out about each failure. issues: by the id of their
-    cluster.
+    history: NightsHistory,
+    lives: Sequence[FailureLife],
+    issues: Mapping[str, Mapping[str, str]],
+) -> dict[str, KnownFailure]:
+    """Return what nights found out about each failure, by its page.
+
+    issues: by the start of a night and the id of a cluster in it.
     """
-    known: dict[ClusterKey, KnownFailure] = {}
-    oldest: dict[str, ClusterKey] = {}
+    by_key: dict[ClusterKey, list[FailureLife]] = {}
+    for life in lives:
+        by_key.setdefault(life.key, []).append(life)
+    rows: dict[str, list[int]] = {}
+    for number, row in enumerate(history.rows):
+        rows.setdefault(row.case, []).append(number)
+
+    def lives_in(night: int, key: ClusterKey, names: Iterable[str]) -> Iterator[str]:
+        """Yield the pages of the failures that cases have in a night."""
+        of_night = [
+            row
+            for name in names
+            for row in rows.get(name, ())
+            if history.states[row, night]
+        ]
+        for life in by_key.get(key, ()):
+            if any(life.has(row, night) for row in of_night):
+                yield life.page
+
+    known: dict[str, KnownFailure] = {}
     for number, night in enumerate(history.nights):
         for cluster in night.clusters:
-            key = cluster.key
-            # an issue that an older version stored by the signature is that of its
-            # first failure
-            old_id = key.id
-            if oldest.setdefault(key.signature, key) == key:
-                old_id = text_id(key.signature)
-            issue = issues.get(key.id, issues.get(old_id))
-            before = known.get(key)
-            if before is None:
-                known[key] = KnownFailure(cluster, number, issue)
-            elif cluster.steps or not before.cluster.steps:
-                whole = _with_older_answers(cluster, before.cluster)
-                known[key] = KnownFailure(whole, number, issue)
+            # what was found out holds for the case that was investigated
+            names = cluster.cases
+            if cluster.representative:
+                names = [cluster.representative, *cluster.confirmed]
+            issue = issues.get(night.started, {}).get(cluster.id)
+            for page in lives_in(number, cluster.key, names):
+                known[page] = _with_cluster(known.get(page), cluster, number, issue)
         for case in night.cases:
             if case.failure and case.issue:
                 key = case.key_of(case.failure)
-                empty = KnownFailure(key.cluster([]), number)
-                known[key] = replace(known.get(key, empty), issue=case.issue)
+                for page in lives_in(number, key, [case.case]):
+                    empty = KnownFailure(key.cluster([]), number)
+                    known[page] = replace(known.get(page, empty), issue=case.issue)
     return known
+
+
+def _with_cluster(
+    older: KnownFailure | None, cluster: FailureCluster, night: int, issue: str | None
+) -> KnownFailure:
+    """Add what a night found out to what earlier nights did."""
+    if older is None:
+        return KnownFailure(cluster, night, issue)
+    issue = issue or older.issue
+    if older.cluster.steps and not cluster.steps:
+        return replace(older, issue=issue)
+    return KnownFailure(_with_older_answers(cluster, older.cluster), night, issue)
 
 
 def _with_older_answers(

@@ -18,7 +18,6 @@ from github.Issue import Issue
 from requests import RequestException
 from urllib3.exceptions import HTTPError
 
-from triage.investigate.result import ClusterKey
 from triage.model.errors import EnvironmentFailure
 from triage.nightly.issues import (
     ActionCause,
@@ -179,14 +178,14 @@ class GitHubIssues:
 
     def _open(self, change: IssueChange, text: str) -> int:
         assert change.marker
-        key = change.marker.key
-        body = f"{change.marker.text()}\n{text}"[:_BODY]
+        hidden = change.marker.text()
+        body = f"{hidden}\n{text}"[:_BODY]
         with self._errors("open an issue"):
             issue = self._write_once(
                 lambda: self._repository.create_issue(
                     change.title, body, labels=[self._label]
                 ),
-                lambda: self._newest_about(key),
+                lambda: self._newest_with(hidden),
             )
             labels = {label.name.lower() for label in issue.labels}
             if self._label.lower() not in labels:
@@ -199,14 +198,13 @@ class GitHubIssues:
                 )
         return int(issue.number)
 
-    def _newest_about(self, key: ClusterKey) -> Issue | None:
-        """Return the issue of a failure, if it is among the newest ones."""
+    def _newest_with(self, hidden: str) -> Issue | None:
+        """Return the issue with a marker, if it is among the newest ones."""
         newest = self._repository.get_issues(
             state="all", labels=[self._label], sort="created", direction="desc"
         )
         for issue in newest.get_page(0):
-            marker = marker_in(issue.body or "")
-            if marker and marker.key == key and self._is_ours(issue):
+            if hidden in (issue.body or "") and self._is_ours(issue):
                 return issue
         return None
 

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Failure, Status
-from triage.model.revision import Revision
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.result import Night
 from triage.nightly.verdict import BackendVerdict
 from triage.recipes.values import parse_version
@@ -32,12 +32,14 @@ from triage.recipes.values import parse_version
 Matrix = NDArray[Any]
 # those that trends show
 METRICS = ("cpu_seconds", "run_seconds", "dispatches", "artifact_bytes")
-# A state is one byte: 1 + the number of the status, and two bits. 0: no result.
-STATUS_BITS, _FLAKY_BIT, _NEW_FAILURE_BIT = 0x3F, 0x40, 0x80
+# A state is one byte: 1 + the number of the status, and four bits. 0: no result.
+STATUS_BITS, _FLAKY_BIT, _NEW_FAILURE_BIT = 0x0F, 0x40, 0x80
+_NOT_COMPARED_BIT = 0x20  # the case could not be tested on one of the toolchains
 _STATUSES = tuple(Status)
 _ENTRY = np.dtype(
     [
         ("state", np.uint8),
+        ("input", np.uint32),
         ("failure", np.uint32),
         *((name, np.float32) for name in METRICS),
     ]
@@ -52,7 +54,7 @@ class CaseKey(NamedTuple):
     target: str
     """Backend and chip."""
     kind: str
-    """Kind of the toolchain, see `toolchain_kind`."""
+    """Kind of the toolchain."""
     case: str
     source: str
     """The file of the recipe."""
@@ -74,9 +76,11 @@ class NightColumns:
     """JSON of the `CaseKey` of each case."""
     failures: Sequence[Failure]
     """The different failures of the night."""
+    verdicts: Sequence[BackendVerdict]
+    """What the night says of each backend."""
     entries: Matrix
-    """For each case: its state; the number of its failure in `failures` from 1, 0 for
-    none; metrics or NaN.
+    """For each case: its state; the beginning of the hash of its input, 0 if unknown;
+    the number of its failure in `failures` from 1, 0 for none; metrics or NaN.
     """
 
     @property
@@ -91,22 +95,8 @@ class NightColumns:
             counts[status_in(state)] += count
         return dict(counts)
 
-    @property
-    def verdicts(self) -> list[BackendVerdict]:
-        """The verdict of the night on each backend."""
-        counts = _backends_in(self.keys)
-        found = {verdict.backend: verdict for verdict in self.night.verdict}
-        for backend in counts:
-            found.setdefault(backend, BackendVerdict(backend, 0, 0, 0))
-        verdicts = [
-            replace(verdict, cases=counts[verdict.backend])
-            for verdict in found.values()
-        ]
-        return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
-
     @classmethod
     def of(cls, night: Night) -> NightColumns:
-        kind = toolchain_kind(night.toolchain.name)
         # by signature and headline
         numbers: dict[tuple[str, str], int] = {}
         failures: dict[tuple[str, str], Failure] = {}
@@ -119,11 +109,13 @@ class NightColumns:
                 failures[text] = case.failure
             measured = case.numbers
             metrics = [measured.get(name, np.nan) for name in METRICS]
-            entries.append((_state_of(case), number, *metrics))
+            state, own_input = _state_of(case), int(case.input[:8] or "0", 16)
+            entries.append((state, own_input, number, *metrics))
         return cls(
             replace(night, cases=list(filter(_is_listed, night.cases))),
-            json.dumps([_key_of(case, kind) for case in night.cases]).encode(),
+            json.dumps([_key_of(case, night.kind) for case in night.cases]).encode(),
             list(failures.values()),
+            night.verdict,
             np.array(entries, _ENTRY),
         )
 
@@ -131,13 +123,15 @@ class NightColumns:
     def read(cls, content: bytes) -> NightColumns:
         """Return the columns in a file. ValueError or zlib.error for a damaged one."""
         head, keys, entries = zlib.decompress(content).split(b"\n", 2)
-        night, failures = _head().validate_json(head)
-        return cls(night, keys, failures, np.frombuffer(entries, _ENTRY))
+        known = _head().validate_json(head)
+        return cls(known[0], keys, *known[1:], np.frombuffer(entries, _ENTRY))
 
     def content(self) -> bytes:
         """Return the content of a file with the columns."""
         head = _head().dump_json(
-            (self.night, list(self.failures)), by_alias=True, exclude_defaults=True
+            (self.night, list(self.failures), list(self.verdicts)),
+            by_alias=True,
+            exclude_defaults=True,
         )
         return zlib.compress(b"\n".join((head, self.keys, self.entries.tobytes())))
 
@@ -151,13 +145,12 @@ def _suites_in(keys: bytes) -> tuple[str, ...]:
     return tuple(sorted({key.suite for key in _keys_in(keys)}))
 
 
-@cache
-def _backends_in(keys: bytes) -> Counter[str]:
-    """Return how many cases each backend has."""
-    return Counter(key.target.partition(" ")[0] for key in _keys_in(keys))
+def row_of(case: CaseResult, kind: ToolchainKind) -> Row:
+    """Return the row of a case that ran on a kind of toolchain."""
+    return _key_of(case, kind).row
 
 
-def _key_of(case: CaseResult, kind: str) -> CaseKey:
+def _key_of(case: CaseResult, kind: ToolchainKind) -> CaseKey:
     target = ""
     if case.target:
         target = f"{case.target.backend} {case.target.chip or ''}".strip()
@@ -170,12 +163,21 @@ def _state_of(case: CaseResult) -> int:
         state |= _FLAKY_BIT
     if case.is_new_failure:
         state |= _NEW_FAILURE_BIT
+    if case.change in (CaseChangeKind.UNTESTABLE, CaseChangeKind.NEW_UNTESTED):
+        state |= _NOT_COMPARED_BIT
     return state
 
 
 def status_in(state: int) -> Status:
     """Return the status that a state stands for."""
     return _STATUSES[(state & STATUS_BITS) - 1]
+
+
+def is_untested(states: Matrix) -> Matrix:
+    """Return which cases a night could not compare and found no failure in."""
+    bits = _NOT_COMPARED_BIT | _NEW_FAILURE_BIT
+    untested: Matrix = (states & bits) == _NOT_COMPARED_BIT
+    return untested
 
 
 def _is_listed(case: CaseResult) -> bool:
@@ -186,9 +188,12 @@ def _is_listed(case: CaseResult) -> bool:
     return bool(changed or is_xpass or case.bisections or case.issue)
 
 
+Head = tuple[Night, list[Failure], list[BackendVerdict]]
+
+
 @cache
-def _head() -> TypeAdapter[tuple[Night, list[Failure]]]:
-    return TypeAdapter(tuple[Night, list[Failure]])
+def _head() -> TypeAdapter[Head]:
+    return TypeAdapter(Head)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -199,7 +204,7 @@ class Track:
     suite: str
     target: str
     kind: str
-    """Kind of the toolchains: release, nightly or local."""
+    """Kind of the toolchains."""
 
     @property
     def name(self) -> str:
@@ -259,6 +264,8 @@ class NightsHistory:
     """Indices of `failures`."""
     failures: tuple[Failure | None, ...]
     """The failures of all nights; the first is None, for cases without one."""
+    inputs: Matrix
+    """The beginning of the hash of each case's input; 0 where it is not known."""
     metrics: Mapping[str, Matrix]
     """A matrix for each metric; NaN where it was not measured."""
 
@@ -344,6 +351,7 @@ class NightsHistory:
             sources=tuple(self.sources[row] for row in kept),
             states=self.states[part],
             failure_numbers=self.failure_numbers[part],
+            inputs=self.inputs[part],
             metrics={name: values[part] for name, values in self.metrics.items()},
         )
 
@@ -359,16 +367,26 @@ class NightsHistory:
         return self.failures[int(self.failure_numbers[row, night])]
 
     def is_new_failure(self, row: int, night: int) -> bool:
+        """Return whether a night calls the failure of a case new."""
+        return bool(int(self.states[row, night]) & _NEW_FAILURE_BIT)
+
+    def differs_on_baseline(self, row: int, night: int) -> bool:
         """Return whether a case passes, or fails differently, on the baseline of a
         night in which it fails.
         """
-        return bool(int(self.states[row, night]) & _NEW_FAILURE_BIT)
+        state = int(self.states[row, night])
+        return bool(state & _NEW_FAILURE_BIT) and not state & _NOT_COMPARED_BIT
+
+    def has_new_input(self, row: int, before: int, night: int) -> bool:
+        """Return whether the input of a case was edited between two nights."""
+        old, new = int(self.inputs[row, before]), int(self.inputs[row, night])
+        return 0 not in (old, new) and old != new
 
     def is_new_in_last_night(self, row: int) -> bool:
         """Return whether the last night of its track is the first in which a case fails
         in this way.
 
-        A case without an older result is new if it does not fail so on the baseline.
+        A case without an older result of its input is new if the night says so.
         """
         tested = [run for run in self.runs[row] if run.status is not Status.UNTESTABLE]
         if not tested:
@@ -376,8 +394,25 @@ class NightsHistory:
         last = self.last_night(self.rows[row].track)
         if tested[-1].status is not Status.FAILED or tested[-1].first != last:
             return False
-        has_older_result = len(tested) > 1
-        return has_older_result or self.is_new_failure(row, last)
+        if len(tested) > 1 and not self.has_new_input(row, tested[-2].last, last):
+            return True
+        return self.is_new_failure(row, last)
+
+    def last_failure(self, row: Row, toolchain: Revision) -> Failure | None:
+        """Return the failure in the last result of a case with another toolchain,
+        unless it passed or its recipe expected the failure.
+        """
+        if row not in self.rows:
+            return None
+        number = self.rows.index(row)
+        for night in np.flatnonzero(self.states[number])[::-1].tolist():
+            status = status_in(int(self.states[number, night]))
+            is_other = not self.nights[night].toolchain.is_same(toolchain)
+            if is_other and status is Status.FAILED:
+                return self.failure_of(number, night)
+            if is_other and status is not Status.UNTESTABLE:
+                return None
+        return None
 
     @cached_property
     def flaky_changes(self) -> Mapping[int, int]:
@@ -410,19 +445,26 @@ class NightsHistory:
         return False
 
     def _unexplained_changes(self, row: int) -> list[tuple[StateRun, StateRun]]:
-        """Return the neighbouring runs of a row that differ with the same compiler."""
+        """Return the neighbouring runs of a row that differ with the same compiler and
+        the same input.
+        """
         found = []
         for old, new in pairwise(self.runs[row]):
             before = self.nights[old.last].toolchain
             after = self.nights[new.first].toolchain
-            is_same = (before.commit or before.name) == (after.commit or after.name)
-            if is_same and Status.UNTESTABLE not in (old.status, new.status):
+            if self.has_new_input(row, old.last, new.first):
+                continue
+            if before.is_same(after) and Status.UNTESTABLE not in (
+                old.status,
+                new.status,
+            ):
                 found.append((old, new))
         return found
 
     def _runs_of(self, row: int) -> Iterator[StateRun]:
         present = np.flatnonzero(self.states[row])
-        states = self.states[row, present] & ~np.uint8(_NEW_FAILURE_BIT)
+        # what the night compared it with is left out
+        states = self.states[row, present] & np.uint8(STATUS_BITS | _FLAKY_BIT)
         signatures = self.signature_numbers[self.failure_numbers[row, present]]
         is_change = (np.diff(states) != 0) | (np.diff(signatures) != 0)
         starts = np.flatnonzero(is_change) + 1
@@ -450,12 +492,14 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
     places = [alignment.places_of(columns) for _, columns in read]
     shape = len(alignment.rows), len(read)
     states, numbers = np.zeros(shape, np.uint8), np.zeros(shape, np.uint32)
+    inputs = np.zeros(shape, np.uint32)
     metrics = {name: np.full(shape, np.nan, np.float32) for name in METRICS}
     failures: list[Failure | None] = [None]
     for night, (_, columns) in enumerate(read):
         rows, entries = places[night]
         own = columns.entries[entries]
         states[rows, night] = own["state"]
+        inputs[rows, night] = own["input"]
         # the failures of this night follow those of the earlier ones
         offset = len(failures) - 1
         numbers[rows, night] = np.where(own["failure"] > 0, own["failure"] + offset, 0)
@@ -470,6 +514,7 @@ def history_of(nights: Iterable[tuple[int, NightColumns]]) -> NightsHistory:
         states=states,
         failure_numbers=numbers,
         failures=tuple(failures),
+        inputs=inputs,
         metrics={
             name: values
             for name, values in metrics.items()
@@ -536,12 +581,3 @@ def is_older(toolchain: Revision, other: Revision) -> bool:
     if old and new:
         return old < new
     return bool(toolchain.date and other.date and toolchain.date < other.date)
-
-
-def toolchain_kind(toolchain: str) -> str:
-    """Return the kind of a toolchain: release, nightly or local."""
-    if toolchain.startswith("nightly:"):
-        return "nightly"
-    if parse_version(toolchain):
-        return "release"
-    return "local"

@@ -7,18 +7,26 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
-from triage.execution.judge import is_recorded_as
-from triage.investigate.result import CaseChangeKind, CaseResult, ClusterKey
+from pydantic import TypeAdapter, ValidationError
+
+from triage.bisect.result import BisectKind
+from triage.investigate.result import (
+    CaseChangeKind,
+    CaseResult,
+    ClusterKey,
+    FailureCluster,
+)
 from triage.model.json_form import UNPRINTED, in_json
-from triage.model.outcome import FAILING, PASSING, Status
+from triage.model.outcome import PASSING, Status
 from triage.model.revision import Revision
+from triage.nightly.history import is_older
 from triage.nightly.result import Night
-from triage.recipes.values import parse_version
 
 # names that a marker holds; an issue is closed without a look at further ones
 _CASES = 100
@@ -27,34 +35,50 @@ _MARKER = re.compile(r"<!-- triage (\{.*?\}) -->")
 
 
 @dataclass(frozen=True, slots=True)
+class FailureRange:
+    """The compilers between which a failure came, as far as they are known."""
+
+    before: Revision | None = None
+    """The last one without it."""
+    after: Revision | None = None
+    """The first one with it that is known."""
+
+    def may_be(self, other: FailureRange) -> bool:
+        """Return whether one change can have brought both failures."""
+        return not (self._is_before(other) or other._is_before(self))
+
+    def _is_before(self, other: FailureRange) -> bool:
+        if self.after is None or other.before is None:
+            return False
+        is_same = self.after.is_same(other.before)
+        return is_same or is_older(self.after, other.before)
+
+
+@dataclass(frozen=True, slots=True)
 class Marker:
     """The memory of an issue, hidden in its text."""
 
     key: ClusterKey
-    """Older versions wrote the signature only."""
     cases: tuple[str, ...]
     toolchain: Revision
     """The last one that an issue or a comment was written for."""
+    came: FailureRange = FailureRange()
+    """As it was known when the issue was opened. A failure with another range is
+    another one, and has another issue.
+    """
 
     def text(self) -> str:
         """Return the marker as an HTML comment, which GitHub does not show."""
-        revision = self.toolchain
-        values = {
-            **asdict(self.key),
-            "toolchain": revision.name,
-            "commit": revision.commit,
-            "date": revision.date,
-            "cases": self.cases,
-        }
-        return html_comment(values)
+        return html_comment(_marker().dump_python(self, mode="json"))
 
     def is_reached_by(self, revision: Revision) -> bool:
         """Return whether a compiler is at least as new as the one of the marker."""
-        known = self.toolchain
-        if known.date and revision.date:
-            return revision.date >= known.date
-        new, old = parse_version(revision.name), parse_version(known.name)
-        return new is None or old is None or new >= old
+        return not is_older(revision, self.toolchain)
+
+
+@cache
+def _marker() -> TypeAdapter[Marker]:
+    return TypeAdapter(Marker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +111,10 @@ def marker_in(body: str) -> Marker | None:
     """Return the marker in an issue's body; None when it has none, or somebody changed
     it.
     """
-    values = _hidden_in(body)
-    cases = values.get("cases")
-    texts = {key: value for key, value in values.items() if isinstance(value, str)}
-    if "signature" not in texts or not isinstance(cases, list):
+    try:
+        return _marker().validate_python(_hidden_in(body))
+    except ValidationError:
         return None
-    toolchain = Revision(
-        texts.get("toolchain", ""), texts.get("commit"), texts.get("date")
-    )
-    key = ClusterKey(
-        texts.get("compiler", ""), texts.get("backend", ""), texts["signature"]
-    )
-    names = tuple(case for case in cases if isinstance(case, str))
-    return Marker(key, names, toolchain)
 
 
 def event_in(body: str) -> str:
@@ -155,6 +170,8 @@ class IssueChange:
     key: ClusterKey = field(metadata=UNPRINTED)
     cases: tuple[str, ...] = ()
     """The cases that the change is about."""
+    cluster: str = field(default="", metadata=UNPRINTED)
+    """The id of the cluster of the night that it is about, if there is one."""
     issue: int | None = None
     """Null where it is to be opened."""
     title: str = ""
@@ -198,48 +215,94 @@ def plan_issues(
 ) -> IssueChanges:
     """Return what to change after a night, at most `limit` changes."""
     failures = failures_of(night)
-    # the oldest issue of each failure
-    first: dict[ClusterKey, TrackedIssue] = {}
+    left = {case.case: case for cases in failures.values() for case in cases}
     changes: list[IssueChange] = []
     notes = []
+    oldest: list[TrackedIssue] = []
     for issue in sorted(issues, key=lambda issue: issue.number):
-        issue = replace(issue, marker=with_target(issue.marker, night, failures))
-        key = issue.marker.key
-        if key in first:
+        original = next((one for one in oldest if _is_duplicate(issue, one)), None)
+        if original:
             if issue.is_open:
-                changes.append(_close_duplicate(issue, first[key]))
+                changes.append(_close_duplicate(issue, original))
             continue
-        first[key] = issue
-        reason = _why_closed(night.toolchain, failures, issue)
-        change = _update(night, failures.get(key, []), issue)
+        oldest.append(issue)
+    # an issue has its own cases before another one takes them for further ones
+    oldest.sort(key=lambda issue: (not issue.is_open, issue.number))
+    members: dict[int, list[CaseResult]] = {issue.number: [] for issue in oldest}
+    for has_case in (True, False):
+        for issue in oldest:
+            for case in failures.get(issue.marker.key, []):
+                if case.case in left and _is_about(issue, case, night, has_case):
+                    members[issue.number].append(left.pop(case.case))
+    for issue in sorted(oldest, key=lambda issue: issue.number):
+        failing = members[issue.number]
+        reason = _why_closed(night.toolchain, failing, issue)
+        change = _update(night, failing, issue)
         if reason:
             notes.append(f"#{issue.number} stays closed: {reason}")
         elif change:
             changes.append(change)
-    for key, cases in sorted(failures.items(), key=lambda group: -len(group[1])):
-        if key not in first and any(case.is_new_failure for case in cases):
-            changes.append(_open_issue(key, cases, night.toolchain))
+    for cluster in sorted(night.clusters, key=lambda cluster: -len(cluster.cases)):
+        cases = [left[name] for name in cluster.cases if name in left]
+        if any(case.is_new_failure for case in cases) and not cluster.fixed_in:
+            changes.append(_open_issue(cluster, cases, night))
     order = list(ActionKind)
-    changes.sort(key=lambda change: order.index(change.action))
+    changes.sort(key=lambda change: (order.index(change.action), change.issue or 0))
     return IssueChanges(
         repository, tuple(changes[:limit]), tuple(changes[limit:]), tuple(notes)
     )
 
 
+def _is_about(
+    issue: TrackedIssue, case: CaseResult, night: Night, has_case: bool
+) -> bool:
+    """Return whether a failing case has the failure of an issue. Only an open issue
+    takes in further cases.
+    """
+    is_own = case.case in issue.marker.cases
+    if has_case != is_own or not (is_own or issue.is_open):
+        return False
+    return issue.marker.came.may_be(_range_of(case, night))
+
+
+def _range_of(case: CaseResult, night: Night) -> FailureRange:
+    """Return between which compilers the failure of a case came."""
+    for bisection in case.bisections:
+        is_regression = bisection.kind is BisectKind.REGRESSION
+        if is_regression and bisection.after and not bisection.undone:
+            return FailureRange(bisection.before, bisection.after)
+    is_backwards = is_older(night.toolchain, night.baseline)
+    is_compared = case.change in (CaseChangeKind.REGRESSED, CaseChangeKind.CHANGED)
+    if is_compared and not is_backwards:
+        return FailureRange(night.baseline, night.toolchain)
+    if case.change is CaseChangeKind.FAILING:
+        return FailureRange(None, night.baseline)
+    return FailureRange(None, night.toolchain)
+
+
 def _open_issue(
-    key: ClusterKey, members: Sequence[CaseResult], toolchain: Revision
+    cluster: FailureCluster, members: Sequence[CaseResult], night: Night
 ) -> IssueChange:
     names, failure = tuple(case.case for case in members), members[0].failure
     assert failure
     title = " ".join(f"{failure.failure_class}: {failure.headline}".split())
+    came = _range_of(members[0], night)
     return IssueChange(
         ActionKind.OPEN,
         ActionCause.NEW,
-        key,
+        cluster.key,
         names,
+        cluster.id,
         title=title[:_TITLE],
-        marker=Marker(key, names[:_CASES], toolchain),
+        marker=Marker(cluster.key, names[:_CASES], night.toolchain, came),
     )
+
+
+def _is_duplicate(issue: TrackedIssue, original: TrackedIssue) -> bool:
+    """Return whether two runs opened an issue for one failure at the same time."""
+    own, other = issue.marker, original.marker
+    is_same = own.key == other.key and own.came.may_be(other.came)
+    return is_same and not set(own.cases).isdisjoint(other.cases)
 
 
 def _close_duplicate(issue: TrackedIssue, original: TrackedIssue) -> IssueChange:
@@ -250,38 +313,14 @@ def _close_duplicate(issue: TrackedIssue, original: TrackedIssue) -> IssueChange
     )
 
 
-def stands_for(marker: Marker, failures: Iterable[ClusterKey]) -> ClusterKey | None:
-    """Return which of some failures an issue is about. A marker of an older version
-    says less and may be about any failure with its signature.
-    """
-    known = marker.key
-    for key in failures:
-        is_old = not known.compiler
-        if key == known or (is_old and is_recorded_as(key.signature, known.signature)):
-            return key
-    return None
-
-
-def with_target(marker: Marker, night: Night, failures: Iterable[ClusterKey]) -> Marker:
-    """Return a marker with compiler and backend. In one of an older version they are
-    those of the cases that it names.
-    """
-    if marker.key.compiler:
-        return marker
-    own = marker.key
-    cases = [case for case in night.cases if case.case in marker.cases]
-    if cases:
-        failures = [case.key_of(case.failure) for case in cases if case.failure]
-        own = replace(own, compiler=cases[0].compiler, backend=cases[0].backend)
-    return replace(marker, key=stands_for(marker, failures) or own)
-
-
 def failures_of(night: Night) -> dict[ClusterKey, list[CaseResult]]:
-    """Return the failing cases of a night by their failure. Flaky cases say nothing."""
+    """Return the failing cases of a night by their failure. Flaky cases say nothing,
+    and a failure that a recipe expects is not news.
+    """
     groups: dict[ClusterKey, list[CaseResult]] = {}
     for case in night.cases:
         is_flaky = case.change is CaseChangeKind.FLAKY
-        if case.failure and case.status in FAILING and not is_flaky:
+        if case.failure and case.status is Status.FAILED and not is_flaky:
             groups.setdefault(case.key_of(case.failure), []).append(case)
     return groups
 
@@ -304,8 +343,6 @@ def _update(
         if case.status in PASSING and case.change is not CaseChangeKind.FLAKY
     }
     if failing and not issue.is_open:
-        if all(case.status is Status.XFAIL for case in members):
-            return None
         change = _change(ActionKind.REOPEN, ActionCause.AGAIN, issue, failing)
     elif added and len(known) < _CASES:
         change = _change(ActionKind.COMMENT, ActionCause.MORE, issue, added)
@@ -318,25 +355,39 @@ def _update(
         event.append(hashlib.sha256("\n".join(added).encode()).hexdigest()[:12])
     cases = tuple(dict.fromkeys((*known, *failing)))[:_CASES]
     marker = replace(issue.marker, cases=cases, toolchain=revision)
-    return replace(change, marker=marker, event=" ".join(filter(None, event)))
+    about = [
+        each.id for each in night.clusters if not set(failing).isdisjoint(each.cases)
+    ]
+    return replace(
+        change,
+        marker=marker,
+        event=" ".join(filter(None, event)),
+        cluster=next(iter(about), ""),
+    )
 
 
 def _change(
     kind: ActionKind, cause: ActionCause, issue: TrackedIssue, cases: tuple[str, ...]
 ) -> IssueChange:
     return IssueChange(
-        kind, cause, issue.marker.key, cases, issue.number, issue.title, tracked=issue
+        kind,
+        cause,
+        issue.marker.key,
+        cases,
+        issue=issue.number,
+        title=issue.title,
+        tracked=issue,
     )
 
 
 def _why_closed(
-    revision: Revision, failures: Mapping[ClusterKey, object], issue: TrackedIssue
+    revision: Revision, failing: Sequence[CaseResult], issue: TrackedIssue
 ) -> str | None:
     """Return why a closed issue is not opened again although its failure is back; None
     if nothing speaks against it.
     """
     closed_on = (issue.closed_at or "")[:10]
-    is_back = issue.marker.key in failures and issue.marker.is_reached_by(revision)
+    is_back = failing and issue.marker.is_reached_by(revision)
     if issue.is_open or not is_back:
         return None
     if issue.state_reason in ("not_planned", "duplicate"):

@@ -12,8 +12,9 @@ from pathlib import Path
 from packaging.version import Version
 
 from triage.classify import packaged_rules
+from triage.compilers.invocation import readable_output
 from triage.execution.cache import ResultCache
-from triage.execution.judge import judge
+from triage.execution.judge import judge, judge_mismatch
 from triage.execution.record import Record
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Outcome, Status
@@ -71,6 +72,8 @@ class CaseState:
     """The day of the first night with this result."""
     toolchain: Revision
     """The toolchain of that night."""
+    is_edited: bool
+    """The input changed before this result."""
     missed: str | None
     """The day of the last night of the track, if it has no result of the case."""
     flaky_changes: int
@@ -118,10 +121,11 @@ def known_case(
     if rows:
         track = history.rows[rows[0]].track
         suite, facts = track.suite, {"compiler": track.compiler, "target": track.target}
-    known = known_failures(history, store.issues())
+    lives = failure_lives(history)
+    known = known_failures(history, lives, store.issues())
     failures = [
-        failure_report(history, life, known.get(life.key))
-        for life in failure_lives(history)
+        failure_report(history, life, known.get(life.page))
+        for life in lives
         if not set(rows).isdisjoint(life.rows)
     ]
     runs = [run for row in rows for run in _runs_of(history, row)]
@@ -159,7 +163,9 @@ def _name_of(text: str, history: NightsHistory) -> str:
 
 def case_state(history: NightsHistory, row: int) -> CaseState:
     """Return the last result of a case."""
-    track, run = history.rows[row].track, history.runs[row][-1]
+    track, runs = history.rows[row].track, history.runs[row]
+    run = runs[-1]
+    is_edited = len(runs) > 1 and history.has_new_input(row, runs[-2].last, run.first)
     last_number = history.tracks[track][-1]
     last, first = history.nights[last_number], history.nights[run.first]
     is_missed = not history.states[row, last_number]
@@ -168,6 +174,7 @@ def case_state(history: NightsHistory, row: int) -> CaseState:
         status=run.status,
         since=first.started[:10],
         toolchain=first.toolchain,
+        is_edited=is_edited,
         missed=last.started[:10] if is_missed else None,
         flaky_changes=history.flaky_changes.get(row, 0),
     )
@@ -263,7 +270,8 @@ def log_of(records: Sequence[Record], toolchain: str) -> LogExcerpt | None:
     execution, failure = record.execution, _judged(record).failure
     stream = execution.stdout if execution.stderr.empty else execution.stderr
     line = failure.line if failure else None
-    return _excerpt(stream.text, line, record.toolchain, execution.argv)
+    text = readable_output(stream.text)
+    return _excerpt(text, line, record.toolchain, execution.argv)
 
 
 def stored_log(
@@ -312,7 +320,8 @@ def _excerpt(
 
 
 def _judged(record: Record) -> Outcome:
-    return judge(
+    wrong = judge_mismatch(record.execution, packaged_rules(), record.metrics)
+    return wrong or judge(
         record.execution,
         packaged_rules(),
         record.failing_pass,

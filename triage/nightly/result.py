@@ -4,12 +4,11 @@ read back by the same classes.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from triage.bisect.result import Bisection
 from triage.execution.in_turn import Pace, Ratio
@@ -18,17 +17,16 @@ from triage.investigate.result import (
     CaseResult,
     FailureCluster,
     InvestigationSummary,
-    ReproducerPath,
     StepResult,
 )
 from triage.model.errors import BadInput
 from triage.model.execution import Stage
 from triage.model.json_form import StoresInline, in_json, inline
 from triage.model.outcome import FAILING, PASSING, Status
-from triage.model.revision import Revision
+from triage.model.revision import Revision, ToolchainKind
 from triage.nightly.verdict import BackendVerdict, ToDo, to_dos_of, verdicts_of
 
-SCHEMA: Final = 5  # of the JSON
+SCHEMA: Final = 6  # of the JSON
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,19 +50,20 @@ class TimeChange(StoresInline):
     """Why there is no verdict."""
     bisection: Bisection | None = None
     """The bisect of the slowdown, with --bisect."""
-    reproducer: ReproducerPath | None = None
-    """Folder of a smaller program that is still slower, with --reduce."""
-    not_reduced: str | None = None
-    """Why --reduce has no smaller program."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Night:
     """A night: a toolchain against a baseline. The JSON of `triage nightly`."""
 
-    schema: Literal[5]
+    # in all parts of a night
+    __pydantic_config__: ClassVar = ConfigDict(allow_inf_nan=False)
+
+    schema: Literal[6]
     toolchain: Revision
     baseline: Revision
+    kind: ToolchainKind
+    """Of the toolchain."""
     compiler: str | None = None
     started: str
     """ISO 8601 in UTC."""
@@ -74,7 +73,7 @@ class Night:
     shard: str | None = None
     """`1/4` for the first of four shards."""
     total: int = 0
-    """Number of cases of all shards."""
+    """Number of cases of all shards; 0 for a night of one machine."""
     scope: str | None = None
     """The compilers that bisects can search between both toolchains."""
     cases: list[CaseResult] = field(default_factory=list)
@@ -85,11 +84,21 @@ class Night:
     stopped: str | None = None
     """Why the night ended early; null when it is complete."""
     not_compared: list[str] = field(default_factory=list)
-    """Cases without a result on both toolchains."""
+    """Cases without a result on both toolchains, as far as their names are known."""
+    planned: list[str] = field(default_factory=list)
+    """All cases of a shard in the order of the recipes."""
     strict: bool = False
     """Unexpected passes and slower cases fail the night."""
     reports: dict[str, str] = field(default_factory=dict)
     """Files by format."""
+
+    @property
+    def count_not_compared(self) -> int:
+        """How many cases have no result; those of a missing shard have no names."""
+        named = len(self.not_compared)
+        if self.shard:
+            return named
+        return max(self.total - len(self.cases), named)
 
     def cases_with(self, *changes: CaseChangeKind) -> list[CaseResult]:
         """Return the cases with these kinds of change, in the order of the recipes."""
@@ -224,18 +233,10 @@ def parse_night(document: str | bytes, name: str) -> Night:
     of the document, for errors.
 
     Raises:
-        BadInput: It is not a night, or a version of triage wrote it that is too old or
-            newer than this one.
+        BadInput: It is not a night, or another version of triage wrote it.
     """
-    from triage.nightly.older_schema import from_schema_4  # imports the classes of here
-
     try:
-        try:
-            return _adapter().validate_json(document)
-        except ValidationError as error:
-            if _schema_in(error) != 4:
-                raise
-        return _adapter().validate_python(from_schema_4(json.loads(document), name))
+        return _adapter().validate_json(document)
     except RecursionError as error:
         raise BadInput(
             f"{name} is not the JSON of a nightly: it is nested too deeply"
@@ -244,7 +245,7 @@ def parse_night(document: str | bytes, name: str) -> Night:
         schema = _schema_in(error)
         if schema is not None:
             raise BadInput(
-                f"{name} has schema {str(schema)[:20]} and this version reads 4 and "
+                f"{name} has schema {str(schema)[:20]} and this version reads "
                 f"{SCHEMA}: run the nightly again"
             ) from error
         first = error.errors()[0]

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.result import Bisection
+from triage.compilers.invocation import readable_output
 from triage.execution.engine import Engine
 from triage.execution.in_turn import Pace
 from triage.execution.judge import result_of
@@ -26,23 +27,30 @@ from triage.investigate.result import (
     FailureCluster,
     text_id,
 )
-from triage.investigate.steps import do_step
 from triage.model.case import Case
 from triage.model.errors import BadInput, TriageError
-from triage.model.outcome import FAILING, PASSING, NoAnswer, Probe, Status
+from triage.model.outcome import (
+    FAILING,
+    OF_MACHINE,
+    PASSING,
+    Cause,
+    Probe,
+    Status,
+)
 from triage.model.probe_result import ProbeResult
+from triage.model.revision import ToolchainKind
+from triage.nightly.history import NightsHistory, row_of
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
-from triage.nightly.times import compile_times, reduce_slower, run_times
+from triage.nightly.times import compile_times, run_times
 from triage.recipes.expectations import expectation_for
-from triage.reduce.reproducer import Reproducer
 from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
 
 # a compile is measured again when it takes this many times the baseline's CPU time
 _SUSPICIOUS = 1.5
 _SUSPICIOUS_BY = 1.0  # and this many seconds more
-_REDUCTION = 600.0  # seconds for each program; the next night goes on where it stopped
+EarlierNights = Callable[[], NightsHistory]
 
 
 @dataclass
@@ -57,8 +65,8 @@ class NightRun:
     baseline: ToolchainRef
     shard: str | None = None
     strict: bool = False
-    is_flaky: Callable[[str], bool] = lambda _: False
-    """Whether earlier nights show that a case is flaky."""
+    earlier: EarlierNights | None = None
+    """Reads the stored nights."""
     total: int = 0
     """Number of cases of all shards."""
     phase: str = "comparison"
@@ -99,6 +107,7 @@ class NightRun:
             schema=SCHEMA,
             toolchain=new,
             baseline=old,
+            kind=self.toolchain.kind,
             compiler=next((result.compiler for result in results), None),
             started=self._started_at.isoformat(timespec="seconds"),
             seconds=round(time.monotonic() - self._started, 2),
@@ -112,6 +121,7 @@ class NightRun:
             times=[row for rows in self._times.values() for row in rows],
             stopped=f"{stopped} during the {self.phase}" if stopped else None,
             not_compared=[name for name in names if name not in self._results],
+            planned=names if self.shard else [],
             strict=self.strict,
         )
 
@@ -123,8 +133,7 @@ class NightRun:
             [ProbeJob(case, ref) for ref in self.refs for case in self.cases], "nightly"
         )
         for name, result in list(self._results.items()):
-            if self._has_changed_by_chance(result):
-                self._results[name] = replace(result, change=CaseChangeKind.FLAKY)
+            self._results[name] = self._with_chance(result)
             old, new = result.baseline.cpu_seconds, result.cpu_seconds
             is_suspicious = 0 < _SUSPICIOUS * old < new and new - old > _SUSPICIOUS_BY
             if result.passes_on_both and is_suspicious:
@@ -141,7 +150,8 @@ class NightRun:
             if old is None or new is None:
                 continue
             try:
-                self._results[name] = case_result(old, new)
+                compared = case_result(old, new)
+                self._results[name] = replace(compared, input=self._input_of(new))
             # a defect of this program makes that case untestable
             except Exception as error:
                 outcome = self.engine.internal_error(f"the report of {name}", error)
@@ -149,19 +159,22 @@ class NightRun:
                     replace(old, outcome=outcome), replace(new, outcome=outcome)
                 )
 
-    def _has_changed_by_chance(self, result: CaseResult) -> bool:
-        """Return whether a case changed that is flaky, now or in earlier nights."""
-        if result.change not in (
-            CaseChangeKind.REGRESSED,
-            CaseChangeKind.CHANGED,
-            CaseChangeKind.FIXED,
-        ):
-            return False
+    def _input_of(self, probe: Probe) -> str:
+        if probe.outcome.cause in OF_MACHINE:
+            return ""
+        toolchain = self.engine.registry.obtain(self.toolchain)
+        return self.engine.planner.input_hash(probe.case, toolchain)
+
+    def _with_chance(self, result: CaseResult) -> CaseResult:
+        """Return a result with what other runs of the case say about its change."""
+        if not _can_be_by_chance(result):
+            return result
         case = self.cases_by_name[result.case]
-        is_unsteady = any(
-            self.engine.is_unsteady(ProbeJob(case, ref)) for ref in self.refs
-        )
-        return is_unsteady or self.is_flaky(result.case)
+        if any(self.engine.is_unsteady(ProbeJob(case, ref)) for ref in self.refs):
+            return replace(result, change=CaseChangeKind.FLAKY)
+        if self.earlier:
+            return with_earlier_nights(result, self.toolchain.kind, self.earlier)
+        return result
 
     def _measure_compile(self, result: CaseResult) -> None:
         name = result.case
@@ -183,8 +196,9 @@ class NightRun:
                 continue
             toolchain = self.engine.registry.obtain(self.toolchain)
             known = self.engine.last_execution(self.cases_by_name[name], toolchain)
-            text = known[1].stdout.text + known[1].stderr.text if known else ""
-            if text:
+            output = known[1].stdout.text + known[1].stderr.text if known else ""
+            text = readable_output(output)
+            if text.strip():
                 path = f"{folder}/{_file_name(name)}.log"
                 content = text.encode("utf-8", "replace")[-LARGEST_FILE:]
                 save_file(out / path, content, "write a log")
@@ -212,62 +226,26 @@ class NightRun:
         """Find what made compiles and runs slower. budget: seconds to measure each
         candidate.
         """
-
-        def bisected(case: Case, row: TimeChange) -> TimeChange:
-            is_compile = row.measured == "compile"
-            function = None if is_compile else row.function or ""
-            try:
-                found = finder.find_slower(case, function, budget)
-            except (TriageError, OSError):
-                raise
-            # a defect of this program leaves the others with their answers
-            except Exception as error:
-                why = self.engine.internal_error(f"the bisect of {case.name}", error)
-                found = Bisection.inconclusive(case, why)
-            return replace(row, bisection=found)
-
         self.phase = "bisects"
-        self.update_slower(bisected)
-
-    def reduce_slower(
-        self,
-        out: Path,
-        budget: float,
-        write_reproducer: Callable[[Reproducer, Path], Path],
-    ) -> None:
-        """Reduce the program of the first time of each case that became slower: its
-        reproducer has the name of the case.
-
-        out: folder of the reports; budget: seconds to measure each candidate for.
-        """
-        seen: set[str] = set()
-
-        def reduced(case: Case, row: TimeChange) -> TimeChange:
-            def reduce_and_write() -> str | NoAnswer:
-                found = reduce_slower(self.engine, case, row, self.refs, budget)
-                if isinstance(found, NoAnswer):
-                    return found
-                folder = write_reproducer(found, out / "reproducers")
-                return f"reproducers/{folder.name}"
-
-            if case.name in seen:
-                return row
-            seen.add(case.name)
-            spent = f"{_REDUCTION:.0f} s are over; the next night continues"
-            path, step = do_step(
-                self.engine, "reduce", _REDUCTION, reduce_and_write, spent
-            )
-            return replace(row, reproducer=path, not_reduced=step.reason or None)
-
-        self.phase = "reductions"
-        self.update_slower(reduced)
-
-    def update_slower(self, update: Callable[[Case, TimeChange], TimeChange]) -> None:
-        """Replace each time that became slower by what `update` returns for it."""
         for name, rows in self._times.items():
             for number, row in enumerate(rows):
                 if row.verdict is Pace.SLOWER:
-                    rows[number] = update(self.cases_by_name[name], row)
+                    found = self._bisect_slower(finder, name, row, budget)
+                    rows[number] = replace(row, bisection=found)
+
+    def _bisect_slower(
+        self, finder: OriginFinder, name: str, row: TimeChange, budget: float
+    ) -> Bisection:
+        case = self.cases_by_name[name]
+        function = None if row.measured == "compile" else row.function or ""
+        try:
+            return finder.find_slower(case, function, budget)
+        except (TriageError, OSError):
+            raise
+        # a defect of this program leaves the others with their answers
+        except Exception as error:
+            why = self.engine.internal_error(f"the bisect of {name}", error)
+            return Bisection.inconclusive(case, why)
 
     def _add_times(self, name: str, rows: list[TimeChange]) -> None:
         """Add times to a case, and the verdict that says most: slower before faster."""
@@ -294,16 +272,23 @@ def change_between(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
     """Return how a case changed. A failure that the recipe expects at this version is
     known, not a regression.
     """
-    if Status.UNTESTABLE in (baseline.status, new.status):
+    if new.status is Status.UNTESTABLE:
         return CaseChangeKind.UNTESTABLE
+    if new.status is Status.XFAIL:
+        return CaseChangeKind.KNOWN
     if new.status in PASSING:
         if baseline.status in FAILING:
             return CaseChangeKind.FIXED
         if new.status is Status.XPASS:
             return CaseChangeKind.UNEXPECTED_PASS
+        if baseline.status is Status.UNTESTABLE:
+            return CaseChangeKind.UNTESTABLE
         return CaseChangeKind.PASSING
-    if new.status is Status.XFAIL:
-        return CaseChangeKind.KNOWN
+    if baseline.status is Status.UNTESTABLE:
+        # a baseline that is not there says nothing about any case
+        if baseline.cause in (*OF_MACHINE, Cause.INTERNAL):
+            return CaseChangeKind.UNTESTABLE
+        return CaseChangeKind.NEW_UNTESTED
     if baseline.status in PASSING:
         return CaseChangeKind.REGRESSED
     old_signature, new_signature = (
@@ -312,6 +297,40 @@ def change_between(baseline: ProbeResult, new: ProbeResult) -> CaseChangeKind:
     if old_signature == new_signature:
         return CaseChangeKind.FAILING
     return CaseChangeKind.CHANGED
+
+
+def _can_be_by_chance(result: CaseResult) -> bool:
+    return result.is_new_failure or result.change is CaseChangeKind.FIXED
+
+
+def with_earlier_nights(
+    result: CaseResult, kind: ToolchainKind, earlier: EarlierNights
+) -> CaseResult:
+    """Return a result as nights before it see it: a case that alternates is flaky, and
+    a failure that only an earlier night could compare is known.
+    """
+    if not _can_be_by_chance(result):
+        return result
+    history = earlier()
+    if history.alternates(result.case):
+        return replace(result, change=CaseChangeKind.FLAKY)
+    if result.change is CaseChangeKind.NEW_UNTESTED:
+        last = history.last_failure(row_of(result, kind), result.toolchain)
+        if last and result.failure and last.signature == result.failure.signature:
+            return replace(result, change=CaseChangeKind.KNOWN)
+    return result
+
+
+def as_nights_know_it(night: Night, earlier: EarlierNights) -> Night:
+    """Return a night whose machines had no earlier nights as one that had them."""
+    cases = [with_earlier_nights(case, night.kind, earlier) for case in night.cases]
+    new = {case.case for case in cases if case.is_new_failure}
+    clusters = [
+        replace(cluster, cases=[name for name in cluster.cases if name in new])
+        for cluster in night.clusters
+        if not new.isdisjoint(cluster.cases)
+    ]
+    return replace(night, cases=cases, clusters=clusters)
 
 
 def case_result(baseline: Probe, new: Probe) -> CaseResult:

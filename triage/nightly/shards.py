@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeVar
 
 from triage.investigate.result import ClusterKey, FailureCluster
 from triage.model.case import Case
@@ -17,7 +16,6 @@ from triage.model.errors import BadInput
 from triage.nightly.result import Night
 from triage.toolchains.home import disk_errors
 
-T = TypeVar("T")
 _NAMED = 10  # missing shards in a message
 _FOLDERS = ("attribution", "issues", "logs", "reproducers")
 
@@ -63,6 +61,10 @@ def merge(
     if missing:
         stopped.append(missing)
     investigations = [night.investigation for night in nights if night.investigation]
+    places = _places(nights)
+    cases = [case for night in nights for case in night.cases]
+    times = [row for night in nights for row in night.times]
+    not_compared = [name for night in nights for name in night.not_compared]
     return replace(
         nights[0],
         started=min(night.started for night in nights),
@@ -70,16 +72,31 @@ def merge(
         compiles=sum(night.compiles for night in nights),
         cached=sum(night.cached for night in nights),
         shard=None,
-        total=0,
-        cases=_in_order(nights, lambda night: night.cases),
-        clusters=_joined_clusters(nights),
+        total=max(night.total for night in nights) if missing else 0,
+        planned=[],
+        cases=sorted(cases, key=lambda case: places[case.case]),
+        clusters=_joined_clusters(nights, places),
         investigation=investigations[0] if investigations else None,
-        times=_in_order(nights, lambda night: night.times),
+        times=sorted(times, key=lambda row: places.get(row.case, (0, 0))),
         stopped="; ".join(stopped) or None,
-        not_compared=_in_order(nights, lambda night: night.not_compared),
+        not_compared=sorted(not_compared, key=places.__getitem__),
         strict=any(night.strict for night in nights),
         reports={},
     )
+
+
+def _places(nights: Sequence[Night]) -> dict[str, tuple[int, int]]:
+    """Return the keys that sort the cases of shards in the order of the recipes: every
+    N-th case is a shard's. Nights without a shard follow each other.
+    """
+    places = {}
+    for position, night in enumerate(nights):
+        names = [case.case for case in night.cases] + night.not_compared
+        for number, name in enumerate(dict.fromkeys([*night.planned, *names])):
+            places[name] = (position, number)
+            if night.shard:
+                places[name] = (number, position)
+    return places
 
 
 def copy_files(folders: Sequence[Path], out: Path) -> None:
@@ -157,7 +174,8 @@ def _check_cases(shards: Sequence[tuple[Path, Night]], *, complete: bool) -> Non
     """
     owner: dict[str, Path] = {}
     for folder, night in shards:
-        for name in (*(case.case for case in night.cases), *night.not_compared):
+        names = [case.case for case in night.cases]
+        for name in (*names, *night.not_compared):
             if name in owner:
                 raise BadInput(
                     f"case {name} is in {owner[name]} and in {folder}; pass the same "
@@ -172,29 +190,23 @@ def _check_cases(shards: Sequence[tuple[Path, Night]], *, complete: bool) -> Non
         )
 
 
-def _in_order(nights: Sequence[Night], of: Callable[[Night], list[T]]) -> list[T]:
-    """Return the lists of all nights in the order of the recipes: every N-th entry is a
-    shard's.
-    """
-    lists = [of(night) for night in nights]
-    longest = max(map(len, lists), default=0)
-    return [own[at] for at in range(longest) for own in lists if at < len(own)]
-
-
-def _joined_clusters(nights: Sequence[Night]) -> list[FailureCluster]:
+def _joined_clusters(
+    nights: Sequence[Night], places: Mapping[str, tuple[int, int]]
+) -> list[FailureCluster]:
     """Join clusters of one failure that came with the same revisions, as far as that is
     known.
 
     What was found out comes from the first shard that found it out.
     """
     joined: dict[ClusterKey, list[FailureCluster]] = {}
-    clusters = _in_order(nights, lambda night: night.clusters)
+    clusters = [cluster for night in nights for cluster in night.clusters]
     for cluster in sorted(clusters, key=lambda cluster: cluster.culprit is None):
         own, alike = _range(cluster), joined.setdefault(cluster.key, [])
         for index, known in enumerate(alike):
             if own is None or own == _range(known):
-                cases = dict.fromkeys([*known.cases, *cluster.cases])
-                alike[index] = replace(known, cases=list(cases))
+                cases = {*known.cases, *cluster.cases}
+                names = sorted(cases, key=lambda name: places.get(name, (0, 0)))
+                alike[index] = replace(known, cases=names)
                 break
         else:
             number = f".{len(alike) + 1}" if alike else ""

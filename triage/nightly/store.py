@@ -8,13 +8,14 @@ import json
 import shutil
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from filelock import FileLock
+from pydantic import TypeAdapter
 
 from triage.investigate.result import CaseResult
 from triage.model.errors import BadInput
@@ -26,8 +27,7 @@ from triage.toolchains.home import Home, disk_errors, write_whole
 NIGHT_FILE = "nightly.json"
 LARGEST_FILE = 1 << 20  # bytes of a file that a night names
 _LARGEST_NIGHT = 1 << 30  # bytes
-_OLDER = "nights-4"  # of the last schema
-_STORED, _COLUMNS, _ISSUES = "nightly.json.z", "columns-2.z", "issues.json"
+_STORED, _COLUMNS, _ISSUES = "nightly.json.z", "columns.z", "issues.json"
 _LOG_PART = 32 << 10  # bytes at the beginning and at the end of a log that are stored
 
 
@@ -62,31 +62,6 @@ class NightStore:
         """`warn` receives what the user must know about damage."""
         self.path = home.path / f"nights-{SCHEMA}"
         self._warn = warn
-        older = home.path / _OLDER
-        if older.is_dir() and not self.path.exists():
-            self._convert(older)
-
-    def _convert(self, older: Path) -> None:
-        """Copy the nights of an older version in this version's form. The older ones
-        stay where they are.
-        """
-        with ExitStack() as stack:
-            stack.enter_context(disk_errors(f"convert nights to {self.path}"))
-            stack.enter_context(FileLock(older / ".lock"))
-            if not self.path.exists():  # else another process was faster
-                scratch = TemporaryDirectory(dir=older.parent, prefix=".nights-")
-                new = Path(stack.enter_context(scratch)) / "nights"
-                shutil.copytree(
-                    older, new, ignore=shutil.ignore_patterns(".lock", _COLUMNS)
-                )
-                stored = [*new.glob(f"*/{_STORED}")]
-                noun = "night" if len(stored) == 1 else "nights"
-                self._warn(f"converting {len(stored)} {noun} of an older version")
-                for path in stored:
-                    with suppress(zlib.error, BadInput):  # it is left out when read
-                        night = parse_night(zlib.decompress(path.read_bytes()), "")
-                        write_whole(path, zlib.compress(night_bytes(night)))
-                new.rename(self.path)
 
     def add(self, night: Night, folder: Path | None = None) -> int | None:
         """Store a night and return its number, unless it is stored already. folder: of
@@ -190,26 +165,29 @@ class NightStore:
             for number in numbers:
                 shutil.rmtree(self.path / str(number))
 
-    def add_issues(self, issues: Mapping[str, str]) -> None:
-        """Store the issue of each cluster, as `owner/repository#number` or as its
-        address.
+    def add_issues(self, started: str, issues: Mapping[str, str]) -> None:
+        """Store the issue of each cluster of a night, as `owner/repository#number` or
+        as its address.
         """
         with disk_errors(f"store issues in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".lock"):
-                write_whole(
-                    self.path / _ISSUES, json.dumps({**self.issues(), **issues})
-                )
+                known = self.issues()
+                known[started] = {**known.get(started, {}), **issues}
+                write_whole(self.path / _ISSUES, json.dumps(known))
 
-    def issues(self) -> dict[str, str]:
-        """Return the issues by the id of their cluster."""
+    def issues(self) -> dict[str, dict[str, str]]:
+        """Return the issues by the start of a night and the id of a cluster in it."""
         try:
-            values = json.loads(read_bytes(self.path / _ISSUES, _LARGEST_NIGHT))
+            content = read_bytes(self.path / _ISSUES, _LARGEST_NIGHT)
+            return _issues().validate_json(content)
         except (OSError, ValueError):
             return {}
-        if not isinstance(values, dict):
-            return {}
-        return {str(key): str(value) for key, value in values.items()}
+
+
+@cache
+def _issues() -> TypeAdapter[dict[str, dict[str, str]]]:
+    return TypeAdapter(dict[str, dict[str, str]])
 
 
 def _number_of(name: str, stored: Sequence[tuple[int, NightColumns]]) -> int | None:

@@ -1,6 +1,4 @@
-"""The times of a night's cases: measure them on both toolchains in turn, and reduce the
-programs that became slower.
-"""
+"""The times of a night's cases, measured on both toolchains in turn."""
 
 from __future__ import annotations
 
@@ -8,20 +6,12 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from triage.bisect.metric import MetricChoice
-from triage.bisect.metric_ratio import engine_with_ratio
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.in_turn import LOOKS, Contender, Pace, measure_in_turn, ratio_of
-from triage.execution.match import same_signature
-from triage.execution.metric import Metric
 from triage.execution.timing import time_compile
 from triage.model.case import Case
-from triage.model.outcome import NoAnswer
 from triage.nightly.result import TimeChange
-from triage.reduce.baseline import ReductionRequest
-from triage.reduce.reproducer import Reproducer, reproducer_of
-from triage.reduce.workflow import reduce_case
 from triage.toolchains.registry import ToolchainRef
 
 _SLOWER = 0.25  # a compile is slower when its whole interval is beyond this change
@@ -119,24 +109,3 @@ def _program_metrics(rows: Sequence[Series]) -> dict[str, float]:
         "run_peak_mb": series.peak_mb,
     }
     return {name: value for name, value in values.items() if value is not None}
-
-
-def reduce_slower(
-    engine: Engine,
-    case: Case,
-    row: TimeChange,
-    refs: tuple[ToolchainRef, ToolchainRef],
-    budget: float,
-) -> Reproducer | NoAnswer:
-    """Reduce the program of a time while it stays slower than on the baseline.
-
-    refs: baseline and new toolchain; budget: seconds to measure each candidate for.
-    """
-    is_compile = row.measured == "compile"
-    metric = Metric.CPU_SECONDS if is_compile else Metric.RUN_SECONDS
-    choice = MetricChoice(metric, budget, row.function or "")
-    baseline, toolchain = refs
-    request = ReductionRequest(case, toolchain, baseline, same_signature, resume=True)
-    with engine_with_ratio(engine, case, refs, choice) as judging:
-        found = reduce_case(judging, request)
-    return found.unanswered or reproducer_of(engine, found, toolchain)

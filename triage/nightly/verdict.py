@@ -26,6 +26,8 @@ class Action(StrEnum):
 
     FILE = "file"
     """File an issue: the failure was investigated, and its draft is written."""
+    UPGRADE = "upgrade"
+    """Use a newer release, which has the fix."""
     WAIT = "wait"
     """Wait for the issue that a recipe names for a known failure."""
     INVESTIGATE = "investigate"
@@ -46,7 +48,9 @@ class ToDo:
     issue: str | None = None
     """The issue to wait for."""
     since: str | None = None
-    """The day since which it fails, or the version since which the case passes."""
+    """The day since which it fails, or the version since which the case passes or
+    which has the fix.
+    """
     command: str | None = None
     """A command line that investigates the failure, or shows the case."""
     reason: str | None = None
@@ -65,6 +69,8 @@ class BackendVerdict:
     broken: int
     """Cases that fail in a new way."""
     fixed: int
+    untestable: int = 0
+    """Cases that one of the toolchains could not test."""
     failures: int = 0
     with_culprit: int = 0
     """New failures whose culprit a bisect found."""
@@ -91,12 +97,13 @@ def verdicts_of(
             cases=len(own),
             broken=sum(case.is_new_failure for case in own),
             fixed=sum(case.change is CaseChangeKind.FIXED for case in own),
+            untestable=sum(case.change is CaseChangeKind.UNTESTABLE for case in own),
         )
-        verdicts.append(with_failures(counts, failures, to_dos_of(own, failures)))
+        verdicts.append(_with_failures(counts, failures, to_dos_of(own, failures)))
     return sorted(verdicts, key=lambda one: (-one.broken, one.backend))
 
 
-def with_failures(
+def _with_failures(
     verdict: BackendVerdict, clusters: Sequence[FailureCluster], to_dos: Sequence[ToDo]
 ) -> BackendVerdict:
     """Add what is known of new failures, and what to do, to the counts of cases."""
@@ -153,10 +160,14 @@ def failure_to_do(
     """
     if issue:
         return ToDo(Action.WAIT, cluster.id, issue=issue, since=since)
+    if cluster.fixed_in:
+        return ToDo(Action.UPGRADE, cluster.id, since=cluster.fixed_in.name)
     if cluster.is_investigated:
         return ToDo(Action.FILE, cluster.id)
     unfinished = (step for step in cluster.steps if step.status in ("left", "failed"))
     reason = next((step.reason for step in unfinished if step.reason), None)
+    if cluster.culprit and cluster.culprit.after:
+        reason = reason or "only its origin is known"
     return ToDo(Action.INVESTIGATE, cluster.id, command=command, reason=reason)
 
 

@@ -177,8 +177,6 @@ class ExpectationUpdate:
     toolchain: Revision
     files: Sequence[UpdatedFile]
     left: Sequence[LeftCase]
-    written: bool
-    """False with `--dry-run`."""
 
 
 def label_of(case: str) -> str:

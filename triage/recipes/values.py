@@ -1,5 +1,5 @@
-"""Read and write durations, sizes and other values as text, and suggest known words for
-mistyped ones.
+"""Read and write durations, sizes, shares and other values as text, and suggest known
+words for mistyped ones.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ _NEEDS_NO_QUOTES = re.compile(
 _RESERVED = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 
 LONGEST = 7 * 24 * 3600.0
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def parse_duration(text: str) -> float:
@@ -45,7 +46,60 @@ def parse_duration(text: str) -> float:
     return seconds
 
 
-def parse_size(text: str) -> int:
+def duration_text(seconds: float) -> str:
+    """Return a time in the unit that a person would choose.
+
+    >>> [duration_text(seconds) for seconds in (0.2, 20, 300, 5400, 7200)]
+    ['1 s', '20 s', '5 min', '1.5 h', '2 h']
+    """
+    if seconds < 1:
+        return "1 s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
+
+
+def time_text(seconds: float) -> str:
+    """Return a measured time with three digits.
+
+    >>> [time_text(seconds) for seconds in (0.00284, 0.9996, 1230.4)]
+    ['2.84 ms', '1 s', '1230 s']
+    """
+    for unit, name in _UNITS:
+        value = float(f"{seconds / unit:.3g}")
+        if value >= 100:
+            return f"{seconds / unit:.0f} {name}"
+        if value >= 1:
+            return f"{value:.3g} {name}"
+    return "0 s"
+
+
+def share_text(share: float, digits: int = 1) -> str:
+    """Return a share in percent. It is 100 % only if it is the whole, and 0 % only if
+    it is nothing.
+
+    >>> [share_text(share) for share in (0.0, 0.99999, 1.0)]
+    ['0.0%', '99.9%', '100.0%']
+    """
+    percent, least = round(100 * share, digits), 10.0**-digits
+    if 0 < share < 1:
+        percent = min(max(percent, least), 100 - least)
+    return f"{percent:.{digits}f}%"
+
+
+def rounded_text(value: float) -> str:
+    """Return a number with four digits, all of a larger whole one.
+
+    >>> [rounded_text(value) for value in (232448.0, 1234.5, 0.123456)]
+    ['232448', '1234', '0.1235']
+    """
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def parse_size(text: str, least: int = 1 << 20) -> int:
     """Return the bytes of `8GiB`, `512MiB` or `2GB`; without the i, units are powers of
     1000. Raises ValueError, which says what to write instead.
     """
@@ -59,7 +113,7 @@ def parse_size(text: str) -> int:
     base = 1024 if unit.endswith("i") else 1000
     power = "KMGT".index(unit[0].upper()) + 1
     size = float(match[1]) * base**power
-    if not 1 << 20 <= size <= 1 << 50:
+    if not least <= size <= 1 << 50:
         raise ValueError(
             f'"{text}" is out of range: write at least 1MiB and at most 1024TiB.'
         )

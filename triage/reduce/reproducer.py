@@ -13,6 +13,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from triage.compilers.base import Environment, Packaging, kernel_of
+from triage.compilers.invocation import readable_output
 from triage.compilers.registry import family_of
 from triage.compilers.repro_script import (
     MODULE_PLACE,
@@ -115,7 +116,7 @@ def reproducer_of(
     if probe.case.run and task.compiler.run:
         run = _with_portable_values(probe.case.run, values)
         small = replace(small, run=run)
-        output.insert(0, execution.stdout.text)
+        output.insert(0, readable_output(execution.stdout.text))
 
     ordered = in_order(reduction.probes)
     probes = tuple(_clean_probe(other, clean) for other in ordered)

@@ -62,6 +62,8 @@ class Remedy:
     computes_in_other_types: bool
     cost: Mapping[str, float] | None
     checks: tuple[RemedyCheck, ...]
+    weakness: str = ""
+    """Why it is only a makeshift, so that the search goes on; empty if it is none."""
     rank: tuple[float, ...] = field(default=(), metadata=UNSTORED)
     """Remedies are sorted by it, the best first. It is not stored."""
 

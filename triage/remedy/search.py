@@ -469,8 +469,19 @@ def _remedy(working: WorkingChange, checks: Sequence[RemedyCheck] = ()) -> Remed
         computes_in_other_types=change.recomputes,
         cost=cost_of(result_of(probe)),
         checks=tuple(checks),
+        weakness=_weakness(change),
         rank=(len(broken), *_rank(change, probe)),
     )
+
+
+def _weakness(change: CaseChange) -> str:
+    if change.checks_less:
+        return "it only silences a check"
+    if change.recomputes:
+        return "it computes in other types"
+    if change.for_tests:
+        return "its flag is for the compiler's own tests"
+    return "" if change.is_clean else "it changes the program"
 
 
 def _why_broken(result: ProbeResult) -> str:

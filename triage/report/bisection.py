@@ -20,6 +20,7 @@ from triage.bisect.result import (
 )
 from triage.git_history.branches import Branch
 from triage.model.probe_result import ProbeResult
+from triage.recipes.values import duration_text, share_text
 from triage.report.document import (
     Block,
     Bullets,
@@ -40,7 +41,6 @@ from triage.report.elements import (
     cases_text,
     compare_url,
     compiler_title,
-    duration_text,
     failure_facts,
     failure_text,
     headline_text,
@@ -268,7 +268,7 @@ def _changes(bisection: Bisection) -> Iterator[tuple[str, str]]:
 
 
 def _commit_text(suspect: Suspect) -> Inline:
-    share = f"{suspect.probability:.0%} " if suspect.probability < 1 else ""
+    share = f"{share_text(suspect.probability, 0)} " if suspect.probability < 1 else ""
     name = Span(suspect.name, "strong")
     text: Phrase = [share, name, f" {suspect.subject}"]
     if suspect.reasons:
@@ -350,7 +350,7 @@ def _suspect_row(change: RankedChange) -> list[Inline]:
         others = ", ".join(sha[:10] for sha in change.with_commits)
         words.append(Span(f"\nthe same change: {others}", "dim"))
     return [
-        f"{change.probability:.1%}",
+        share_text(change.probability),
         Span(change.name, "strong", change.url),
         change.date or "",
         words,

@@ -52,7 +52,9 @@ LANGUAGES = {
     ".cc": "cpp",
     ".cu": "cuda",
 }
-_ATTRIBUTE = re.compile(r"(#[\w.]+<).{80,}", re.DOTALL)
+_ATTRIBUTE = re.compile(r"#[\w.]+<")
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|->|[<>]')
+_LONGEST_ATTRIBUTE = 80  # characters
 _BYTES = re.compile(r"(^|_)bytes(_|$)")
 _LONGEST_LINE = 160
 _LONGEST_DETAIL = 40  # characters
@@ -88,22 +90,6 @@ def listed_facts(name: str, texts: Iterable[Inline]) -> Iterator[Fact]:
         name = ""
 
 
-def duration_text(seconds: float) -> str:
-    """Return a time in the unit that a person would choose.
-
-    >>> [duration_text(seconds) for seconds in (0.2, 20, 300, 5400, 7200)]
-    ['1 s', '20 s', '5 min', '1.5 h', '2 h']
-    """
-    if seconds < 1:
-        return "1 s"
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{seconds / 3600:.1f}".removesuffix(".0") + " h"
-
-
 def range_text(known: KnownReleases) -> str:
     """Return the names of neighbouring releases: `3.1.0`, or `3.1.0 to 3.6.0`."""
     if known.last == known.first:
@@ -134,12 +120,35 @@ def headline_text(failure: Failure, longest: int = 180) -> str:
 
     The failing pass comes first where the headline only says that a translation failed.
     """
-    text = _ATTRIBUTE.sub(r"\1…", failure.headline)
+    text = _without_long_attributes(failure.headline)
     if failure.failing_pass and text.startswith("failed to run translation"):
         text = f"{failure.failing_pass} failed: {text}"
     if len(text) <= longest:
         return text
     return text[: longest - 1] + "…"
+
+
+def _without_long_attributes(text: str) -> str:
+    """Shorten the attributes of a message, and keep what stands behind them."""
+    parts, end = [], 0
+    for attribute in _ATTRIBUTE.finditer(text):
+        if attribute.start() < end:  # inside the last one
+            continue
+        close = _closing_bracket(text, attribute.end())
+        if close - attribute.end() > _LONGEST_ATTRIBUTE:
+            parts += [text[end : attribute.end()], "…"]
+            end = close
+    return "".join([*parts, text[end:]])
+
+
+def _closing_bracket(text: str, start: int) -> int:
+    """Return where the bracket before `start` is closed; the end if it is not."""
+    depth = 1
+    for bracket in _BRACKETS.finditer(text, start):
+        depth += {"<": 1, ">": -1}.get(bracket[0], 0)
+        if depth == 0:
+            return bracket.start()
+    return len(text)
 
 
 def failure_text(failure: Failure, longest: int = 180) -> str:

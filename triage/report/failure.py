@@ -11,7 +11,7 @@ from triage.bisect.result import Answer, Bisection, Suspect
 from triage.investigate.result import FailureCluster
 from triage.model.revision import Revision
 from triage.nightly.failure_report import FailureReport, SeenAt
-from triage.recipes.values import parse_version
+from triage.recipes.values import parse_version, share_text
 from triage.report.document import (
     Block,
     Fact,
@@ -76,13 +76,13 @@ def why_unknown(cluster: FailureCluster, step: str) -> str:
 def _dates(report: FailureReport) -> Iterator[Fact]:
     """Yield when a failure came, and when it went or was seen last."""
     compiler, came, first = report.compiler, report.came, report.first
-    yield "since", _dated(range_spans(compiler, report.before, came.toolchain), came)
-    if first != came:
+    yield "since", _dated(came_spans(compiler, report.before, came), came)
+    if first.day != came.day:
         yield "first seen", _seen(first)
     if report.gone is None:
         yield "last seen", _seen(report.last)
     else:
-        gone = range_spans(compiler, report.last.toolchain, report.gone.toolchain)
+        gone = came_spans(compiler, report.last.toolchain, report.gone)
         yield "gone", _dated(gone, report.gone)
 
 
@@ -129,7 +129,7 @@ def culprit_spans(cluster: FailureCluster) -> Phrase:
 
 def _suspect(culprit: Bisection, suspect: Suspect) -> Phrase:
     is_culprit = culprit.status is Answer.CULPRIT
-    sure = "confirmed" if is_culprit else f"{suspect.probability:.0%}"
+    sure = "confirmed" if is_culprit else share_text(suspect.probability, 0)
     text = suspect.subject or revision_name(suspect)
     return [Span(text, url=suspect.url), f", {sure}"]
 
@@ -163,6 +163,13 @@ def revision_name(revision: Revision | None) -> str:
     if not commit or revision.name.endswith(commit):
         return revision.name
     return f"{revision.name} ({commit})"
+
+
+def came_spans(compiler: str, old: Revision | None, at: SeenAt) -> Phrase:
+    """Return between which toolchains something came or went."""
+    if at.is_edited:
+        return [f"the input changed, {at.toolchain.name}"]
+    return range_spans(compiler, old, at.toolchain)
 
 
 def range_spans(compiler: str, old: Revision | None, new: Revision) -> Phrase:

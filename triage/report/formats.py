@@ -32,7 +32,8 @@ VERBOSE = "verbose"
 
 def json_text(result: object, document: Document) -> str:  # noqa: ARG001 - a format gets both
     """Return a result as indented JSON, with CI workflow commands in texts escaped."""
-    return json.dumps(as_json(result), indent=2).replace("##[", "##\\u005b")
+    text = json.dumps(as_json(result), indent=2, allow_nan=False)
+    return text.replace("##[", "##\\u005b")
 
 
 def rendered(

@@ -57,15 +57,13 @@ def outputs(night: Night) -> dict[str, str]:
     """Return the outputs of the step: numbers of cases, and the paths of the reports
     that were written.
     """
-    regressed = len(night.cases_with(CaseChangeKind.REGRESSED))
-    changed = len(night.cases_with(CaseChangeKind.CHANGED))
+    failing = [case for case in night.cases if case.is_new_failure]
+    failing += night.cases_with(CaseChangeKind.FAILING)
     return {
-        "regressed": str(regressed),
-        "changed": str(changed),
-        "fixed": str(len(night.cases_with(CaseChangeKind.FIXED))),
-        "failing": str(
-            regressed + changed + len(night.cases_with(CaseChangeKind.FAILING))
-        ),
+        "regressed": str(len(night.regressed)),
+        "changed": str(len(night.changed)),
+        "fixed": str(len(night.fixed)),
+        "failing": str(len(failing)),
         "report": night.reports.get("markdown", ""),
         "json": night.reports.get("json", ""),
     }

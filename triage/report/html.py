@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from triage.report import document as doc
-from triage.report.printable import visible
+from triage.report.printable import portable
 
 
 def html_text(result: object, document: doc.Document) -> str:  # noqa: ARG001 - a format gets both
@@ -42,7 +42,7 @@ def html_templates() -> Environment:
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=lambda value: visible(value) if type(value) is str else value,
+        finalize=lambda value: portable(value) if type(value) is str else value,
     )
     environment.globals.update(
         spans=doc.spans,

@@ -50,7 +50,7 @@ from triage.report.elements import (
     revision_text,
 )
 from triage.report.markdown import document_markdown
-from triage.report.night_text import found_facts
+from triage.report.night_text import found_facts, untested_text
 
 LONGEST = 64_000  # bytes; GitHub accepts texts of 65536 characters
 TITLE = 200  # characters; GitHub takes 256
@@ -110,7 +110,7 @@ def issue_body(change: IssueChange, night: Night) -> str | None:
     toolchain = revision_text(night.toolchain)
     match change.cause:
         case ActionCause.NEW:
-            known = [each for each in night.clusters if each.key == change.key]
+            known = [each for each in night.clusters if each.id == change.cluster]
             unknown = change.key.cluster([*change.cases])
             draft = issue_markdown(known[0] if known else unknown, night)
             return (
@@ -204,10 +204,13 @@ def _since(cluster: FailureCluster, pair: ComparedPair) -> Phrase:
     title, culprit = compiler_title(cluster.compiler), cluster.culprit
     before, after = pair.old, pair.new
     old_is_newer = before is not None and is_older(after, before)
+    untested = "".join(map(untested_text, pair.cases[:1]))
     if culprit and culprit.before and culprit.after:
         before, after, old_is_newer = culprit.before, culprit.after, False
         if culprit.undone:
             before, after = after, before
+    elif untested:
+        return [f"Fails with {title} {revision_text(after)}; {untested}."]
     if before is None:
         return []
     old, new = revision_text(before), revision_text(after)

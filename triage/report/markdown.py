@@ -14,7 +14,7 @@ from urllib.parse import quote
 from markupsafe import escape
 
 from triage.report import document as doc
-from triage.report.printable import printable, visible
+from triage.report.printable import portable, printable
 
 _SPECIAL = re.compile(
     r"[\\`*\[\]<>|~]|&(?=#?\w+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\."
@@ -79,7 +79,7 @@ def _block_markdown(part: doc.Block) -> str:
             return fenced(text, language)
         case doc.Details(summary, inner):
             shown_summary = re.sub(
-                r"(?<!&)[@#](?=\w)", r"\g<0>&#8203;", str(escape(visible(summary)))
+                r"(?<!&)[@#](?=\w)", r"\g<0>&#8203;", str(escape(portable(summary)))
             )
             return (
                 f"<details><summary>{shown_summary}</summary>\n\n"
@@ -114,7 +114,7 @@ def escaped(text: str) -> str:
     """Escape a text for a paragraph, a list item or a table cell: one line that means
     nothing but its characters.
     """
-    line = _SPECIAL.sub(r"\\\g<0>", _BLANKS.sub(" ", visible(text)))
+    line = _SPECIAL.sub(r"\\\g<0>", _BLANKS.sub(" ", portable(text)))
     # GitHub links names and numbers, escaped or not
     line = _REFERENCE.sub("\\g<0>&#8203;", line)
     start = _BLOCK_START.match(line)
@@ -128,7 +128,7 @@ def escaped(text: str) -> str:
 
 def code(text: str) -> str:
     """Return inline code."""
-    line = " ".join(visible(text).split()) or " "
+    line = " ".join(portable(text).split()) or " "
     marks = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
     if line.startswith("`") or line.endswith("`"):
         line = f" {line} "
@@ -140,4 +140,4 @@ def fenced(text: str, language: str = "") -> str:
     show.
     """
     marks = "`" * max([3, *(len(run) + 1 for run in re.findall(r"`{3,}", text))])
-    return f"{marks}{language}\n{printable(text).strip(chr(10))}\n{marks}"
+    return f"{marks}{language}\n{printable(portable(text)).strip(chr(10))}\n{marks}"

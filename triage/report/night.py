@@ -12,6 +12,8 @@ from triage.model.outcome import FAILING, Cause, Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.store import NIGHT_FILE
 from triage.nightly.verdict import ToDo
+from triage.recipes.values import time_text
+from triage.report import terminal
 from triage.report.document import (
     Block,
     Details,
@@ -49,17 +51,18 @@ from triage.report.night_text import (
     partial_text,
     rate_text,
     reason_text,
-    reduced_text,
     time_name,
     times_text,
     to_do_spans,
+    untested_text,
 )
-from triage.report.runs import time_text
 from triage.toolchains.home import disk_errors, write_whole
 
 FILES = {"markdown": "nightly.md", "junit": "nightly.xml", "json": NIGHT_FILE}
 _ROWS = 3000  # of a table on a page
-_LINES = 20  # on a terminal for all changed cases
+_LINES = 40  # on a terminal
+_WIDTH = 76  # characters of a line; on a terminal of 80, words are not broken
+_BACKENDS = 5  # that a terminal names
 _NAMES = 5  # cases of a failure on a terminal
 _NAMES_ON_PAGE = 20
 _ON_PAGES = ("suspected commit", "tried", "not needed to fail")
@@ -67,6 +70,7 @@ _UNEXPECTED = "it passes although its recipe expects a failure"
 _CHANGED: Mapping[CaseChangeKind, tuple[str, Style]] = {
     CaseChangeKind.REGRESSED: ("Regressed", "bad"),
     CaseChangeKind.CHANGED: ("Different failure", "bad"),
+    CaseChangeKind.NEW_UNTESTED: ("Fails, not comparable", "bad"),
     CaseChangeKind.FIXED: ("Fixed", "good"),
     CaseChangeKind.FLAKY: ("Flaky", "warning"),
 }
@@ -107,34 +111,65 @@ def write_reports(night: Night, folder: Path) -> Night:
 
 def night_screen(night: Night) -> Document:
     """Return what a terminal shows, at most 40 lines: regressions first, the verdict
-    last.
+    last. Each failure is named as far as they go, then told about.
     """
+    groups = [
+        (change, group)
+        for change in _CHANGED
+        for group in _groups(night.cases_with(change))
+    ]
+    sizes = [min(len(groups), 30), 16, 8, 4, 2, 1, 0]
+    told = [(sizes[0], number) for number in sizes]
+    for named, number in [*told, *((number, 0) for number in sizes)]:
+        changes = _changes(night, groups[:named], number)
+        if groups[named:]:
+            changes.append(styled(_more_text(night, groups[named:]), "dim"))
+        document = _screen(night, changes)
+        lines = terminal.text(night, document).splitlines()
+        if sum(1 + len(line) // _WIDTH for line in lines) <= _LINES:
+            break
+    return document
+
+
+def _screen(night: Night, changes: Sequence[Block]) -> Document:
     tail = [styled(text, style) for text, style in _tail(night)]
     if "json" in night.reports:
         tail.append(Paragraph(f"written: {', '.join(night.reports.values())}"))
-    blocks = [_title(night), *_verdict_blocks(night)]
-    room, to_dos = _LINES - len(tail), _to_dos(night)
-    for change, (title, style) in _CHANGED.items():
-        groups = _groups(night.cases_with(change))
-        if groups:
-            blocks.append(Heading(Span(f"{title} ({sum(map(len, groups))})", style)))
-        while groups and room > 0:
-            group_blocks = _group_blocks(night, groups.pop(0), to_dos)
-            blocks += group_blocks
-            room -= 1
-            for block in group_blocks:
-                if isinstance(block, Facts):
-                    room -= len(block.rows)
-        if groups:
-            more = (
-                f"  and {plural(sum(map(len, groups)), 'case')} more in "
-                f"{plural(len(groups), 'failure')}"
-            )
-            if "markdown" in night.reports:
-                more += f"; {night.reports['markdown']} lists all"
-            blocks.append(styled(more, "dim"))
     verdict = styled(night_verdict(night), "strong")
-    return Document(night_title(night), [*blocks, Paragraph(""), *tail, verdict])
+    head = [_title(night), *_verdict_blocks(night, _BACKENDS)]
+    blocks = [*head, *changes, Paragraph(""), *tail, verdict]
+    return Document(night_title(night), blocks)
+
+
+def _changes(
+    night: Night,
+    groups: Sequence[tuple[CaseChangeKind, list[CaseResult]]],
+    told: int,
+) -> list[Block]:
+    """Return failures below headings. told: of how many to say what is known."""
+    blocks: list[Block] = []
+    to_dos, above = _to_dos(night), None
+    for number, (change, group) in enumerate(groups):
+        if change is not above:
+            title, style = _CHANGED[change]
+            count = len(night.cases_with(change))
+            blocks.append(Heading(Span(f"{title} ({count})", style)))
+        above = change
+        name, *facts = _group_blocks(night, group, to_dos)
+        blocks.append(name)
+        if number < told:
+            blocks += facts
+    return blocks
+
+
+def _more_text(
+    night: Night, groups: Sequence[tuple[CaseChangeKind, list[CaseResult]]]
+) -> str:
+    names = names_text([group[0].case for _, group in groups], 2)
+    listed = ""
+    if "markdown" in night.reports:
+        listed = f"; {night.reports['markdown']} lists all"
+    return f"and {names}"[: _WIDTH - len(listed)] + listed
 
 
 def _tail(night: Night) -> Iterator[tuple[str, Style]]:
@@ -156,9 +191,13 @@ def _tail(night: Night) -> Iterator[tuple[str, Style]]:
     if untestable:
         # a defect of this program comes first
         case = max(untestable, key=_is_internal)
-        count = f"{plural(len(untestable), 'case')} not tested, such as {case.case}"
+        count = plural(len(untestable), "case was", "cases were")
+        example = ""
+        if len(untestable) > 1:
+            example = "for example "
         style: Style = "bad" if _is_internal(case) else "warning"
-        yield f"{count}: {reason_text(case, night)}", style
+        reason = reason_text(case, night)
+        yield f"{count} not tested: {example}{case.case}: {reason}", style
     if night.left_steps:
         _, step = night.left_steps[0]
         count = plural(len(night.left_steps), "step")
@@ -171,7 +210,8 @@ def _is_internal(case: CaseResult) -> bool:
 
 
 def night_document(night: Night) -> Document:
-    """Return the page of a night."""
+    """Return the page of a night. Paths are relative to it."""
+    night = replace(night, reports={})
     ends = [
         [end.name, end.commit or "", end.date or ""]
         for end in (night.toolchain, night.baseline)
@@ -241,12 +281,16 @@ def _title(night: Night) -> Block:
     return Paragraph(f"{night_title(night)}: {plural(len(night.cases), 'case')}")
 
 
-def _verdict_blocks(night: Night) -> list[Block]:
+def _verdict_blocks(night: Night, most: int | None = None) -> list[Block]:
     """Return what the night says of each backend, and what it did not do."""
     blocks: list[Block] = []
-    for verdict in night.verdict:
+    verdicts = night.verdict
+    for verdict in verdicts[:most]:
         style: Style = "bad" if verdict.broken else "good"
         blocks.append(styled(backend_sentence(verdict, night), style))
+    if most and verdicts[most:]:
+        left = plural(len(verdicts[most:]), "backend")
+        blocks.append(styled(f"and {left} more", "dim"))
     if night.stopped:
         blocks.append(styled(f"Partial report. {partial_text(night)}", "bad"))
     if night.scope:
@@ -295,6 +339,8 @@ def _group_blocks(
     facts = night_facts(cluster, night, first.bisections[:2], compiler)
     if not on_page:
         facts = [fact for fact in facts if fact[0] not in _ON_PAGES]
+    if untested_text(first):
+        facts.insert(0, ("baseline", untested_text(first)))
     if cluster and cluster.id in to_dos:
         facts.append(("to do", to_do_spans(to_dos[cluster.id])))
     return [Paragraph(title), Facts(facts)] if facts else [Paragraph(title)]
@@ -335,9 +381,6 @@ def _time_table(night: Night) -> list[Block]:
             time_text(value) if value else "-"
             for value in (row.baseline_seconds, row.seconds)
         ]
-        reduced = Span(reduced_text(row))
-        if row.reproducer:
-            reduced = Span(row.reproducer, url=f"{row.reproducer}/README.md")
         rows.append(
             [
                 _code(time_name(row)),
@@ -346,14 +389,13 @@ def _time_table(night: Night) -> list[Block]:
                 str(row.ratio or ""),
                 pace_text(row),
                 origin_text(row.bisection) if row.bisection else "",
-                reduced,
             ]
         )
     if not rows:
         return []
     ratio = f"ratio, {CONFIDENCE:.1%} interval"
     ends = (night.baseline.name, night.toolchain.name)
-    columns = ("case", "measured", *ends, ratio, "verdict", "since", "reduced")
+    columns = ("case", "measured", *ends, ratio, "verdict", "since")
     return [Heading("Times"), *_table(columns, rows)]
 
 
@@ -388,12 +430,16 @@ def _suite_case(
     """
     failure, failed, skipped, output = case.either_failure, None, None, None
     if case.is_new_failure and failure:
-        lines = [f"signature: {failure.signature}"]
+        lines = [f"signature: {failure.signature}", untested_text(case)]
         lines += [
             f"{name} {plain_text(text)}"
             for name, text in night_facts(cluster, night, case.bisections)
         ]
-        failed = (failure.headline, failure.failure_class, "\n".join(lines))
+        failed = (
+            failure.headline,
+            failure.failure_class,
+            "\n".join(filter(None, lines)),
+        )
     elif case.status == Status.XPASS and night.strict:
         failed = (
             _UNEXPECTED,

@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING
 from triage.attribute.result import Attribution
 from triage.bisect.result import Answer, Bisection, BisectKind
 from triage.execution.in_turn import Pace
-from triage.investigate.result import CaseResult, FailureCluster
+from triage.investigate.result import CaseChangeKind, CaseResult, FailureCluster
 from triage.model.outcome import FAILING, PASSING, Status
 from triage.nightly.result import Night, TimeChange
 from triage.nightly.verdict import Action, BackendVerdict, ToDo
+from triage.recipes.values import duration_text, share_text, time_text
 from triage.report.document import Fact, Inline, Phrase, Span, Table
 from triage.report.elements import (
     compare_spans,
     compiler_title,
-    duration_text,
     joined,
     plural,
     revision_text,
 )
-from triage.report.runs import time_text
 
 if TYPE_CHECKING:
     from triage.nightly.history import NightColumns
@@ -33,12 +32,9 @@ if TYPE_CHECKING:
 _SYNC = "triage issues sync --repo OWNER/NAME --apply"
 _VERBS = {
     Action.FILE: ("file", "issue", "issues"),
+    Action.UPGRADE: ("upgrade for", "failure", "failures"),
     Action.WAIT: ("wait for", "known issue", "known issues"),
-    Action.INVESTIGATE: (
-        "investigate",
-        "failure with --investigate",
-        "failures with --investigate",
-    ),
+    Action.INVESTIGATE: ("run --investigate for", "failure", "failures"),
     Action.CLOSE: (
         "remove",
         "expected failure that passes",
@@ -70,11 +66,10 @@ def partial_text(night: Night) -> str:
     """
     if night.stopped is None:
         return ""
-    total = len(night.cases) + len(night.not_compared)
-    return (
-        f"{night.stopped[:1].upper()}{night.stopped[1:]}; {len(night.not_compared)} "
-        f"of {plural(total, 'case')} not compared."
-    )
+    missing = night.count_not_compared
+    total = plural(len(night.cases) + missing, "case")
+    why = f"{night.stopped[:1].upper()}{night.stopped[1:]}"
+    return f"{why}; {missing} of {total} not compared."
 
 
 def night_verdict(night: Night) -> str:
@@ -100,7 +95,7 @@ def night_verdict(night: Night) -> str:
 def rate_text(passed: int, failed: int) -> str:
     """Return the share of the cases that pass."""
     if passed + failed:
-        return f"{passed / (passed + failed):.1%}"
+        return share_text(passed / (passed + failed))
     return "-"
 
 
@@ -119,6 +114,13 @@ def reason_text(case: CaseResult, night: Night) -> str:
         if result.status == Status.UNTESTABLE or result.reason:
             return f"{revision.name}: {result.reason}"
     return ""
+
+
+def untested_text(case: CaseResult) -> str:
+    """Return why the baseline says nothing about a new failure; empty if it does."""
+    if case.change is not CaseChangeKind.NEW_UNTESTED:
+        return ""
+    return f"{case.baseline.toolchain.name} could not test it: {case.baseline.reason}"
 
 
 def origin_text(bisection: Bisection) -> str:
@@ -165,7 +167,10 @@ def found_facts(cluster: FailureCluster) -> Iterator[Fact]:
         for suspect in cluster.culprit.suspects[:3]:
             if suspect.url:
                 link = Span(suspect.subject or suspect.name, url=suspect.url)
-                yield "suspected commit", [link, f" {suspect.probability:.0%}"]
+                yield (
+                    "suspected commit",
+                    [link, f" {share_text(suspect.probability, 0)}"],
+                )
     found = cluster.attribution
     if found and found.suspects:
         yield "pass", pass_text(found)
@@ -236,18 +241,7 @@ def times_text(row: TimeChange) -> str:
     text = f"{time_text(row.baseline_seconds)} -> {time_text(row.seconds)}, {verdict}"
     if row.bisection:
         text += f"; {origin_text(row.bisection)}"
-    if reduced_text(row):
-        text += f"; {reduced_text(row)}"
     return text
-
-
-def reduced_text(row: TimeChange) -> str:
-    """Return where the smaller program is, or why there is none."""
-    if row.reproducer:
-        return f"reduced to {row.reproducer}"
-    if row.not_reduced:
-        return f"not reduced: {row.not_reduced}"
-    return ""
 
 
 def pace_text(row: TimeChange) -> str:
@@ -264,35 +258,50 @@ def pace_text(row: TimeChange) -> str:
 def backend_sentence(
     verdict: BackendVerdict, night: Night, title: str | None = None
 ) -> str:
-    """Return what a night says of one backend: `rocm: 3.3.0 breaks 3 of 41 cases with
-    2 failures, 1 with a culprit. Do: file 1 issue, investigate 1 failure.`
+    """Return what a night says of one backend: `rocm: 3 of 41 cases newly fail on 3.3.0
+    (2 failures, 1 with a culprit); 1 is fixed. To do: file 1 issue.`
 
     title: what stands in front (default: the backend).
     """
     where = f"{title or verdict.backend}: " if title or verdict.backend else ""
-    if verdict.broken:
-        failures = plural(verdict.failures, "failure")
-        text = (
-            f"{where}{night.toolchain.name} breaks {verdict.broken} of "
-            f"{plural(verdict.cases, 'case')} with {failures}"
-        )
-        if verdict.with_culprit:
-            text += f", {verdict.with_culprit} with a culprit"
-        if verdict.not_investigated == verdict.failures:
-            text += ", not investigated"
-        elif verdict.not_investigated:
-            text += f", {verdict.not_investigated} not investigated"
-        if verdict.reason:
-            text += f" ({verdict.reason})"
-    else:
-        text = f"{where}nothing new fails in {plural(verdict.cases, 'case')}"
+    text = f"{where}{_what_broke(verdict, night)}"
     if verdict.fixed:
-        text += f"; {verdict.fixed} fixed"
+        text += f"; {plural(verdict.fixed, 'is', 'are')} fixed"
     actions = ", ".join(
         f"{_VERBS[action][0]} {plural(count, *_VERBS[action][1:])}"
         for action, count in verdict.actions.items()
     )
-    return f"{text}. Do: {actions}." if actions else f"{text}."
+    return f"{text}. To do: {actions}." if actions else f"{text}."
+
+
+def _what_broke(verdict: BackendVerdict, night: Night) -> str:
+    cases, untested = plural(verdict.cases, "case"), ""
+    if verdict.untestable:
+        untested = f", {verdict.untestable} could not be tested"
+    tested = verdict.cases - verdict.untestable
+    if verdict.cases and not tested:
+        return f"nothing could be tested in {cases}"
+    if not verdict.broken:
+        if untested:
+            cases = f"{tested} of {cases}"
+        return f"nothing new fails in {cases}{untested}"
+    verb = "fails" if verdict.broken == 1 else "fail"
+    text = f"{verdict.broken} of {cases} newly {verb} on {night.toolchain.name}"
+    return f"{text} ({_failures_text(verdict)}){untested}"
+
+
+def _failures_text(verdict: BackendVerdict) -> str:
+    """Return how many failures there are, and what is known of them."""
+    text = plural(verdict.failures, "failure")
+    for count, known in (
+        (verdict.with_culprit, "with a culprit"),
+        (verdict.not_investigated, "not investigated"),
+    ):
+        if count and count == verdict.failures:
+            text += f", {'all ' if count > 1 else ''}{known}"
+        elif count:
+            text += f", {count} {known}"
+    return f"{text}: {verdict.reason}" if verdict.reason else text
 
 
 def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
@@ -305,6 +314,8 @@ def to_do_spans(to_do: ToDo, issue: Span | None = None) -> Inline:
         case Action.FILE:
             how = ": copy the draft of the issue, or run "
             return [action, how, Span(_SYNC, "code")]
+        case Action.UPGRADE:
+            return [action, f": it is fixed in {to_do.since}"]
         case Action.WAIT:
             since = f", fails since {to_do.since}" if to_do.since else ""
             return [action, " for ", issue or to_do.issue or "", since]
@@ -329,6 +340,8 @@ def state_sentence(state: CaseState) -> str:
     """Return the last result of a case: `failed since 2026-01-06 with 3.13.0`."""
     name = _STATES.get(state.status, state.status.value)
     text = f"{name} since {state.since} with {state.toolchain.name}"
+    if state.is_edited:
+        text += ", when the input changed"
     if state.missed:
         text += f"; not run in the last night of its track, {state.missed}"
     if state.flaky_changes:

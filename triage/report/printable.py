@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, Any
 
 # C0 and DEL but tab and line feed, C1, zero-width and bidirectional controls, line
@@ -31,6 +32,24 @@ def visible(text: str) -> str:
     `\u001b`.
     """
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def portable(text: str) -> str:
+    """Make a text visible that is read elsewhere, without the folders of this machine.
+
+    A generated input is `input.mlir`; its name in TRIAGE_HOME is a hash.
+    """
+    shown = visible(text)
+    if "/" not in shown:
+        return shown
+    from triage.toolchains.home import default_home  # slow to import
+
+    home = re.escape(str(default_home().path))
+    shown = re.sub(rf"{home}/inputs/[0-9a-f]{{32,}}(?=\.)", "input", shown)
+    shown = re.sub(rf"{home}(?![\w.-])", "$TRIAGE_HOME", shown)
+    here = re.escape(str(Path.cwd()))
+    shown = re.sub(rf"(?<![\w.-]){here}/", "", shown)
+    return re.sub(rf"{re.escape(str(Path.home()))}/", "~/", shown)
 
 
 def printable(text: str, *, at_line_start: bool = True) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from triage.execution.results import RunResults
 from triage.model.outcome import Status
 from triage.model.probe_result import ProbeResult
+from triage.recipes.values import time_text
 from triage.report.document import (
     Block,
     Code,
@@ -169,9 +170,6 @@ def run_junit(result: RunResults) -> str:
     return junit_text("triage run", cases)
 
 
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
-
-
 def benchmark_document(result: Benchmark) -> Document:
     """Show a row for each configuration and a column for each function, then what the
     verdicts mean.
@@ -234,10 +232,3 @@ def size_text(size: float) -> str:
     if size < 4096:
         return plural(int(size), "byte")
     return f"{size / 1024:.0f} KiB"
-
-
-def time_text(seconds: float) -> str:
-    """Return a time with three digits: `2.84 ms`."""
-    fitting = [(unit, name) for unit, name in _UNITS if seconds >= unit]
-    unit, name = fitting[0] if fitting else _UNITS[-1]
-    return f"{seconds / unit:.3g} {name}"

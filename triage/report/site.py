@@ -18,7 +18,6 @@ import numpy as np
 from jinja2 import Environment
 
 from triage.execution.cache import ResultCache
-from triage.investigate.result import ClusterKey
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Status
@@ -55,6 +54,7 @@ from triage.report.site_data import (
     LETTERS,
     METRICS,
     ChartedMetric,
+    FailureNumbers,
     case_file_count,
     case_files,
     data_file,
@@ -89,7 +89,8 @@ class Site:
     history: NightsHistory = field(init=False)
     steps: dict[str, list[MetricStep]] = field(init=False)
     lives: tuple[FailureLife, ...] = field(init=False)
-    known: Mapping[ClusterKey, KnownFailure] = field(init=False)
+    known: Mapping[str, KnownFailure] = field(init=False)
+    """What nights found out about the failure on each page."""
     reports: Mapping[str, FailureReport] = field(init=False)
     """The report on each page."""
 
@@ -97,20 +98,21 @@ class Site:
         """Write all pages. Return the path of the index, and how many nights, cases,
         failures, steps, files and bytes the site has.
 
-        Raises BadInput when there are no nights, or the folder has other files.
+        Raises BadInput when no night has a result, or the folder has other files.
         """
         columns = self.store.columns()
-        if not columns:
-            raise BadInput("no nights are stored; run `triage nightly`")
-        self.history = history = history_of(columns).of_tracks(self.tracks)
+        history = history_of(columns)
+        if not history.rows:
+            raise BadInput("no night with a result is stored; run `triage nightly`")
+        self.history = history = history.of_tracks(self.tracks)
         with disk_errors(f"write {self.out}"):
             _clear(self.out)
             self._write_assets()
             self.steps = self._find_steps()
             self.lives = failure_lives(history)
-            self.known = known_failures(history, self.store.issues())
+            self.known = known_failures(history, self.lives, self.store.issues())
             self.reports = {
-                life.page: failure_report(history, life, self.known.get(life.key))
+                life.page: failure_report(history, life, self.known.get(life.page))
                 for life in self.lives
             }
             self._write_data()
@@ -152,30 +154,27 @@ class Site:
             values = self.history.metrics.get(metric.name)
             if values is not None:
                 found = find_steps(values, metric.least_ratio, metric.least_difference)
-                steps[metric.name] = list(found)
+                steps[metric.name] = [
+                    step
+                    for step in found
+                    if not self.history.has_new_input(step.row, step.before, step.at)
+                ]
         return steps
 
     def _write_data(self) -> None:
         history = self.history
-        numbers = {
-            signature: number for number, signature in enumerate(history.signatures)
-        }
-        pages = {
-            (row, numbers[life.signature]): life.page
-            for life in self.lives
-            for row in life.rows
-        }
+        numbers = FailureNumbers.of(history, self.lives)
         owners = {page: one.cluster.owner or "" for page, one in self.reports.items()}
         self._write_data_file("nights", night_rows(history))
         self._write_data_file("tracks", track_rows(history))
-        self._write_data_file("grid", grid(history, pages, owners))
+        self._write_data_file("grid", grid(history, numbers, owners))
         self._write_data_file("search", search_rows(history, self.reports.values()))
-        failing = {row for row, _ in pages}
+        failing = {row for life in self.lives for row in life.rows}
 
         def values_of(row: int) -> Mapping[str, Any]:
             return self._states_and_log(row) if row in failing else {}
 
-        for name, values in case_files(history, self.steps, values_of, pages):
+        for name, values in case_files(history, self.steps, values_of, numbers):
             self._write_data_file(name, values)
 
     def _states_and_log(self, row: int) -> dict[str, Any]:
@@ -238,7 +237,7 @@ class Site:
             )
 
     def _draft_blocks(self, life: FailureLife) -> list[Block]:
-        known = self.known.get(life.key)
+        known = self.known.get(life.page)
         if known is None or not known.cluster.is_investigated:
             reason = why_unknown(self.reports[life.page].cluster, "reduce")
             return [Paragraph(f"No draft is written: {reason}.")]
@@ -259,7 +258,7 @@ class Site:
         for name, text in texts.items():
             if text:
                 yield name, text
-        pages = {one.key.id: one.page for one in reversed(self.lives)}
+        pages = {known.cluster.id: page for page, known in self.known.items()}
         for other in cluster.same_culprit:
             url = f"{pages[other]}.html" if other in pages else None
             yield "same culprit", Span(other, url=url)

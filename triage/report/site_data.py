@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from triage.nightly.known_case import case_state
 from triage.nightly.trends import MetricStep
 from triage.report.elements import compare_url
 from triage.report.night_text import state_sentence
-from triage.report.printable import visible
+from triage.report.printable import portable, visible
 
 # the letter of each status in the data; a flaky state has the capital letter
 LETTERS = {"passed": "p", "failed": "f", "untestable": "u", "xfail": "x", "xpass": "y"}
@@ -58,7 +58,7 @@ def data_file(name: str, value: object) -> str:
 
 def night_rows(history: NightsHistory) -> list[list[object]]:
     """Return for each night: number, begin in seconds, toolchain, commit, baseline,
-    whether it is partial.
+    whether it is partial, kind of the toolchain.
     """
     return [
         [
@@ -68,6 +68,7 @@ def night_rows(history: NightsHistory) -> list[list[object]]:
             night.toolchain.commit or "",
             visible(night.baseline.name),
             int(night.partial),
+            night.kind,
         ]
         for number, night in zip(history.numbers, history.nights, strict=True)
     ]
@@ -94,22 +95,65 @@ def track_rows(history: NightsHistory) -> list[list[object]]:
     return rows
 
 
+@dataclass
+class FailureNumbers:
+    """Numbers the failures for the data, in which a run names its own."""
+
+    failures: list[list[str]] = field(default_factory=lambda: [["", "", ""]])
+    """Signature, class and page. The first stands for none; what made a case untestable
+    has no page.
+    """
+    of_rows: dict[int, dict[int, int]] = field(default_factory=dict)
+    """For each row, the failures of its runs by their first nights."""
+
+    @classmethod
+    def of(cls, history: NightsHistory, lives: Sequence[FailureLife]) -> FailureNumbers:
+        numbers = cls()
+        for life in lives:
+            number = numbers._add(life.failure, life.page)
+            for row in life.rows:
+                for run in history.runs[row]:
+                    if run.failed and life.has(row, run.first):
+                        numbers.of_rows.setdefault(row, {})[run.first] = number
+        untested: dict[int, int] = {}
+        for row, runs in enumerate(history.runs):
+            for run in runs:
+                failure = history.failure_of(row, run.last)
+                if failure and not run.failed:
+                    if run.signature not in untested:
+                        untested[run.signature] = numbers._add(failure, "")
+                    number = untested[run.signature]
+                    numbers.of_rows.setdefault(row, {})[run.first] = number
+        return numbers
+
+    def _add(self, failure: Failure, page: str) -> int:
+        texts = visible(failure.signature), visible(failure.failure_class)
+        self.failures.append([*texts, page])
+        return len(self.failures) - 1
+
+    def flat_runs(self, row: int, runs: Sequence[StateRun]) -> list[object]:
+        """Return first night, last night, letter and failure of each run, in one
+        list.
+        """
+        values: list[object] = []
+        own = self.of_rows.get(row, {})
+        for run in runs:
+            letter = LETTERS[run.status]
+            if run.flaky:
+                letter = letter.upper()
+            values += [run.first, run.last, letter, own.get(run.first, 0)]
+        return values
+
+
 def grid(
-    history: NightsHistory,
-    pages: Mapping[tuple[int, int], str],
-    owners: Mapping[str, str],
+    history: NightsHistory, numbers: FailureNumbers, owners: Mapping[str, str]
 ) -> dict[str, object]:
     """Return the grid: cases as [name, track, flaky], their runs as [first, last,
-    letter, signature, ...], and the nights of the track that have no result of a case.
+    letter, failure, ...], and the nights of the track that have no result of a case.
 
-    pages: of failures by row and signature; owners: by page.
+    owners: by page.
     """
     tracks = list(history.tracks)
-    classes = {one.signature: one.failure_class for one in history.failures if one}
-    # most signatures have one page
-    first_page: dict[int, str] = {}
-    for (_, signature), page in pages.items():
-        first_page.setdefault(signature, page)
     cases = [
         [
             visible(name),
@@ -120,17 +164,9 @@ def grid(
     ]
     gaps = {row: _gaps(history, row) for row in range(len(history.rows))}
     return {
-        "signatures": [
-            [visible(name), visible(classes.get(name, "")), first_page.get(number, "")]
-            for number, name in enumerate(history.signatures)
-        ],
+        "failures": numbers.failures,
         "cases": cases,
-        "runs": [_flat_runs(runs) for runs in history.runs],
-        "pages": [
-            [row, signature, page]
-            for (row, signature), page in pages.items()
-            if page != first_page[signature]
-        ],
+        "runs": [numbers.flat_runs(row, runs) for row, runs in enumerate(history.runs)],
         "gaps": {row: nights for row, nights in gaps.items() if nights},
         "owners": owners,
     }
@@ -188,12 +224,11 @@ def case_files(
     history: NightsHistory,
     steps: Mapping[str, list[MetricStep]],
     more_values: Callable[[int], Mapping[str, Any]],
-    pages: Mapping[tuple[int, int], str],
+    numbers: FailureNumbers,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the names and values of the files with everything about each case.
 
-    steps: by metric; more_values: of the case in a row; pages: of failures by row and
-    signature.
+    steps: by metric; more_values: of the case in a row.
     """
     steps_of = _steps_by_row(history, steps)
     intervals, tracks = _intervals(history), list(history.tracks)
@@ -203,18 +238,16 @@ def case_files(
         track, case = history.rows[row]
         series = {metric.name: _series(history, metric.name, row) for metric in METRICS}
         files[_name_hash(name) % count][name] = {
-            "runs": _flat_runs(history.runs[row]),
+            "runs": numbers.flat_runs(row, history.runs[row]),
             "failures": {
-                run.signature: _failure_values(
-                    history.failure_of(row, run.last),
-                    pages.get((row, run.signature), ""),
+                number: _failure_values(
+                    history.failure_of(row, first), numbers.failures[number][2]
                 )
-                for run in history.runs[row]
-                if run.signature
+                for first, number in numbers.of_rows.get(row, {}).items()
             },
             "track": tracks.index(track),
             "gaps": _gaps(history, row),
-            "source": visible(history.sources[row]),
+            "source": portable(history.sources[row]),
             "case": visible(case),
             "said": visible(state_sentence(case_state(history, row))),
             "intervals": intervals.get(case, {}),
@@ -291,17 +324,6 @@ def _failure_values(failure: Failure | None, page: str) -> dict[str, object]:
         "headline": visible(failure.headline),
         "id": page,
     }
-
-
-def _flat_runs(runs: Sequence[StateRun]) -> list[object]:
-    """Return first night, last night, letter and signature of each run, in one list."""
-    values: list[object] = []
-    for run in runs:
-        letter = LETTERS[run.status]
-        if run.flaky:
-            letter = letter.upper()
-        values += [run.first, run.last, letter, run.signature]
-    return values
 
 
 def _rounded(value: float) -> float | int | None:

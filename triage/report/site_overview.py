@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,19 +15,31 @@ from triage.nightly.failure_report import (
     FailingRun,
     FailureLife,
     FailureReport,
+    seen_at,
     toolchain_before,
 )
-from triage.nightly.history import NightsHistory, Track, status_in
+from triage.nightly.history import (
+    NightsHistory,
+    Track,
+    is_untested,
+    row_of,
+    status_in,
+)
 from triage.nightly.verdict import (
     BackendVerdict,
     ToDo,
     flaky_to_do,
     unexpected_pass_to_do,
-    with_failures,
+    verdicts_of,
 )
+from triage.recipes.values import share_text
 from triage.report.document import Inline
 from triage.report.elements import plural
-from triage.report.failure import culprit_spans, range_spans, what_to_do
+from triage.report.failure import (
+    came_spans,
+    culprit_spans,
+    what_to_do,
+)
 from triage.report.night_text import backend_sentence, to_do_spans
 from triage.report.site_data import timestamp
 
@@ -63,14 +75,14 @@ def overview(
             history,
             track,
             [life for life in lives if life.track == track],
-            [to_do for row, to_do in (*passing, *flaky) if row in rows],
             reports,
         )
-        for track, rows in sorted(history.rows_of.items())
+        for track in history.tracks
     ]
     new = {page: runs for part in parts for page, runs in part.new_runs.items()}
     still = [life for life in lives if life.state != "gone"]
-    gone = [life for life in lives if life.state == "gone"]
+    gone = [(life, reports[life.page]) for life in lives if life.state == "gone"]
+    gone.sort(key=lambda entry: entry[1].gone.day if entry[1].gone else "")
     open_rows = [
         _open_failure(history, life, reports[life.page], new) for life in still
     ]
@@ -86,7 +98,7 @@ def overview(
             (row, to_do_spans(to_do))
             for row, to_do in (*passing, *flaky[:_MOST_OTHERS])
         ],
-        "gone": sorted(gone, key=lambda life: -(life.gone or 0))[:_MOST_OTHERS],
+        "gone": gone[: -_MOST_OTHERS - 1 : -1],
         "cards": [part.card() for part in parts],
     }
 
@@ -106,15 +118,15 @@ def _open_failure(
     new_runs = new.get(life.page, ())
     runs = new_runs or life.open_runs
     first = min(failing.run.first for failing in runs)
-    before, after = report.before, report.came.toolchain
+    before, came = report.before, report.came
     if new_runs:  # further cases of a failure may be new
         before = toolchain_before(history, new_runs[0])
-        after = history.nights[first].toolchain
+        came = seen_at(history, first, new_runs[0].is_edited)
     return OpenFailure(
         report=report,
         rows=[failing.row for failing in runs],
         is_new=bool(new_runs),
-        since=range_spans(report.compiler, before, after),
+        since=came_spans(report.compiler, before, came),
         age=_age(history, first),
         nights=len(history.nights) - first,
         culprit=culprit_spans(report.cluster),
@@ -146,8 +158,6 @@ class _TrackPart:
     track: Track
     lives: Sequence[FailureLife]
     """The failures of the track."""
-    other_to_dos: Sequence[ToDo]
-    """Those for its unexpected passes and flaky cases."""
     reports: Mapping[str, FailureReport]
     """The report on each page."""
 
@@ -164,29 +174,26 @@ class _TrackPart:
         return new
 
     def verdict(self) -> tuple[str, str]:
-        """Return what the last night says, and its style."""
+        """Return what the last night says of the track, as the list of nights does, and
+        its style. What to do now stands next to each failure.
+        """
         history, track = self.history, self.track
         last = history.last_night(track)
         night = history.nights[last]
-        opened = [self.reports[page] for page in self.new_runs]
-        to_dos = [report.to_do for report in opened if report.to_do]
-        issues = {to_do.issue for to_do in to_dos}
-        for life in self.lives:
-            report = self.reports[life.page]
-            if life.state == "known" and report.to_do and report.issue not in issues:
-                issues.add(report.issue)
-                to_dos.append(report.to_do)
-        counts = BackendVerdict(
-            track.backend,
-            cases=int((history.states[history.rows_of[track], last] != 0).sum()),
-            broken=sum(map(len, self.new_runs.values())),
-            fixed=0,
+        cases = [
+            case for case in night.cases if row_of(case, night.kind).track == track
+        ]
+        names = {case.case for case in cases}
+        clusters = [each for each in night.clusters if not names.isdisjoint(each.cases)]
+        known = verdicts_of(cases, clusters)
+        states = history.states[history.rows_of[track], last]
+        verdict = replace(
+            known[0] if known else BackendVerdict(track.backend, 0, 0, 0),
+            cases=int((states != 0).sum()),
+            untestable=int(is_untested(states).sum()),
+            actions={},
         )
-        clusters = [report.cluster for report in opened]
-        verdict = with_failures(counts, clusters, [*to_dos, *self.other_to_dos])
-        day, title = night.started[:10], track.name
-        if day not in night.toolchain.name:
-            title = f"{day} · {title}"
+        title = f"{night.started[:10]} · {track.name}"
         sentence = backend_sentence(verdict, night, title)
         return sentence, "bad" if verdict.broken else "good"
 
@@ -204,7 +211,7 @@ class _TrackPart:
         return {
             "track": self.track,
             "night": history.nights[last],
-            "rate": f"{100 * passed / tested:.2f} %" if tested else "-",
+            "rate": share_text(passed / tested, 2) if tested else "-",
             "passed": passed,
             "failed": statuses[Status.FAILED],
             "known": statuses[Status.XFAIL],

@@ -79,9 +79,7 @@ def update_document(result: ExpectationUpdate) -> Document:
     blocks: list[Block] = []
     none = "no entry"
     for file in result.files:
-        if not result.written:
-            blocks.append(Code(file.diff, "diff"))
-        elif file.changes:
+        if file.changes:
             changes = [
                 f"{each.case}: {each.before or none} -> {each.after or none}"
                 for each in file.changes
@@ -92,8 +90,7 @@ def update_document(result: ExpectationUpdate) -> Document:
         for one in result.left
     ]
     changed = plural(sum(len(file.changes) for file in result.files), "known failure")
-    verb = "changed" if result.written else "would change"
-    blocks.append(Paragraph(f"{changed} {verb} by {result.toolchain.name}"))
+    blocks.append(Paragraph(f"{changed} changed by {result.toolchain.name}"))
     return Document("Known failures", blocks)
 
 
@@ -255,8 +252,14 @@ def remedy_document(result: Remedies) -> Document:
         )
     labels = [label for label, _ in COST_METRICS.values()]
     rows = [_remedy_row(remedy, COST_METRICS) for remedy in result.remedies]
-    if rows:
+    weak = [remedy.weakness for remedy in result.remedies if remedy.weakness]
+    tried = plural(result.tried, "candidate")
+    if len(weak) < len(rows):
         summary = plural(len(rows), "remedy", "remedies")
+        summary += f", {len(weak)} of them weak" if weak else ""
+    elif weak:
+        noun = plural(len(weak), "weak remedy", "weak remedies")
+        summary = f"only {noun} among {tried}: {', '.join(dict.fromkeys(weak))}"
     elif result.upgrade:
         summary = "only an upgrade helps"
     else:
@@ -264,7 +267,7 @@ def remedy_document(result: Remedies) -> Document:
     if result.upgrade:
         upgrade = Span(f"upgrade to {result.upgrade.name}", "strong")
         rows.insert(0, [upgrade, *[""] * (len(labels) + 2), result.upgrade.name, ""])
-    verdict = Span(summary, "good" if rows else "warning")
+    verdict = Span(summary, "good" if len(weak) < len(rows) else "warning")
     blocks: list[Block] = [
         Paragraph([name, f" on {result.toolchain.name}: ", verdict]),
         Facts([("failure", failure_text(result.failure, 400))]),
@@ -287,7 +290,7 @@ def remedy_document(result: Remedies) -> Document:
         ]
         if leads:
             blocks += [Bullets(leads[:_MOST_EXPLAINED])]
-    blocks.append(styled(f"{plural(result.tried, 'candidate')} tried", "dim"))
+    blocks.append(styled(f"{tried} tried", "dim"))
     blocks += [styled(note, "warning") for note in result.notes]
     return Document("Remedies", blocks)
 

@@ -335,6 +335,13 @@ class Workspace:
     home: Home
     progress: Progress = field(default_factory=Progress)
     stop: threading.Event = field(default_factory=threading.Event)
+    is_dry: bool = False
+    """Install and download nothing."""
+
+    def refuse_if_dry(self, what: str) -> None:
+        """Raises EnvironmentFailure in a dry run, which needs something."""
+        if self.is_dry:
+            raise EnvironmentFailure(f"{what} is missing; a dry run installs nothing")
 
     def state(self, kind: str) -> StateSection:
         """Return the small cache of a kind of values."""

@@ -163,6 +163,7 @@ def fill_folder(
     folder, staging = toolchains / name, toolchains / f".{name}.staging"
     if is_intact(folder):
         return folder
+    workspace.refuse_if_dry(what)
     with disk_errors(f"install {what}"):
         toolchains.mkdir(parents=True, exist_ok=True)
         with workspace.locked(toolchains / f".{name}.lock", f"install {what}"):
@@ -316,6 +317,7 @@ def provide_onnx(workspace: Workspace) -> Path | None:
     packages.mkdir(parents=True, exist_ok=True)
     with workspace.locked(folder.with_suffix(".lock"), "installing onnx"):
         if not folder.is_dir():
+            workspace.refuse_if_dry("onnx")
             with TemporaryDirectory(dir=packages, prefix=".making-") as scratch:
                 made = Path(scratch) / "packages"
                 uv = Uv(workspace, made, Path(scratch), index_url())

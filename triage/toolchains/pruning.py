@@ -46,9 +46,7 @@ class StoredEntry:
 
 @dataclass(frozen=True, slots=True)
 class PrunedHome:
-    """What was in the home, and what was removed. With `dry_run`, what would be
-    removed.
-    """
+    """What was in the home, and what was removed."""
 
     before: list[StoredEntry]
     removed: list[StoredEntry]
@@ -134,9 +132,8 @@ def _kept_entry(kind: KeptKind, name: str, paths: list[Path]) -> StoredEntry:
     return StoredEntry(kind, tuple(paths), size, used)
 
 
-def prune_home(home: Home, keep: int, *, dry_run: bool = False) -> PrunedHome:
-    """Remove what was not used for long. With `dry_run`, only find what would be
-    removed.
+def prune_home(home: Home, keep: int) -> PrunedHome:
+    """Remove what was not used for long.
 
     Damaged toolchains are removed, then the least recently used toolchains and builders
     until at most `keep` bytes are left. Those in use stay. Other kept files are removed
@@ -145,34 +142,30 @@ def prune_home(home: Home, keep: int, *, dry_run: bool = False) -> PrunedHome:
     """
     sweep(home)
     toolchains = [*stored_toolchains(home), *_stored_builders(home)]
-    removed = _prune_toolchains(toolchains, keep, dry_run=dry_run)
+    removed = _prune_toolchains(toolchains, keep)
     kept = _kept_entries(home)
     try:
         with disk_errors("prune kept files"), _locked_now(home.use_lock):
-            removed += _prune_kept(_kept_entries(home), keep, dry_run=dry_run)
+            removed += _prune_kept(_kept_entries(home), keep)
     except BlockingIOError:
         return PrunedHome([*toolchains, *kept], removed, is_in_use=True)
     return PrunedHome([*toolchains, *kept], removed, is_in_use=False)
 
 
-def _prune_toolchains(
-    entries: Iterable[StoredEntry], keep: int, *, dry_run: bool
-) -> list[StoredEntry]:
+def _prune_toolchains(entries: Iterable[StoredEntry], keep: int) -> list[StoredEntry]:
     total = sum(entry.bytes for entry in entries)
     removed = []
     for entry in sorted(entries, key=lambda entry: (entry.intact, entry.used)):
         if entry.intact and total <= keep:
             break
-        if _remove_unused(entry.folder, dry_run=dry_run):
+        if _remove_unused(entry.folder):
             removed.append(entry)
             total -= entry.bytes
     return removed
 
 
-def _remove_unused(folder: Path, *, dry_run: bool) -> bool:
-    """Remove a folder unless it is in use, and return whether it was removed. With
-    `dry_run`, return whether it would be.
-    """
+def _remove_unused(folder: Path) -> bool:
+    """Remove a folder unless it is in use, and return whether it was removed."""
     lock = folder.with_name(f".{folder.name}.lock")
     doomed = folder.with_name(f".{folder.name}.doomed")
     try:
@@ -181,8 +174,6 @@ def _remove_unused(folder: Path, *, dry_run: bool) -> bool:
             _locked_now(lock),
             _locked_now(folder / USE),
         ):
-            if dry_run:
-                return True
             remove_tree(doomed)
             folder.rename(doomed)  # gone at once for every other process
     # another process uses it, or has removed it
@@ -192,20 +183,17 @@ def _remove_unused(folder: Path, *, dry_run: bool) -> bool:
     return True
 
 
-def _prune_kept(
-    entries: Iterable[StoredEntry], keep: int, *, dry_run: bool
-) -> list[StoredEntry]:
+def _prune_kept(entries: Iterable[StoredEntry], keep: int) -> list[StoredEntry]:
     removed = []
     total, oldest = sum(entry.bytes for entry in entries), time.time() - _OLDEST
     for entry in entries:
         if total <= keep and entry.used > oldest:
             continue
-        if not dry_run:
-            for path in entry.paths:
-                if path.is_dir() and not path.is_symlink():
-                    remove_tree(path)
-                else:
-                    path.unlink()
+        for path in entry.paths:
+            if path.is_dir() and not path.is_symlink():
+                remove_tree(path)
+            else:
+                path.unlink()
         total -= entry.bytes
         removed.append(entry)
     return removed

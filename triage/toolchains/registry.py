@@ -25,7 +25,7 @@ from triage.compilers.base import (
 from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
-from triage.model.revision import FamilyRef, Revision, Toolchain
+from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
@@ -126,9 +126,19 @@ class ToolchainRef:
     """
 
     @property
+    def kind(self) -> ToolchainKind:
+        """A pre-release is a release. The index says what a nightly is, not the name,
+        which looks like that of a pre-release.
+        """
+        if self.release is not None and self.release.nightly:
+            return ToolchainKind.NIGHTLY
+        if self.release is not None:
+            return ToolchainKind.RELEASE
+        return ToolchainKind.COMMIT if self.bring else ToolchainKind.FOLDER
+
+    @property
     def is_release(self) -> bool:
-        """Whether it is a release, perhaps a pre-release, and not a nightly."""
-        return self.release is not None and not self.release.nightly
+        return self.kind is ToolchainKind.RELEASE
 
     @property
     def is_stable(self) -> bool:
@@ -137,7 +147,7 @@ class ToolchainRef:
 
     @property
     def is_nightly(self) -> bool:
-        return self.release is not None and self.release.nightly
+        return self.kind is ToolchainKind.NIGHTLY
 
 
 class ToolchainRegistry:
@@ -151,11 +161,15 @@ class ToolchainRegistry:
         compilers: Mapping[str, Compiler],
         progress: Progress | None = None,
         stop: threading.Event | None = None,
+        *,
+        is_dry: bool = False,
     ) -> None:
-        """Open the toolchains in a home. Setting `stop` ends downloads and installs."""
+        """Open the toolchains in a home. Setting `stop` ends downloads and installs.
+        is_dry: install nothing.
+        """
         self.home = home
         self.workspace = Workspace(
-            home, progress or Progress(), stop or threading.Event()
+            home, progress or Progress(), stop or threading.Event(), is_dry
         )
         self.index = Index(self.workspace)
         self.contents = Contents(self.workspace)

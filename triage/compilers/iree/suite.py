@@ -5,6 +5,7 @@ with flags and known failures.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 from pydantic import Field, PositiveFloat
 
 from triage.compilers.iree.devices import IREE
-from triage.compilers.iree.suite_files import Suite, SuiteFile
+from triage.compilers.iree.suite_files import EMPTY, Suite, SuiteFile
 from triage.compilers.iree.suite_models import (
     expectations_at,
     is_model_test,
@@ -25,7 +26,7 @@ from triage.compilers.parts import Suites
 from triage.model.case import Case, Flag, Library, RunSpec
 from triage.model.errors import BadFiles, BadInput, Problem
 from triage.model.execution import Limits, Stage
-from triage.recipes.document import read_text
+from triage.recipes.document import read_document, read_text
 from triage.recipes.expectations import (
     ExpectationChange,
     ObservedCase,
@@ -63,6 +64,7 @@ class IreeSuites(Suites):
         self, folder: Path, configs: Sequence[Path], downloads: Path
     ) -> tuple[Case, ...]:
         suite = Suite(folder, downloads)
+        names = config_names([path for path in configs if path.is_file()])
         cases: list[Case] = []
         for path in configs:
             with suite.collecting():
@@ -72,7 +74,8 @@ class IreeSuites(Suites):
                     files = [SuiteFile(suite, path)]
                 for file in files:
                     with suite.collecting():
-                        cases += _cases(file, several=len(configs) > 1)
+                        name = names.get(file.path, "")
+                        cases += _cases(file, name, several=len(configs) > 1)
         if suite.problems:
             # a quality test is read for its benchmark as well
             raise BadFiles(list(dict.fromkeys(suite.problems)))
@@ -118,7 +121,7 @@ class _ListEdits:
 
     def move(self, entry: ObservedCase) -> None:
         """Move a test to the list that it belongs in, and out of the others."""
-        test = entry.case.name.removesuffix(f"[config={self.config.config_name}]")
+        test = entry.case.name.partition("[config=")[0]
         expected_list = _list_of(entry)
         listed = [key for key in _EXPECTED if test in getattr(self.config, key)]
         if expected_list is None and entry.case.run is None and _RUN in listed:
@@ -164,20 +167,54 @@ def _model_tests(suite: Suite, folder: Path) -> list[SuiteFile]:
     return tests
 
 
-def _cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
-    """Yield the cases of a JSON file. Its name is part of the cases' names if there are
-    `several`.
+def config_names(configs: Sequence[Path]) -> dict[Path, str]:
+    """Return the name of each config: its `config_name`, or that of its file where
+    another config next to it, or among these, has the same one.
+    """
+    configs = [path.absolute() for path in configs]
+    near = {
+        *configs,
+        *(file for path in configs for file in path.parent.glob("*.json")),
+    }
+    own = {path: _own_name(path) for path in near}
+    shared = Counter(own.values())
+    stems = Counter(path.stem for path in configs)
+    names = {}
+    for path in configs:
+        name = own[path]
+        if shared[name] > 1:
+            name = (
+                path.stem
+                if stems[path.stem] == 1
+                else f"{path.parent.name}/{path.stem}"
+            )
+        names[path] = name
+    return names
+
+
+def _own_name(path: Path) -> str:
+    """Return the `config_name` of a file; empty if it has none."""
+    try:
+        data = read_document(path, EMPTY, json=True).data
+    except BadFiles:
+        return ""
+    return str(data.get("config_name", ""))
+
+
+def _cases(file: SuiteFile, name: str, *, several: bool) -> Iterator[Case]:
+    """Yield the cases of a JSON file. The name of the config is part of the cases'
+    names if there are `several`.
     """
     suite = file.suite
     if is_model_test(file.data):
         yield from model_cases(file)
         return
     if is_onnx_models(file.data):
-        yield from onnx_cases(file, several=several)
+        yield from onnx_cases(file, name, several=several)
         return
     tests = [
-        (name, test)
-        for name, test in _tests(suite.folder)
+        (test_name, test)
+        for test_name, test in _tests(suite.folder)
         if test.is_relative_to(suite.folder)
     ]
     if not tests:
@@ -186,16 +223,16 @@ def _cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
             f"{_VALUES} or {_TORCH_VALUES}"
         )
     programs = []
-    for name, test in tests:
+    for test_name, test in tests:
         with suite.collecting():
-            programs.append((name, *_program(suite, test)))
+            programs.append((test_name, *_program(suite, test)))
     config = file.content(SuiteConfig)
-    for name, program, values in programs:
-        if name in config.skip_compile_tests:
+    for test_name, program, values in programs:
+        if test_name in config.skip_compile_tests:
             continue
-        case = _case(file, config, name, program, values)
+        case = replace(_case(file, config, test_name, program, values), recipe=name)
         if several:
-            case = replace(case, name=f"{name}[config={config.config_name}]")
+            case = replace(case, name=f"{test_name}[config={name}]")
         yield case
 
 

@@ -397,7 +397,7 @@ class _Machine:
         return list(flags)
 
 
-def onnx_cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
+def onnx_cases(file: SuiteFile, config_name: str, *, several: bool) -> Iterator[Case]:
     """Yield the cases of a config of ONNX models. The folder has models by their path
     in the zoo; others are downloaded.
     """
@@ -424,10 +424,10 @@ def onnx_cases(file: SuiteFile, *, several: bool) -> Iterator[Case]:
             with suppress(ValueError):  # the import reports it
                 run = run.with_arguments()
         name = place.removesuffix(".onnx") + (
-            f"[config={config.config_name}]" if several else ""
+            f"[config={config_name}]" if several else ""
         )
         yield replace(
-            file.case(config.config_name, program, name),
+            file.case(config_name, program, name),
             run=run,
             expect=expectations_at(*_STAGES[outcome]),
         )

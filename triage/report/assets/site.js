@@ -25,10 +25,13 @@ function loadCharts() {
     document.head.append(element("script", "", {src: `${root}assets/uPlot.iife.js`, onload: () => done(window.uPlot), onerror: failed}));
   });
 }
-const readNights = async () => (await load("nights")).map(([number, at, toolchain, commit, baseline, partial]) =>
+const readNights = async () => (await load("nights")).map(([number, at, toolchain, commit, baseline, partial, kind]) =>
   ({number, at, toolchain, commit, baseline, partial, name: `${day(at)}, ${toolchain}${commit ? ` (${commit.slice(0, 10)})` : ""}`,
-    version: toolchain.endsWith(day(at)) && commit ? commit.slice(0, 7) : toolchain.replace(/^(nightly|path):/, "")}));
-const readRuns = flat => Array.from({length: flat.length / 4}, (_, i) => ({first: flat[4 * i], last: flat[4 * i + 1], letter: flat[4 * i + 2], signature: flat[4 * i + 3]}));
+    version: kind === "nightly" && commit ? commit.slice(0, 7) : toolchain.replace(/^path:/, "")}));
+const readRuns = flat => Array.from({length: flat.length / 4}, (_, i) => ({first: flat[4 * i], last: flat[4 * i + 1], letter: flat[4 * i + 2], failure: flat[4 * i + 3]}));
+
+// What made a case untestable has no page.
+const failureLink = (text, page, title) => page ? element("a", text, {href: `${root}failures/${page}.html`, title}) : element("span", text, {title});
 
 function copyButton(of) {
   const button = element("button", "Copy", {type: "button", className: "copy"});
@@ -197,11 +200,9 @@ const ROW = 22, PRINTED = 500, NARROW = 18, WIDE = 88;
 async function gridPage() {
   const form = $("#filters"), box = $("#grid"), canvas = $("canvas", box), list = $("ol", box), cell = $("#cell"), heads = $(".heads ol");
   const [nights, data, tracks] = await Promise.all([readNights(), load("grid"), load("tracks")]);
-  const pages = new Map(data.pages.map(([row, signature, page]) => [`${row} ${signature}`, page]));
-  const pageOf = (one, run) => pages.get(`${one.number} ${run.signature}`) ?? data.signatures[run.signature][2];
   const cases = data.cases.map(([name, track, flaky], number) => {
     const runs = readRuns(data.runs[number]), last = runs[runs.length - 1];
-    const names = runs.filter(run => run.signature).map(run => data.signatures[run.signature]);
+    const names = runs.filter(run => run.failure).map(run => data.failures[run.failure]);
     const short = name.endsWith(` (${tracks[track][0]})`) ? name.slice(0, -tracks[track][0].length - 3) : name;
     return {number, name, short, track, flaky, runs, last, gaps: new Set(data.gaps[number]), flips: runs.length - 1, classes: new Set(names.map(([, of]) => of)),
       text: [name, ...names.map(([signature]) => signature)].join("\n").toLowerCase()};
@@ -209,7 +210,7 @@ async function gridPage() {
   const failed = tracks.map((_, track) => cases.filter(one => one.track === track && failing(one.last.letter)).length);
   const usual = tracks[failed.indexOf(Math.max(...failed))][0];
   form.suite.append(...tracks.map(([name]) => element("option", name, {value: name, defaultSelected: name === usual})));
-  form.class.append(...[...new Set(data.signatures.map(([, of]) => of))].filter(Boolean).sort().map(word => element("option", word, {value: word})));
+  form.class.append(...[...new Set(data.failures.map(([, of]) => of))].filter(Boolean).sort().map(word => element("option", word, {value: word})));
   for (const letter of "pfxyul-") { const key = element("span", "", {className: "key"}); key.append(dot(letter), ` ${NAMES[letter]}`); $("#key").append(key); }
   let shown = [], all = [], columns = [], from = 0, width = NARROW, names = 300, at = {row: 0, column: 0}, active = false;
 
@@ -217,7 +218,7 @@ async function gridPage() {
     const wanted = Object.fromEntries(new FormData(form)), words = wanted.text.toLowerCase().split(/\s+/).filter(Boolean);
     const track = Math.max(0, tracks.findIndex(([name]) => name === wanted.suite));
     all = [...tracks[track][1]].reverse();
-    const owner = one => failing(one.last.letter) ? data.owners[pageOf(one, one.last)] || "-" : null;
+    const owner = one => failing(one.last.letter) ? data.owners[data.failures[one.last.failure][2]] || "-" : null;
     const tests = {failing: one => failing(one.last.letter), ever: one => one.classes.size, flaky: one => one.flaky, changed: one => one.flips && one.last.first === all[0]};
     shown = cases.filter(one => one.track === track && (!wanted.class || one.classes.has(wanted.class)) && (!wanted.show || tests[wanted.show](one))
       && (!wanted.owner || owner(one) === wanted.owner) && words.every(word => one.text.includes(word)));
@@ -289,9 +290,9 @@ async function gridPage() {
     if (!one || night === undefined) return;
     const letter = letterIn(one.runs, one.gaps, night), run = letter === "-" ? null : one.runs.find(other => other.first <= night && night <= other.last);
     const parts = [element("a", one.short, {href: caseAddress(one.name)}), element("br"), nightText(nights[night], letter)];
-    if (run?.signature) {
-      const [text, kind] = data.signatures[run.signature];
-      parts.push(", ", element("a", kind, {href: `${root}failures/${pageOf(one, run)}.html`, title: text}), ` since ${day(nights[run.first].at)}`);
+    if (run?.failure) {
+      const [text, kind, page] = data.failures[run.failure];
+      parts.push(", ", failureLink(kind, page, text), ` since ${day(nights[run.first].at)}`);
     }
     cell.replaceChildren(...parts);
   }
@@ -385,7 +386,7 @@ const fill = (section, rows) => {
   $("tbody", section).replaceChildren(...rows.map(cells => { const row = element("tr"); row.append(...cells.map((cell, column) => { const td = element("td"); td.dataset.label = heads[column].textContent; td.append(...[cell].flat()); return td; })); return row; }));
 };
 const stateText = letter => element("span", stateName(letter), {className: `s-${letter.toLowerCase()}`});
-const failureText = failure => failure ? [element("a", failure.class, {href: `${root}failures/${failure.id}.html`}), " ", element("span", failure.headline, {className: "headline"})] : "";
+const failureText = failure => failure ? [failureLink(failure.class, failure.id, ""), " ", element("span", failure.headline, {className: "headline"})] : "";
 
 async function casePage() {
   const name = decodeURIComponent(location.hash.slice(1)), [nights, tracks, one] = await Promise.all([readNights(), load("tracks"), readCase(name)]);
@@ -400,7 +401,7 @@ async function casePage() {
   $("#facts").replaceChildren(...facts);
   strip($("#strip"), own.filter(night => night >= runs[0].first).map(night => { const letter = letterIn(runs, gaps, night); return {letter, text: nightText(nights[night], letter)}; }).reverse());
   const between = run => [...new Set([day(nights[run.first].at), day(nights[run.last].at)])].join(" to ") + (run.last > run.first ? ` (${own.filter(night => run.first <= night && night <= run.last && !gaps.has(night)).length} nights)` : "");
-  fill($("#nights"), [...runs].reverse().map(run => [between(run), nights[run.first].name.split(", ").slice(1).join(", "), stateText(run.letter), failureText(one.failures[run.signature])]));
+  fill($("#nights"), [...runs].reverse().map(run => [between(run), nights[run.first].name.split(", ").slice(1).join(", "), stateText(run.letter), failureText(one.failures[run.failure])]));
   if (one.states?.length) fill($("#releases"), one.states.map(([toolchain, letter, failure]) => [toolchain, stateText(letter), failure]));
   if (one.log) showLog($("#log"), one.log);
   for (const section of $$(".metric")) {

@@ -1,0 +1,72 @@
+"""Times, shares and messages as reports word them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from triage.model.outcome import Failure
+from triage.recipes.values import duration_text, rounded_text, share_text, time_text
+from triage.report.elements import headline_text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.0, "0 s"),
+        (2.84e-3, "2.84 ms"),
+        (0.9996, "1 s"),
+        (0.99949, "999 ms"),
+        (9.999e-4, "1 ms"),
+        (1e-10, "0 s"),
+        (99.96, "100 s"),
+        (1230.4, "1230 s"),
+        (123456.0, "123456 s"),
+    ],
+)
+def test_a_measured_time_has_three_digits_and_no_exponent(
+    seconds: float, text: str
+) -> None:
+    assert time_text(seconds) == text
+
+
+@given(st.floats(0, 1e9))
+def test_no_time_or_number_has_an_exponent(seconds: float) -> None:
+    texts = time_text(seconds), duration_text(seconds), rounded_text(1 + seconds)
+    assert not re.search(r"\de[+-]?\d", " ".join(texts))
+    value, unit = texts[0].split()
+    assert unit == "s" or float(value) < 1000
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**6), st.sampled_from([0, 1, 2]))
+def test_a_share_is_all_or_none_only_if_it_is(
+    part: int, rest: int, digits: int
+) -> None:
+    whole = part + rest
+    assert float(share_text(part / whole, digits).removesuffix("%")) < 100
+    assert float(share_text(rest / whole, digits).removesuffix("%")) > 0
+    assert float(share_text(1.0, digits).removesuffix("%")) == 100
+    assert float(share_text(0.0, digits).removesuffix("%")) == 0
+
+
+LONG = "a = <b = 1>, " * 20
+
+
+@pytest.mark.parametrize(
+    ("headline", "shown"),
+    [
+        (f"#hal.target<{LONG}> is not known here", "#hal.target<…> is not known here"),
+        (f'#hal.target<"{LONG}->">: no', "#hal.target<…>: no"),
+        (f"#a<{LONG}> and #b<{LONG}> differ", "#a<…> and #b<…> differ"),
+        ("#hal.target<short> is not known", "#hal.target<short> is not known"),
+        ("a #hal.target<(i32) -> i32> here", "a #hal.target<(i32) -> i32> here"),
+        ("#hal.target<never closed", "#hal.target<never closed"),
+        (f"no #hal.target<{LONG}", "no #hal.target<…"),
+    ],
+)
+def test_the_message_after_a_long_attribute_stays(headline: str, shown: str) -> None:
+    failure = Failure("c", "c", "c:x", headline)
+    assert headline_text(failure) == shown
