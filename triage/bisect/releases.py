@@ -35,7 +35,7 @@ def search_from_open_ends(
     """
     ends = _find_ends(search, first, last)
     if isinstance(ends, NoAnswer):
-        changed = None if search.fixed else _search_other_failure(search)
+        changed = _search_other_failure(search)
         if changed is not None:
             return changed
         search.stopped = ends
@@ -113,7 +113,7 @@ def _search_other_failure(search: BisectSearch) -> Bisection | None:
     failing = [
         index for index, last in enumerate(outcomes) if any(map(_is_failing, last))
     ]
-    if not failing or search.request.kind is BisectKind.FIX:
+    if not failing or search.fixed or search.request.kind is BisectKind.FIX:
         return None
     failure = search.outcome(failing[-1]).failure
     assert failure is not None

@@ -65,7 +65,9 @@ def find_changes(search: BisectSearch) -> Bisection:
     if isinstance(search.outcome(search.failing_end), NoAnswer):
         found = run_search(passing)
         return _about_whole(search, found, broke=_broke(search, found))
-    judge = _is_present_in_commit if search.range.is_of_commits else _is_present
+    judge = _is_present
+    if search.range.is_of_commits:
+        judge = _is_present_in_commit
     found = _search_presence(search.part(0, search.last), failure, judge)
     pair = _indices(search, found)
     if pair is None:

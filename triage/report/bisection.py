@@ -241,9 +241,8 @@ def certainty_text(bisection: Bisection) -> str:
     """Return whether the answer is confirmed; of two changes, which of them is."""
     broke, changed = bisection.broke, bisection.changed
     if broke and changed and broke.confirmed is not changed.confirmed:
-        name = "first good" if bisection.kind is BisectKind.FIX else "broke"
-        names = (name, "changed") if broke.confirmed else ("changed", name)
-        return "{} confirmed by probing both again, {} not confirmed".format(*names)
+        which = "of this failure" if changed.confirmed else "to or from passing"
+        return f"only the change {which} is confirmed"
     return "confirmed by probing both again" if bisection.confirmed else "not confirmed"
 
 
