@@ -264,8 +264,9 @@ class Truth:
         if not done.stdout:
             sys.exit(f"triage ended with exit code {done.code} for {self.recipe}")
         found = json.loads(done.stdout)
-        named = [suspect["commit"] for suspect in found["suspects"]]
-        if found["status"] == "suspects" and len(named) == 1:
+        change = found["broke"] or found  # what git names
+        named = [suspect["commit"] for suspect in change["suspects"]]
+        if not change["confirmed"] and len(named) == 1:
             named += ["not confirmed"]  # so that it is not called exact
         return self.row(
             f"triage -j {jobs}",

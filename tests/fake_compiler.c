@@ -84,7 +84,7 @@ int main(int count, char **words) {
   else if (number < at("read-from-", 0) ||
            (strstr(program, "unreadable-") ? at("unreadable-", 1000) <= number : strstr(program, "unreadable") != NULL))
     code = fputs("p.mlir:1:1: error: custom op 'unreadable' is unknown (tried 'func.unreadable' as well)\n", stderr);
-  else if (at("differs-", 1000) <= number)
+  else if (at("differs-", 1000) <= number && number < at("fixed-", 1000))
     code = fputs("p.mlir:1:1: error: failed to legalize operation 'mini.clone' that was explicitly marked illegal\n", stderr);
   else if (at("breaks-", 1000) <= number && number < at("fixed-", 1000))
     code = fputs("p.mlir:2:1: error: 'mini.func' op uses 286720 bytes of shared memory; exceeded the limit of 65536 bytes\n",

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -68,9 +68,11 @@ def failure(letter: str) -> Failure:
 
 
 def outcome(letter: str) -> Outcome:
-    """X: the toolchain cannot be obtained."""
+    """X: the toolchain cannot be obtained. N: the compiler lacks a name."""
     if letter == "P":
         return Passed()
+    if letter == "N":
+        return NoAnswer(Cause.FLAG, "does not know the name", failure(letter))
     if letter in "UX":
         return NoAnswer(
             Cause.FLAG if letter == "U" else Cause.TOOLCHAIN, "unknown flag"
@@ -162,6 +164,10 @@ class LetterRange(BisectRange):
     """`suspicion`: how suspicious each candidate is."""
 
     suspicion: Sequence[float]
+
+    def part(self, first: int, last: int) -> LetterRange:
+        suspicion = self.suspicion[first : last + 1]
+        return replace(super().part(first, last), suspicion=suspicion)
 
     def weights(self, clues: Clues) -> Floats:
         return np.array(self.suspicion)

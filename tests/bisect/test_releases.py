@@ -4,6 +4,8 @@ they are not named.
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -14,7 +16,10 @@ from triage.bisect.plan import bisect_between
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, BisectKind, Transition
 from triage.execution.match import any_failure, same_family
+from triage.model.errors import BadInput
 from triage.model.outcome import Cause
+from triage.report.bisection import bisect_document
+from triage.report.formats import rendered
 
 
 def bisect(
@@ -44,13 +49,10 @@ def pair(found: Bisection | Transition) -> tuple[int, int]:
 
 def test_another_failure_is_never_taken_for_this_one() -> None:
     found, _ = bisect("PPPPPGGGFFFF", before=0, after=11)
-    assert found.status is Answer.SUSPECTS
-    assert [revision.name for revision in found.suspects] == [
-        "1.5.0",
-        "1.6.0",
-        "1.7.0",
-        "1.8.0",
-    ]
+    assert (found.status, pair(found)) == (Answer.CULPRIT, (7, 8))
+    assert found.broke
+    assert pair(found.broke) == (4, 5)
+    assert found.broke.failure.failure_class == "class-G"
     assert {one.failure.failure_class for one in found.other_failures} == {"class-G"}
 
 
@@ -151,14 +153,11 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
     low, high = pair(found)
     reference = found.failure.failure_class[-1]
     path = found
-    if kind is BisectKind.FIX:
-        assert (history[low], history[high]) == (reference, "P")
-        assert not set(history[low + 1 : high]) & {"P", reference}
-        assert (path.broke, path.changed, path.fixed) == (None, None, None)
-        assert [revision.name for revision in found.suspects] == [
-            f"1.{index}.0" for index in range(low + 1, high + 1)
-        ]
-        assert (found.status is Answer.CULPRIT) == (high == low + 1)
+    if found.kind is BisectKind.FIX:
+        assert history[low] == reference
+        assert path.fixed in (None, path.broke)
+        steps = [(path.broke, "FG", "P"), (path.changed, reference, "FGP")]
+        assert pair(path.changed or path.broke) == (low, high)
     else:
         main = path.changed or path.broke or path.fixed
         assert (pair(main), main.failure) == (pair(found), found.failure)
@@ -168,17 +167,17 @@ def test_an_answer_is_always_true(history: str, jobs: int, kind: BisectKind) -> 
             (path.changed, "FG".replace(reference, ""), reference),
             (path.fixed, "FG", "P"),
         ]
-        for step, old, new in steps:
-            if step is not None:
-                first, last = pair(step)
-                assert history[first] in old
-                assert history[last] in new
-                assert set(history[first + 1 : last]) <= {"U"}
-                assert (step.status is Answer.CULPRIT) == (last == first + 1)
-        claimed = [step.status for step in (path.broke, path.changed) if step] or [
-            path.fixed.status
-        ]
-        assert (found.status is Answer.CULPRIT) == (set(claimed) == {Answer.CULPRIT})
+    for step, old, new in steps:
+        if step is not None:
+            first, last = pair(step)
+            assert history[first] in old
+            assert history[last] in new
+            assert set(history[first + 1 : last]) <= {"U"}
+            assert (step.status is Answer.CULPRIT) == (last == first + 1)
+    claimed = [step.status for step in (path.broke, path.changed) if step] or [
+        path.fixed.status
+    ]
+    assert (found.status is Answer.CULPRIT) == (set(claimed) == {Answer.CULPRIT})
     assert found.confirmed
 
 
@@ -231,3 +230,48 @@ def test_every_reported_change_is_true_and_known_results_are_used(
         assert set(found_changes(one)) <= set(changes(patterns[one.case]))
     assert len(bench.asked) == len(set(bench.asked))
     assert bench.known <= {(name, index) for name, index, _ in bench.asked}
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("history", ["GGGGGGFFFFFF", "GGGGFGGGUUFF", "UUGGGGGGGGGF"])
+def test_a_case_that_always_failed_says_where_its_failure_changed(
+    history: str, named: bool
+) -> None:
+    found, _ = bisect(history, after=len(history) - 1 if named else None)
+    last = history.rindex("G")
+    exact = history[last + 1] == "F"
+    assert found.status is (Answer.CULPRIT if exact else Answer.SUSPECTS)
+    assert pair(found) == (last, history.index("F", last))
+    assert found.confirmed
+    assert found.broke is None
+    assert found.changed
+    assert pair(found.changed) == pair(found)
+    said = rendered("text", found, partial(bisect_document, compiler="iree"))
+    assert f"fails as today since 1.{last + 1}.0 (it failed)" in said or not exact
+    assert "it failed otherwise before" in said
+
+
+@pytest.mark.parametrize("window", [1, 6, 9, 14])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_fix_is_searched_among_all_releases_before_it_is_given_up(
+    window: int, named: bool
+) -> None:
+    history = "P" * window + "F" + "P" * (15 - window)
+    engine = HistoryEngine({"case": history})
+    engine.registry.installed = set()
+    found = run(engine, after=15 if named else None, kind=BisectKind.FIX)
+    assert (found.status, pair(found)) == (Answer.CULPRIT, (window, window + 1))
+    engine = HistoryEngine({"case": 16 * "P"})
+    engine.registry.installed = set()
+    found = run(engine, kind=BisectKind.FIX)
+    assert (
+        found.reason
+        == "it compiles at both ends, 1.0.0 and 1.15.0; pass --bad with a revision that fails"
+    )
+    assert len({index for _, index, _ in engine.asked}) == 16
+
+
+@pytest.mark.parametrize("kind", BisectKind)
+def test_exchanged_ends_are_told_which_is_first(kind: BisectKind) -> None:
+    with pytest.raises(BadInput, match="a regression needs --good before --bad, and"):
+        bisect("PPFF", before=3, after=0, kind=kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -56,6 +55,7 @@ def test_commits_are_tested_by_a_script(
     calls.unlink()
     answered(triage(*words))
     assert len(calls.read_text().splitlines()) == first
+    assert "<summary>" in triage(*words[:-1], "markdown").stdout
 
 
 @pytest.mark.usefixtures("home", "index")
@@ -120,34 +120,3 @@ def test_an_error_in_a_c_program_is_the_compilers(
     found = answered(done)
     assert found["after"]["subject"] == f"change {CULPRIT}"
     assert "empty array" in found["failure"]["headline"]
-
-
-def test_verify_repeats_the_deciding_pair(
-    clone: History, script: Path, triage: Triage, workplace: Path, home: Path
-) -> None:
-    (workplace / "triage.yaml").write_text(COPIED)
-    ends = ["--good", f"HEAD~{COUNT - 1}", "--bad", "HEAD"]
-    words = ["bisect", "--script", "check.sh", "--repo", clone.path, "--format", "json"]
-    done = triage(*words, *ends)
-    found = answered(done)
-    answer = workplace / "answer.json"
-    answer.write_text(done.stdout)
-    again = answered(triage(*words, "--verify", answer))
-    assert again["status"] == "culprit"
-    assert again["confirmed"]
-    assert again["after"] == found["after"]
-    pair = {found["before"]["commit"], found["after"]["commit"]}
-    assert {one["commit"] for one in again["log"]} == pair
-    # another failure than the recorded one confirms nothing
-    answer.write_text(done.stdout.replace(found["failure"]["signature"], "other"))
-    other = answered(triage(*words, "--verify", answer), status=3)
-    assert "another failure than recorded" in other["reason"]
-    # whoever wrote the file may not choose a program of this machine
-    folder = json.dumps(found | {"before": {"name": f"path:{home}", "commit": None}})
-    suspects = done.stdout.replace('"culprit"', '"suspects"')
-    for text in ("{}", "[]", "no JSON", suspects, folder):
-        answer.write_text(text)
-        assert triage(*words, "--verify", answer).returncode == 2
-    assert triage(*words, "--verify", answer, *ends).returncode == 2
-    folded = triage(*words[:-1], "markdown", *ends).stdout
-    assert "<summary>" in folded

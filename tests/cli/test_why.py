@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -78,12 +79,46 @@ def test_a_failure_that_a_newer_release_fixed(triage: Triage, tmp_path: Path) ->
     assert always["next"][1].endswith("--find fix --good 1.4.0 --bad 1.3.0 --repo DIR")
 
 
+def test_a_fix_after_another_failure_is_the_first_release_that_passes(
+    triage: Triage, tmp_path: Path
+) -> None:
+    path = recipe(tmp_path, "late", "breaks-1 differs-2 fixed-4")
+    found = explained(triage, path, "-t", "1.1.0")
+    assert found["bisection"]["fixed"]["after"]["name"] == "1.4.0"
+    assert "it passes on 1.4.0" in triage("why", path, "-t", "1.1.0").stdout
+    words = ("--find", "fix", "--bad", "1.1.0", "--good", "1.5.0", "--format", "json")
+    fix = json.loads(triage("bisect", path, *words).stdout)
+    assert (fix["before"]["name"], fix["after"]["name"]) == ("1.1.0", "1.2.0")
+    assert fix["broke"]["before"]["name"] == "1.3.0"
+    assert fix["broke"]["after"]["name"] == "1.4.0"
+
+
 def test_what_never_worked_is_explained_without_a_culprit(
     triage: Triage, tmp_path: Path
 ) -> None:
     found = explained(triage, recipe(tmp_path, "never", "breaks-0"))
     assert (found["status"], found["bisection"]["status"]) == ("fails", "inconclusive")
     assert "it fails at both ends, 1.0.0 and 1.5.0: " in found["bisection"]["reason"]
+
+
+def test_what_always_failed_says_since_when_it_fails_as_today(
+    triage: Triage, tmp_path: Path
+) -> None:
+    path = recipe(tmp_path, "always", "breaks-0 differs-3")
+    found = explained(triage, path)
+    bisection = found["bisection"]
+    assert (found["status"], bisection["status"]) == ("fails", "culprit")
+    assert bisection["changed"]["after"]["name"] == "1.3.0"
+    assert bisection["broke"] is None
+    assert found["next"] == [f"triage reduce {path} -t 1.5.0"]
+    done = triage("why", path)
+    assert re.search(r"since +fails as today since 1.3.0", done.stdout)
+    assert "it failed otherwise before" in done.stdout
+    assert "last good" not in done.stdout
+    named = triage("bisect", path, "--bad", "1.4.0", "--format", "json")
+    assert named.returncode == 0
+    changed = json.loads(named.stdout)
+    assert (changed["before"]["name"], changed["after"]["name"]) == ("1.2.0", "1.3.0")
 
 
 def test_a_program_that_no_release_reads_is_bad_input(

@@ -162,9 +162,7 @@ def test_a_span_without_commits_says_why(
     history: History, branched: dict[str, str]
 ) -> None:
     timeline = Timeline(history.path)
-    with pytest.raises(
-        BadInput, match=r"is newer than the bad commit .*: exchange them"
-    ):
+    with pytest.raises(BadInput, match=r"is newer than .*: exchange them"):
         timeline.between("main", branched["a"])
     with pytest.raises(BadInput, match="are the same commit"):
         timeline.between("main", "HEAD")

@@ -1,5 +1,6 @@
 """Simulated histories: compilers whose probes are flaky, with holes, second
-regressions, wrong priors and ends that lie.
+regressions, wrong priors, ends that lie, failures that change, and failures that become
+worse after revisions that cannot be tested.
 """
 
 from __future__ import annotations
@@ -7,8 +8,16 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-TROUBLES = ("none", "holes", "second change", "wrong prior", "lying ends")
-RATES = (0.0, 0.01, 0.05, 0.2)
+TROUBLES = (
+    "none",
+    "holes",
+    "second change",
+    "wrong prior",
+    "lying ends",
+    "changed failure",
+    "became worse",
+)
+RATES = (0.0, 0.01, 0.05, 0.1, 0.2)
 """How often a probe shows the other state."""
 
 
@@ -16,8 +25,8 @@ RATES = (0.0, 0.01, 0.05, 0.2)
 class World:
     """A range and its truth.
 
-    letters: the state of each candidate, P passes, F fails, U is untestable. rates: how
-    often its probe shows the other state.
+    letters: the state of each candidate, P passes, F fails, G fails in another way, U is
+    untestable, p fails sometimes. rates: how often its probe shows the other state.
     weights: how suspicious it is. ends_named: whether the search is told the first and
     the last candidate.
     """
@@ -31,10 +40,13 @@ class World:
     ends_named: bool
 
     def is_true(self, before: int, after: int) -> bool:
-        """Whether the state changed between the two candidates."""
-        return self.letters[before] + self.letters[after] == (
-            "FP" if self.finds_fix else "PF"
-        )
+        """Whether the state changed between the two candidates, and not only how often
+        the failure occurs.
+        """
+        pair = self.letters[before] + self.letters[after]
+        if self.finds_fix:  # without named ends, the last failure is followed
+            return pair in ("FP", "pP", "FG", "GP")
+        return pair in ("PF", "Pp", "GF")
 
 
 def world(seed: int, trouble: str, rate: float, *, commits: bool) -> World:
@@ -66,6 +78,21 @@ def world(seed: int, trouble: str, rate: float, *, commits: bool) -> World:
             rates[-lie] = max(rate, 0.3)
         else:
             letters = [letters[::-1], [new] * size, [old] * size][lie - 2]
+    elif trouble in ("changed failure", "became worse") and culprit >= 4:
+        first = randomly.randrange(1, culprit - 2)
+        if trouble == "changed failure":
+            states = (
+                ["P"] * first + ["G"] * (culprit - first) + ["F"] * (size - culprit)
+            )
+        else:
+            gap = randomly.randint(1, min(3, culprit - first - 1))
+            sometimes = culprit - first - gap
+            states = ["P"] * first + ["p"] * sometimes + ["U"] * gap
+            states += ["F"] * (size - culprit)
+            often = randomly.choice((0.1, 0.3, 0.5))
+            rates[first : first + sometimes] = [often] * sometimes
+        letters = states[::-1] if finds_fix else states
+        rates = rates[::-1] if finds_fix else rates
     named = commits or trouble == "lying ends" or randomly.random() < 0.5
     return World(
         "".join(letters),

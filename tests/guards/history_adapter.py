@@ -16,7 +16,8 @@ from tests.guards.histories import World
 from triage.bisect.plan import bisect_between
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import BisectKind
-from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.search import BisectSearch
+from triage.bisect.two_changes import find_changes
 from triage.execution.task import ProbeJob
 from triage.model.outcome import Measured, Probe
 from triage.model.progress import Progress
@@ -32,6 +33,8 @@ class Found:
     before: int
     after: int
     probes: int
+    seen_before: bool
+    """Whether the failure was seen where it occurs sometimes."""
 
 
 @dataclass
@@ -43,6 +46,7 @@ class FlakyEngine:
     world: World
     seed: int
     asked: list[int] = field(default_factory=list)
+    seen_before: bool = False
     progress = Progress()
 
     def __post_init__(self) -> None:
@@ -62,9 +66,10 @@ class FlakyEngine:
                 self.asked.append(index)
                 letter = self.world.letters[index]
                 is_wrong = self._random.random() < self.world.rates[index]
-                self._cached[index] = (
-                    {"P": "F", "F": "P"}.get(letter, letter) if is_wrong else letter
-                )
+                wrong = {"P": "F", "p": "F", "F": "P", "G": "P"}
+                right = letter.upper()
+                self._cached[index] = wrong.get(letter, right) if is_wrong else right
+                self.seen_before |= letter == "p" and is_wrong
             yield Probe(
                 job.case,
                 job.ref.revision,
@@ -88,7 +93,7 @@ def search(world: World, seed: int) -> Found:
     request = BisectRequest(engine, case, kind=kind)  # type: ignore[arg-type]
     if world.commits:
         line = letter_range([1.0] * size, world.weights)
-        answer = run_search(BisectSearch(request, line))
+        answer = find_changes(BisectSearch(request, line))
     else:
         ends = ("1.0.0", f"1.{size - 1}.0") if world.ends_named else (None, None)
         answer = bisect_between(request, *ends)
@@ -96,7 +101,7 @@ def search(world: World, seed: int) -> Found:
         _index(revision.name) if revision else -1
         for revision in (answer.before, answer.after)
     )
-    return Found(answer.confirmed, before, after, len(engine.asked))
+    return Found(answer.confirmed, before, after, len(engine.asked), engine.seen_before)
 
 
 def _index(name: str) -> int:

@@ -54,6 +54,15 @@ def answer(search: BisectSearch) -> Bisection:
         )
     elif search.is_resolved:
         (low, _), (high, _) = belief.pair
+        flaky = sides.flaky_before_gap()
+        if flaky is not None:
+            confirmed = False
+            failures, runs = sides.failures_at(flaky)
+            hint = (
+                f"{search.name(flaky)} shows the same failure in {failures} of {runs} "
+                f"runs, and no revision between {search.name(low)} and "
+                f"{search.name(high)} can be tested: the failure may be older."
+            )
         indices = [index for index in range(low + 1, high + 1) if chances[index] > 0]
     else:
         low, high = belief.bounds
@@ -106,7 +115,6 @@ def _answer_without_suspects(search: BisectSearch) -> Bisection:
         other_failures=tuple(others),
         unanswered=search.stopped,
         hint=hint,
-        broke=search.broke,
         fixed=search.fixed,
     )
 

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -432,6 +433,20 @@ class FailureSides:
         at_good_end, _ = self.failures_at(self.good_end)
         comes_and_goes = failures < runs and self._count_early_failures() > 1
         return comes_and_goes and not at_good_end
+
+    def flaky_before_gap(self) -> int | None:
+        """Return a candidate on the good side of some that cannot be tested, where the
+        failure comes and goes: those may only have made it worse. None if there is no
+        such candidate, or no such gap.
+        """
+        (before, _), (after, _) = self.belief.pair
+        if after - before == 1:
+            return None
+        for index in chain([self.good_end], self._inner_good_side()):
+            failures, runs = self.failures_at(index)
+            if 0 < failures < runs:
+                return index
+        return None
 
     def probes_to_settle(self, jobs: int = 1) -> Mapping[int, int]:
         """Return which candidates to probe, and how often, until it is known whether

@@ -103,6 +103,10 @@ class BisectRange:
             if candidate.untestable is not None
         ]
 
+    @property
+    def is_of_commits(self) -> bool:
+        return bool(self.candidates[0].shas)
+
     def change(self, index: int) -> Suspect:
         """Return what may have brought the change if it is between the candidate before
         this one and this one.

@@ -20,10 +20,11 @@ from triage.bisect.candidates import (
     commit_range,
     release_range,
 )
-from triage.bisect.releases import follow_failure, search_from_open_ends
+from triage.bisect.releases import search_from_open_ends
 from triage.bisect.request import BisectRequest
-from triage.bisect.result import Bisection, BisectKind
-from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.result import Bisection
+from triage.bisect.search import BisectSearch
+from triage.bisect.two_changes import find_changes
 from triage.execution.judge import result_of
 from triage.execution.own_program import case_with_own_program
 from triage.git_history.branches import main_refs
@@ -34,8 +35,6 @@ from triage.model.outcome import Cause, NoAnswer
 from triage.recipes.values import parse_version
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry, is_day
 from triage.toolchains.sources.project import sources_of, tagged_commit
-
-_MOST_OTHERS = 4  # releases with another failure, of a bisect without bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +57,14 @@ def bisect_between(
     """Find the release or commit that changed the case between two revisions, the old
     one first; see `plan`.
     """
-    return _answer(
-        plan(request, before, after), is_open=before is None or after is None
-    )
+    return _answer(plan(request, before, after))
 
 
-def _answer(search: BisectSearch | Bisection, *, is_open: bool) -> Bisection:
-    """Run a planned search. is_open: an end was not named."""
+def _answer(search: BisectSearch | Bisection) -> Bisection:
+    """Run a planned search."""
     if isinstance(search, Bisection):
         return search
-    found = run_search(search)
-    if is_open and search.request.kind is BisectKind.REGRESSION:
-        return follow_failure(search, found)
-    return found
+    return find_changes(search)
 
 
 def plan(
@@ -89,7 +83,6 @@ def plan(
     """
     if request.repo is None:
         return _plan_releases(request, before, after)
-    is_open = before is None or after is None
     for text in (before, after):
         if text and not range_end(request, text).is_release:
             if before and after:
@@ -99,17 +92,15 @@ def plan(
                 "them is not a release"
             )
     among_releases = _plan_releases(replace(request, repo=None), before, after)
-    releases = _answer(among_releases, is_open=is_open)
+    releases = _answer(among_releases)
     # the program may be one that a release makes itself
     if isinstance(among_releases, BisectSearch):
         request = replace(request, case=among_releases.request.case)
-    pair = releases.broke or releases.transition()
+    pair = releases.broke
     if pair is None or releases.kind is not request.kind:
         return releases
     search = plan_commits(request, pair.before.name, pair.after.name)
     search.fixed = releases.fixed
-    if is_open:
-        search.broke = pair
     return search
 
 
@@ -126,8 +117,6 @@ def _plan_releases(
         if own is None:
             return found
         found = search_from_open_ends(own, first, last)
-    if isinstance(found, BisectSearch) and request.kind is BisectKind.REGRESSION:
-        found.most_others = _MOST_OTHERS  # then `follow_failure` goes on
     return found
 
 
@@ -251,13 +240,9 @@ def _releases(
             )
     first, last = (names.index(ref.revision.name) if ref else None for ref in ends)
     if first is not None and last is not None and first >= last:
-        if request.kind is BisectKind.REGRESSION:
-            other = "--find fix"
-        else:
-            other = "no --find fix"
         raise BadInput(
-            f"{before} is not older than {after}: a {request.kind.value} needs its "
-            f"old state first. Pass {other}, or no ends: they are found"
+            f"{before} is not older than {after}: a regression needs --good before "
+            "--bad, and --find fix --bad before --good"
         )
     return refs, first, last
 

@@ -1,25 +1,22 @@
-"""Find the ends of a bisect over releases that were not named, and follow a failure
-that changed on its way.
-"""
+"""Find the ends of a bisect over releases that were not named."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
-from triage.bisect.answer import answer, probe_log
-from triage.bisect.candidates import CommitCandidates
+from triage.bisect.answer import answer
 from triage.bisect.history import bounds_of, middles_of_changes, state_of
-from triage.bisect.result import Answer, Bisection, BisectKind, Side, hint_if_unexpected
-from triage.bisect.search import BisectSearch, cannot_test, run_search
+from triage.bisect.result import Bisection, BisectKind, Side, hint_if_unexpected
+from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.two_changes import search_change
 from triage.execution.judge import result_of
-from triage.execution.match import Match, any_failure
+from triage.execution.match import any_failure, verdict_of
 from triage.execution.task import ProbeJob
 from triage.model.errors import BadInput
 from triage.model.outcome import (
     Cause,
     Failed,
-    Failure,
     NoAnswer,
     Outcome,
     Passed,
@@ -38,6 +35,9 @@ def search_from_open_ends(
     """
     ends = _find_ends(search, first, last)
     if isinstance(ends, NoAnswer):
+        changed = _search_other_failure(search)
+        if changed is not None:
+            return changed
         search.stopped = ends
         found = answer(search)
         fixed = found.fixed
@@ -45,7 +45,13 @@ def search_from_open_ends(
             return found
         hint = hint_if_unexpected(search.request.case, fixed.failure)
         # it was always there until then
-        return found.about(fixed, kind=BisectKind.FIX, failure=fixed.failure, hint=hint)
+        return found.about(
+            fixed,
+            kind=BisectKind.FIX,
+            failure=fixed.failure,
+            hint=hint,
+            broke=fixed,
+        )
     part, candidates = search.part(*ends), search.range.candidates
     outside = (*candidates[: ends[0]], *candidates[ends[1] + 1 :])
     results = [result_of(one.probes[-1]) for one in outside if one.probes]
@@ -97,6 +103,31 @@ def _find_ends(
             "to search after it"
         )
     return first, last
+
+
+def _search_other_failure(search: BisectSearch) -> Bisection | None:
+    """Search where the newest failure replaced another one, for a case that no release
+    compiles; None if no release showed another one.
+    """
+    outcomes = [one.outcomes[-1:] for one in search.range.candidates]
+    failing = [
+        index for index, last in enumerate(outcomes) if any(map(_is_failing, last))
+    ]
+    if not failing or search.fixed or search.request.kind is BisectKind.FIX:
+        return None
+    failure = search.outcome(failing[-1]).failure
+    assert failure is not None
+    match = search.request.match(failure)
+    others = [
+        index
+        for index in failing
+        if verdict_of(search.outcome(index), match) is Verdict.SKIP
+    ]
+    if not others:
+        return None
+    found = search_change(search.part(others[-1], failing[-1]), failure)
+    changed = found.transition()
+    return replace(found, changed=changed) if changed else None
 
 
 def _before_the_fix(search: BisectSearch, newest: int) -> int | NoAnswer:
@@ -166,7 +197,7 @@ def _releases_to_look_at(search: BisectSearch, last: int) -> Iterator[list[int]]
     recipe's expectations. Then the middle between two neighbours that differ, until no
     such middle is left: nothing is installed between two that are alike. Last what
     costs little, because a short window may lie anywhere: releases with a known result,
-    then the installed ones.
+    then the installed ones, and all others if a fix was asked for.
     """
     engine = search.request.engine
     case = search.request.case
@@ -194,6 +225,8 @@ def _releases_to_look_at(search: BisectSearch, last: int) -> Iterator[list[int]]
     ]
     while wanted := _middles_of_differing_probes(search, last):
         yield wanted
+    if search.request.kind is BisectKind.FIX:
+        yield [index for index in others if not candidates[index].outcomes]
 
 
 def _middles_of_differing_probes(search: BisectSearch, last: int) -> list[int]:
@@ -211,86 +244,3 @@ def _middles_of_differing_probes(search: BisectSearch, last: int) -> list[int]:
 
 def _is_failing(outcome: Outcome) -> bool:
     return isinstance(outcome, Failed) and not outcome.flaky
-
-
-def follow_failure(search: BisectSearch, found: Bisection) -> Bisection:
-    """Add to the answer of a regression where the case broke.
-
-    If releases with other failures lie between the last that compiles and the first
-    with the present failure, two changes are searched: from compiling to failing in any
-    way, and from another failure to the present one.
-    """
-    broke = found.transition()
-    if broke is None or found.undone:
-        return found
-    names = [candidate.revision.name for candidate in search.range.candidates]
-    low, high = names.index(broke.before.name), names.index(broke.after.name)
-    between = search.range.candidates[low + 1 : high]
-    hidden = [
-        index
-        for index, one in enumerate(between, low + 1)
-        if any(map(_is_failing, one.outcomes[-1:]))
-    ]
-    if isinstance(search.range, CommitCandidates) or not hidden:
-        return replace(found, broke=broke)
-    any_change = search.part(low, hidden[0])
-    any_change.request = replace(search.request, match=lambda _: any_failure)
-    first = run_search(any_change).transition()
-    second = search_change(search.part(hidden[-1], high), broke.failure).transition()
-    effort = search.effort
-    found = replace(
-        found,
-        probes=effort.probes,
-        rounds=effort.rounds,
-        cached=effort.cached,
-        log=tuple(probe_log(search)),
-    )
-    if first is None or second is None:
-        return found
-    if first.status is Answer.CULPRIT:
-        status = second.status
-    else:
-        status = first.status
-    return found.about(
-        second,
-        status=status,
-        confirmed=first.confirmed and second.confirmed,
-        broke=first,
-        changed=second,
-    )
-
-
-def search_change(search: BisectSearch, failure: Failure) -> Bisection:
-    """Search where a failure came to a case that may fail in another way at the old
-    end.
-    """
-    search.judge, search.failure = _is_present, failure
-    for index, side in ((0, Side.OLD), (search.last, Side.NEW)):
-        name, outcome = search.name(index), search.outcome(index)
-        if isinstance(outcome, NoAnswer):
-            search.stopped = cannot_test(name, outcome)
-        elif search.side(outcome) is not side:
-            if side is Side.OLD:
-                has = "already has"
-            else:
-                has = "does not have"
-            why = f"{name} {has} this failure: {failure.headline}"
-            search.stopped = NoAnswer(Cause.NOT_FOUND, why)
-        if search.stopped is not None:
-            return answer(search)
-    search.weigh(failure)
-    return run_search(search)
-
-
-def _is_present(outcome: Outcome, match: Match) -> Verdict:
-    """Judge in a search for the first revision with the failure that `match`
-    recognises, whatever was before it.
-    """
-    if isinstance(outcome, NoAnswer) or outcome.flaky:
-        return Verdict.SKIP
-    is_bad = isinstance(outcome, Failed) and any(
-        map(match, (outcome.failure, *outcome.others))
-    )
-    if is_bad:
-        return Verdict.BAD
-    return Verdict.GOOD

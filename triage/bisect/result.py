@@ -184,9 +184,13 @@ class Bisection(MayLackAnswer):
     hint: str | None = None
     """The recipe expects other failures than the one that was bisected."""
     broke: Transition | None = None
-    """From compiling to failing in any way, unless both ends were named."""
+    """From passing to failing in any way, or for a fix to passing: what `git bisect
+    run` names. None of a number, and if it never passed.
+    """
     changed: Transition | None = None
-    """To the present failure from another one."""
+    """To the present failure from another one, or for a fix from it to another one;
+    None if `broke` is this change.
+    """
     fixed: Transition | None = None
     """From failing to compiling, if the newest revision compiles."""
     command: str | None = None

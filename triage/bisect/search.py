@@ -90,14 +90,9 @@ class BisectSearch:
     """Set when both ends are verified."""
     failure: Failure | None = None
     evidence: PassEvidence | None = None
-    broke: Transition | None = None
     fixed: Transition | None = None
     stopped: NoAnswer | None = None
     """Why the search cannot go on."""
-    most_others: int | None = None
-    """How many candidates with another failure end the search, because a change to
-    another failure is searched then.
-    """
     effort: Effort = field(default_factory=Effort)
     announced: str = ""
     """The last line of progress."""
@@ -199,14 +194,14 @@ class BisectSearch:
                 self.stopped = self.reason_if_alike(*ends) or problem
                 return False
         self.stopped = None  # of a candidate that is not an end
-        outcome = self.outcome(self.failing_end)
-        assert isinstance(outcome, Failed)
+        failure = self.outcome(self.failing_end).failure
+        assert failure is not None
         request, note = self.request, self.request.engine.progress.note
         note(
-            f"{request.case.name}: bisecting {outcome.failure.failure_class}: "
-            f"{outcome.failure.headline}"
+            f"{request.case.name}: bisecting {failure.failure_class}: "
+            f"{failure.headline}"
         )
-        hint = hint_if_unexpected(request.case, outcome.failure)
+        hint = hint_if_unexpected(request.case, failure)
         if hint is not None:
             note(hint)
         if self.evidence is None and self._is_worth_comparing():
@@ -217,7 +212,7 @@ class BisectSearch:
             self.evidence = pass_evidence(
                 request.engine, request.case, good, bad, request.repository
             )
-        self.weigh(outcome.failure)
+        self.weigh(failure)
         return True
 
     def weigh(self, failure: Failure) -> None:
@@ -237,6 +232,9 @@ class BisectSearch:
         failing = self.request.kind.failing_side
         match self.outcome(index):
             case NoAnswer() as outcome:
+                is_bad = self.verdict(outcome) is Verdict.BAD
+                if is_bad and side is failing:
+                    return None
                 return cannot_test(name, outcome)
             case Failed(flaky=True):
                 return _flaky_end(name)
@@ -339,11 +337,7 @@ class BisectSearch:
         """Return the candidates to probe next, and how often; empty if the answer is
         final, the search stopped, or no probe can help any more.
         """
-        if (
-            self.stopped is not None
-            or self.effort.probes >= _MOST_FLAKY_PROBES
-            or self._meets_too_many_others()
-        ):
+        if self.stopped is not None or self.effort.probes >= _MOST_FLAKY_PROBES:
             return {}
         return next_round(
             self.current_belief,
@@ -353,22 +347,6 @@ class BisectSearch:
             self.failing_side,
             self.request.confidence,
         )
-
-    def _meets_too_many_others(self) -> bool:
-        """Return whether too many candidates between the suspects and the bad end have
-        another failure.
-        """
-        if self.most_others is None or self.is_resolved:
-            return False
-        low, high = self.current_belief.bounds
-        inside = self.range.candidates[low + 1 : high]
-        failures = [
-            one.outcomes[-1].failure
-            for one in inside
-            if one.outcomes and isinstance(one.outcomes[-1], Failed)
-        ]
-        others = [one for one in failures if one is not None and not self.match(one)]
-        return len(others) >= self.most_others
 
     def probe_unprobed(self, indices: Iterable[int]) -> None:
         """Probe those candidates once that never were."""

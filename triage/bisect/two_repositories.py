@@ -23,7 +23,8 @@ from triage.bisect.candidates import BisectRange, Candidate, suspect_of
 from triage.bisect.plan import bisect_between, compilers_at, line_to, search_versions
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Answer, Bisection, Combination, Side
-from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.search import BisectSearch
+from triage.bisect.two_changes import find_changes
 from triage.execution.judge import result_of
 from triage.git_history.repository import Repository, links_of
 from triage.model.case import Case
@@ -275,11 +276,11 @@ def bisect_two(
         if request.repo is not None or all(ref.is_release for ref in compilers):
             by_compiler = bisect_between(own, before, after)
         else:
-            by_compiler = run_search(search_versions(own, compilers))
+            by_compiler = find_changes(search_versions(own, compilers))
     if changed is not ChangedSide.COMPILER:
         own = replace(request, case=new_case)
         commits = models.commits_with(compiler)
-        by_model = run_search(BisectSearch(own, commits))
+        by_model = find_changes(BisectSearch(own, commits))
     return TwoRepositories(changed, combinations, by_compiler, by_model)
 
 

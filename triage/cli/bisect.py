@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -17,7 +17,6 @@ from triage.bisect.belief import confirmations_needed
 from triage.bisect.candidates import CommitCandidates
 from triage.bisect.metric import MetricChoice, engine_with_threshold
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
-from triage.bisect.recorded_pair import RecordedPair
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
 from triage.bisect.two_repositories import ModelHistory, bisect_two, path_inside
@@ -69,9 +68,7 @@ T = TypeVar("T")
 
 @dataclass(kw_only=True)
 class BisectEnds:
-    """The change to find and the two revisions around it, named one by one or read from
-    an earlier answer.
-    """
+    """The change to find and the two revisions around it."""
 
     find: Annotated[
         BisectKind,
@@ -91,34 +88,10 @@ class BisectEnds:
             "found automatically)."
         ),
     ] = None
-    verify: Annotated[
-        Path | None,
-        option(
-            "Probe only the two revisions around the change in FILE, an answer "
-            "of --format json.",
-            metavar="FILE",
-        ),
-    ] = None
-
-    @cached_property
-    def recorded(self) -> RecordedPair | None:
-        if self.verify is None:
-            return None
-        if self.good or self.bad:
-            raise BadInput("--verify takes its revisions from the file")
-        return RecordedPair.read(self.verify)
-
-    @property
-    def kind(self) -> BisectKind:
-        if self.recorded:
-            return self.recorded.kind
-        return self.find
 
     @property
     def pair(self) -> tuple[str | None, str | None]:
         """The older revision and the newer one, if they are named."""
-        if self.recorded:
-            return (self.recorded.before, self.recorded.after)
         return _in_order(self.find, self.good, self.bad)
 
 
@@ -215,12 +188,10 @@ def bisect(
         raise BadInput("--model does not work with --metric, --interactive, --dry-run")
     if metric is None and threshold is not None:
         raise BadInput("--threshold needs --metric")
-    if ends.verify and (model or metric or interactive):
-        raise BadInput("--verify does not work with --model, --metric, --interactive")
     compiling.app.is_dry = dry_run
     (before, after), models = ends.pair, None
     if model:
-        models = _model_history(named, model, ends.kind)
+        models = _model_history(named, model, ends.find)
         chosen = models.at(models.ends[1])
     else:
         chosen = named.load_for(lambda: _tested_family(project, ends.good, ends.bad))
@@ -230,7 +201,7 @@ def bisect(
             chosen,
             repo,
             project,
-            ends.kind,
+            ends.find,
             match_by(match),
             confidence,
             metric is None,
@@ -251,9 +222,7 @@ def bisect(
                 found = prompt(request, before, after, resume=resume)
             else:
                 found = bisect_between(request, before, after)
-    if ends.recorded:
-        found = ends.recorded.compare(found)
-    elif repo is None and _would_find_ends(engine, chosen, ends, found):
+    if repo is None and _would_find_ends(engine, chosen, ends, found):
         found = replace(found, command=_command_without_ends(named, chosen))
     write_report(output, found, partial(bisect_document, compiler=chosen.compiler))
     return _exit_of([found])
@@ -291,8 +260,11 @@ def _would_find_ends(
         return False
     oldest = engine.registry.releases(case.compiler)[0].revision.name
     is_from_oldest = ends.pair[0] in (None, oldest)
-    always_fails = "it fails at both ends" in (found.reason or "")
-    return not (always_fails and is_from_oldest)
+    if "it fails at both ends" in (found.reason or ""):
+        return not is_from_oldest
+    # all releases compile it
+    compiles = "it compiles at both ends" in (found.reason or "")
+    return not (compiles and ends.pair == (None, None))
 
 
 def _command_without_ends(named: OneCaseOrScript, case: Case) -> str:
@@ -376,14 +348,13 @@ def _forecast(
     """
     found = candidates_of(request, before, after)
     again = 2 * confirmations_needed(request.confidence)
+    # where the case broke, and where its failure changed
+    pairs, what = 2, "the pairs around up to two changes"
     if isinstance(found, CommitCandidates):
-        return Forecast([], found.most_builds + again, found.cost)
+        return Forecast([], pairs * (found.most_builds + again), found.cost)
     jobs = [ProbeJob(request.case, candidate.ref) for candidate in found.candidates]
-    # If the ends are not named, up to three changes are confirmed: where it broke,
-    # changed and went.
-    pairs, what = 3, "the pairs around up to three changes"
-    if before and after:
-        pairs, what = 1, "the pair around the change"
+    if request.kind is BisectKind.REGRESSION and not (before and after):
+        pairs, what = 3, "the pairs around up to three changes"
     return forecast(
         request.engine,
         jobs,

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from triage.model.outcome import Failed, Failure, Outcome, Passed, Verdict
+from triage.model.outcome import (
+    OF_MACHINE,
+    Failed,
+    Failure,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Verdict,
+)
 
 Match = Callable[[Failure], bool]
 
@@ -68,6 +76,24 @@ def verdict_of(outcome: Outcome, match: Match) -> Verdict:
     if isinstance(outcome, Passed):
         return Verdict.GOOD
     return Verdict.SKIP
+
+
+def is_refusal(outcome: Outcome) -> bool:
+    """Return whether the compiler refused the case: it lacks a name or a flag, or
+    cannot read the input.
+    """
+    if not isinstance(outcome, NoAnswer) or outcome.cause in OF_MACHINE:
+        return False
+    return outcome.failure is not None
+
+
+def verdict_on_passing(outcome: Outcome, match: Match) -> Verdict:
+    """Return the verdict among commits of one repository, where a refusal is what a
+    commit did: it counts as a failure.
+    """
+    if is_refusal(outcome):
+        return Verdict.BAD
+    return verdict_of(outcome, match)
 
 
 def kind_of_wrong_result(failure: Failure) -> tuple[str, float | None]:

@@ -158,9 +158,8 @@ class Timeline:
             return range(old.index + 1, new.index + 1)
         if old.index > new.index:
             raise BadInput(
-                f"the good commit {good} ({self._brief(old)}) is newer than the bad "
-                f"commit {bad} ({self._brief(new)}): exchange them, or search for the "
-                "fix with --find fix"
+                f"{good} ({self._brief(old)}) is newer than {bad} "
+                f"({self._brief(new)}): exchange them"
             )
         if old.exact and new.exact:
             raise BadInput(f"{good} and {bad} are the same commit: {self._brief(old)}")

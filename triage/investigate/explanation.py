@@ -114,7 +114,7 @@ class Explanation(MayLackAnswer):
             return found.fixed.after
         if found.brought_failure:
             return None
-        return found.after
+        return (found.broke or found).after
 
     @property
     def pair(self) -> tuple[Revision, Revision] | None:
@@ -127,13 +127,14 @@ class Explanation(MayLackAnswer):
 
     @property
     def broke(self) -> tuple[Revision, Revision] | None:
-        """The good and the bad revision where the case broke, in whatever way; those of
-        the fix if it always failed.
+        """The good and the bad revision where the case broke, or was fixed, in whatever
+        way; None if it never passed.
         """
         found = self.bisection
-        if found and found.broke:
-            return (found.broke.before, found.broke.after)
-        return self.pair
+        if found is None or found.broke is None:
+            return None
+        pair = (found.broke.before, found.broke.after)
+        return pair if found.brought_failure else pair[::-1]
 
     @property
     def is_unreadable(self) -> bool:
@@ -414,7 +415,7 @@ class Explainer:
         if newest == fails_on.name:
             return found
         fix = bisect_between(replace(request, kind=BisectKind.FIX), fails_on.name)
-        return replace(found, fixed=fix.transition()) if found.before else fix
+        return replace(found, fixed=fix.broke) if found.before else fix
 
     def _advice(self, failure: Failure) -> tuple[str, ...]:
         """Return the advice for this failure: `remedy` tried flags already, and a flag

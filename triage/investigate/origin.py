@@ -18,10 +18,10 @@ from triage.bisect.plan import (
     search_versions,
     versions_between,
 )
-from triage.bisect.releases import search_change
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import Bisection, BisectKind
 from triage.bisect.search import BisectSearch, run_search
+from triage.bisect.two_changes import search_change
 from triage.execution.engine import Engine
 from triage.execution.metric import Metric
 from triage.model.case import Case

@@ -76,28 +76,8 @@ def bisect_document(result: Bisection, compiler: str | None) -> Document:
         blocks.append(Paragraph(result.hint))
     if result.command:
         blocks.append(Paragraph(f"Run: {result.command}"))
-    advice = _advice_on_hidden_change(result)
-    if advice:
-        blocks.append(Paragraph(f"Another failure hides the change: {advice}"))
     blocks += [*_branch_details(result.branches), *_log_details(result.log)]
     return Document(f"Bisect of {result.case}", blocks)
-
-
-def _advice_on_hidden_change(result: Bisection) -> str | None:
-    """Return what to do where a suspect has another failure than the one bisected."""
-    suspects = {suspect.name for suspect in result.suspects}
-    hiding = [
-        other for other in result.other_failures if other.toolchain.name in suspects
-    ]
-    if result.status is not Answer.SUSPECTS or not result.failure or not hiding:
-        return None
-    families = {other.failure.family for other in hiding if other.failure}
-    match = "family" if result.failure.family in families else "any"
-    bad = f"--bad {hiding[0].toolchain.name}"
-    return (
-        f"pass {bad} to bisect that failure, or --match {match} to count both as one; "
-        "between releases, leave out --good or --bad to follow the change."
-    )
 
 
 def branch_facts(branches: Iterable[Branch]) -> list[tuple[str, str]]:
@@ -160,23 +140,34 @@ def verdict_text(bisection: Bisection, title: str) -> str:
     if bisection.status is Answer.INCONCLUSIVE:
         return "inconclusive"
     is_regression = bisection.kind is BisectKind.REGRESSION
-    broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
+    changed, fixed = bisection.changed, bisection.fixed
     if bisection.undone:
         found = _found_text(bisection, title)
         verdict = f"the new revision lacks the {bisection.kind}: {found}"
-    elif broke and changed:
-        since = "failed in its last form since" if fixed else "fails as today since"
-        steps = []
-        for verb, step in (("broke with", broke), (since, changed)):
-            headline = headline_text(step.failure, 70)
-            steps.append(f"{verb} {_found_text(step, full=False)} ({headline})")
-        verdict = "; ".join(steps)
+    elif changed:
+        verdict = _two_changes_text(bisection, changed)
     else:
         verb = "introduced" if is_regression else "fixed"
         verdict = f"{verb} by {_found_text(bisection, title)}"
     if fixed and is_regression:
         verdict += f"; fixed by {_found_text(fixed)}"
     return verdict
+
+
+def _two_changes_text(bisection: Bisection, changed: Transition) -> str:
+    """Return where the case broke or was fixed, and where this failure came or went."""
+    change = _found_text(changed, full=False)
+    this = headline_text(changed.failure, 70)
+    if bisection.broke is None:
+        return f"fails as today since {change} ({this}); it failed otherwise before"
+    broke = _found_text(bisection.broke, full=False)
+    if bisection.kind is BisectKind.FIX:
+        return f"first passes with {broke}; this failure ({this}) went with {change}"
+    other = headline_text(bisection.broke.failure, 70)
+    since = "fails as today since"
+    if bisection.fixed:
+        since = "failed in its last form since"
+    return f"broke with {broke} ({other}); {since} {change} ({this})"
 
 
 def _found_text(
@@ -206,9 +197,10 @@ def _facts(bisection: Bisection, compiler: str | None) -> Iterator[Fact]:
         if url:
             yield "commits", Span(url, url=url)
     yield from failure_facts(bisection.failure)
-    commits = [
-        suspect for suspect in bisection.suspects if suspect.url or suspect.files
-    ]
+    suspects = {one.name: one for one in bisection.suspects}
+    if bisection.broke:
+        suspects = {one.name: one for one in bisection.broke.suspects} | suspects
+    commits = [one for one in suspects.values() if one.url or one.files]
     for suspect in commits[:_SUSPECTS_SHOWN]:
         yield "commit", _commit_text(suspect)
     if len(commits) > _SUSPECTS_SHOWN:
@@ -246,22 +238,38 @@ def _certainty(bisection: Bisection) -> str:
 
 
 def certainty_text(bisection: Bisection) -> str:
-    """Return whether the answer is confirmed."""
+    """Return whether the answer is confirmed; of two changes, which of them is."""
+    broke, changed = bisection.broke, bisection.changed
+    if broke and changed and broke.confirmed is not changed.confirmed:
+        which = "of this failure" if changed.confirmed else "to or from passing"
+        return f"only the change {which} is confirmed"
     return "confirmed by probing both again" if bisection.confirmed else "not confirmed"
 
 
 def _changes(bisection: Bisection) -> Iterator[tuple[str, str]]:
     """Yield the revisions around each change."""
     broke, changed, fixed = bisection.broke, bisection.changed, bisection.fixed
-    if broke and changed:
-        yield "last good", revision_text(broke.before)
-        yield "broke", f"{revision_text(broke.after)}: {failure_text(broke.failure)}"
-        yield "last other", revision_text(changed.before)
+    is_fix = bisection.kind is BisectKind.FIX
+    if broke and changed and is_fix:
+        yield "last bad", revision_text(changed.before)
+        if changed.after != broke.after:
+            yield "changed", revision_text(changed.after)
+        failure = failure_text(broke.failure)
+        yield "last other", f"{revision_text(broke.before)}: {failure}"
+        yield "first good", revision_text(broke.after)
+    elif changed:
+        if broke:
+            failure = failure_text(broke.failure)
+            yield "last good", revision_text(broke.before)
+            yield "broke", f"{revision_text(broke.after)}: {failure}"
+        if broke is None or changed.before != broke.before:
+            yield "last other", revision_text(changed.before)
         yield "changed", revision_text(changed.after)
-    elif bisection.before and bisection.after:
-        is_fix = bisection.kind is BisectKind.FIX
-        yield "last bad" if is_fix else "last good", revision_text(bisection.before)
-        yield "first good" if is_fix else "first bad", revision_text(bisection.after)
+    else:
+        pair = bisection if bisection.before else broke
+        if pair and pair.before and pair.after:
+            yield "last bad" if is_fix else "last good", revision_text(pair.before)
+            yield "first good" if is_fix else "first bad", revision_text(pair.after)
     if fixed and bisection.kind is BisectKind.REGRESSION:
         after = revision_text(fixed.after)
         yield "fixed", f"{fixed.before.name} fails, {after} compiles"
