@@ -172,7 +172,7 @@ class Contract:
         run: tuple[str, ...] = ()
         if case.run and self.family.run:
             options = self.family.run.options(case, case.run)
-            values = RunValues(case.run.inputs, case.run.expected)
+            values = RunValues(case.run.inputs)
             place = Path(MODULE_PLACE)
             run = tuple(self.family.run.argv(Path("run"), place, options, values))
         task = StandaloneCompile(

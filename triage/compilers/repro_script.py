@@ -7,12 +7,27 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from triage.model.case import Case
+from triage.model.case import Case, RunSpec
 from triage.model.revision import Toolchain
+from triage.recipes.run_values import TOLERANCES, dtype_of, read_value, split_value
 
 MODULE_PLACE = "{module}"
 """Stands for the compiled file in `StandaloneCompile.run`."""
 RULES_FILE = "failure.rules"  # a suffix that no recipe has
+
+
+_COMPARE = """\
+# the relative and the absolute difference that each type may have
+limits = {limits}
+for result, expected in zip(results, [{expected}]):
+    assert result.shape == expected.shape, (result.shape, expected.shape)
+    if result.dtype.kind in "biuc":
+        np.testing.assert_array_equal(result, expected)
+    else:
+        limit = limits.get(result.dtype.name, (0, 0))
+        result, expected = result.astype("float64"), expected.astype("float64")
+        np.testing.assert_allclose(result, expected, *limit)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +144,43 @@ class ReproScript:
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         """Return the scripts, name -> text, that the call needs next to the input."""
         return {}
+
+
+def python_array(text: str) -> str:
+    """Return the Python expression of a value. It needs `np`, `ml_dtypes`, `nan` and
+    `inf`.
+
+    >>> python_array("2xf32=1 nan")
+    'np.array([1.0, nan], "float32").reshape([2])'
+    """
+    value = split_value(text)
+    if value.file is not None and not value.type:
+        return f"np.load({value.file!r})"
+    if not value.type:
+        return f"np.array({value.literal})"
+    dtype = dtype_of(value.element)
+    kind = f'"{dtype.name}"' if dtype.isbuiltin == 1 else f"ml_dtypes.{dtype.name}"
+    shape = value.type.split("x")[:-1]
+    if value.file is not None:
+        array = f"np.fromfile({value.file!r}, {kind})"
+    else:
+        elements = read_value(text)
+        assert elements is not None  # the program was run with it
+        if elements.size and (elements == elements.flat[0]).all():
+            return f"np.full([{', '.join(shape)}], {elements.flat[0]}, {kind})"
+        array = f"np.array([{', '.join(map(str, elements.flat))}], {kind})"
+    return f"{array}.reshape([{', '.join(shape)}])"
+
+
+def comparison(run: RunSpec) -> str:
+    """Return Python that compares `results`, a list of arrays, with the expected ones;
+    empty if nothing is expected.
+    """
+    if not run.expected:
+        return ""
+    limits = {**TOLERANCES, **dict(run.tolerances)}
+    relative = limits.pop("relative")
+    return _COMPARE.format(
+        limits={dtype_of(name).name: (relative, limits[name]) for name in limits},
+        expected=", ".join(map(python_array, run.expected)),
+    )

@@ -161,10 +161,10 @@ class Task:
             Path(run.tool.name),
             Path(module),
             run.options,
-            RunValues(values.inputs, values.expected),
+            RunValues(values.inputs),
             run.libraries,
         )
-        return tuple(argv)
+        return (*argv, *run.runner.comparing_options(values))
 
     def with_pass_reporting(self) -> Task:
         """Return the same task, printing which pass failed."""

@@ -20,6 +20,7 @@ from triage.compilers.repro_script import (
     StandaloneCompile,
 )
 from triage.execution.engine import Engine
+from triage.execution.run_task import RunTask
 from triage.execution.task import Task
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
@@ -112,7 +113,11 @@ def reproducer_of(
     values = dict[str, bytes]()
     output = [execution.stderr.text]
     if probe.case.run and task.compiler.run:
-        run = _with_portable_values(probe.case.run, values)
+        run = probe.case.run
+        if isinstance(task.run, RunTask):
+            # as the runtime's program reads them
+            run = replace(run, inputs=task.run.inputs, expected=task.run.expected)
+        run = _with_portable_values(run, values)
         small = replace(small, run=run)
         output.insert(0, execution.stdout.text)
 

@@ -6,13 +6,11 @@ import json
 import re
 from pathlib import Path
 
-from packaging.version import Version
-
 from triage.compilers.interpreters import is_script
 from triage.compilers.parts import Kernels, Runner
 from triage.model.case import Case, RunSpec
 from triage.model.outcome import Cause, NoAnswer
-from triage.recipes.run_values import result_ending
+from triage.recipes.run_values import ValueText
 
 # The first is that of a wheel, the last the same folder as seen from the compiler next
 # to it.
@@ -40,10 +38,8 @@ _DISPATCH = re.compile(
     r"\butil\.func public @([\w$.-]+)\(%\w+: i32\)[^{]*\{[^\n]*iree\.benchmark = "
     r'"dispatch"'
 )
-_RESULT = re.compile(
-    r"^result\[\d+\]: (?:hal\.buffer_view\n(?P<raw>(?:\d+x)*bf16)=)?", re.MULTILINE
-)
-_COMPARES_NAN = Version("3.12.0.dev0")
+# Types whose numbers the runtime's programs cannot read in a command line.
+_ONLY_IN_FILES = ("i1", "cf64", "cf128")
 
 
 class IreeRunner(Runner):
@@ -78,16 +74,20 @@ class IreeRunner(Runner):
         if run.function:
             options += [f"--function={run.function}"]
         options += run.flags
-        for name, value in run.tolerances:
-            kind = "rtol" if name == "relative" else f"{name}_threshold"
-            options.append(f"--expected_{kind}={value:g}")
         for scope, path in run.parameters:
             named = f"{scope}={path}" if scope else f"{path}"
             options.append(f"--parameters={named}")
         return options
 
-    def overlooks_nan(self, version: str | None) -> bool:
-        return version is not None and Version(version) < _COMPARES_NAN
+    def reads(self, value: ValueText) -> bool:
+        return value.file is not None or value.element not in _ONLY_IN_FILES
+
+    def comparing_options(self, run: RunSpec) -> list[str]:
+        options = super().comparing_options(run)
+        for name, value in run.tolerances:
+            kind = "rtol" if name == "relative" else f"{name}_threshold"
+            options.append(f"--expected_{kind}={value:g}")
+        return options
 
     def startup_failure(self, stderr: str) -> NoAnswer | None:
         match = _NO_DEVICE.search(stderr)
@@ -105,10 +105,6 @@ class IreeRunner(Runner):
                 Cause.FLAG, f"does not know the flag --{match[1]} to run a program"
             )
         return None
-
-    def result_files(self, stdout: str, folder: Path) -> list[Path]:
-        endings = (result_ending(match["raw"]) for match in _RESULT.finditer(stdout))
-        return [folder / f"{index}{ending}" for index, ending in enumerate(endings)]
 
 
 class IreeKernels(Kernels):
