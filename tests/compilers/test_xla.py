@@ -265,7 +265,7 @@ def test_the_worker_reads_and_writes_every_type(
         read = worker.value(value(element, element.array, way, tmp_path, "a"), "")
         assert read.dtype == element.dtype
         assert read.tobytes() == element.array.tobytes()
-        path = tmp_path / f"0.{worker.type_name(read)}.bin"
+        path = tmp_path / f"0.{worker.mlir_type(read)}.bin"
         worker.write_result(path, read)
         kept = read_value(file_value(path))
         assert kept is not None

@@ -4,14 +4,16 @@ a value is written, expected, computed by a reference or kept.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.compilers.contract import Contract, Sample
 from tests.conftest import Triage
 from tests.real.answers import json_answer
-from tests.values import ELEMENTS, write_matrix
+from tests.values import ELEMENTS, value, write_matrix
 
 pytestmark = pytest.mark.real
 LLVM = "target: {backend: llvm-cpu}\n"
@@ -58,3 +60,35 @@ def test_xla_keeps_every_type(
     shared_home: Path, triage: Triage, tmp_path: Path
 ) -> None:
     _check(triage, tmp_path / "recipes", list(ELEMENTS), XLA, "xla:0.10.2")
+
+
+def _script_repeats(family: str, rev: str, name: str, head: str, folder: Path) -> None:
+    element, runs = ELEMENTS[name], []
+    array, result = element.array, element.result
+    off = result.copy()
+    off[0] = array[0]
+    for last in (result, off):
+        expected = [result] * (len(element.ways) - 1) + [last]
+        lists = {"inputs": [array] * len(element.ways), "expected": expected}
+        texts = {
+            key: [value(element, each, "inline", folder, "") for each in arrays]
+            for key, arrays in lists.items()
+        }
+        runs.append(f"run: {json.dumps(texts)}")
+    keys = head.partition("\n")[2] if family == "xla" else head
+    sample = Sample(family, rev, f"{name}.mlir", element.program, keys, *runs)
+    Contract(sample, folder).repeats_a_failure_without_triage()
+
+
+@pytest.mark.parametrize("name", [name for name in ELEMENTS if name not in DEMOTED])
+def test_the_script_of_iree_repeats_a_wrong_result(
+    shared_home: Path, tmp_path: Path, name: str
+) -> None:
+    _script_repeats("iree", "3.13.0", name, LLVM, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["i64", "ui64", "f32", "bf16", "f8E4M3FN", "cf64"])
+def test_the_script_of_xla_repeats_a_wrong_result(
+    shared_home: Path, tmp_path: Path, name: str
+) -> None:
+    _script_repeats("xla", "0.10.2", name, XLA, tmp_path)

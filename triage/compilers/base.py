@@ -24,7 +24,7 @@ from triage.compilers.parts import (
     family_yaml,
 )
 from triage.compilers.recipe_input import RecipeStarter
-from triage.compilers.repro_script import ReproScript
+from triage.compilers.repro_script import ReproScript, WorkerScript
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
@@ -137,9 +137,6 @@ class Compiler(ABC):
     that prints the program. If empty, this program's own Python runs it.
     """
 
-    script = ReproScript()
-    """Describes a compile so that a reproducer can repeat it without triage."""
-
     # The optional parts. A family imports the module of a part in its property, because
     # most compiles need none.
 
@@ -152,6 +149,12 @@ class Compiler(ABC):
     def run(self) -> Runner | None:
         """Runs compiled programs: the stages `run` and `compare`."""
         return None
+
+    @property
+    def script(self) -> ReproScript:
+        """Describes a compile so that a reproducer can repeat it without triage."""
+        worker = self.run.worker if self.run else None
+        return WorkerScript(worker) if worker else ReproScript()
 
     @property
     def measures(self) -> Measures | None:

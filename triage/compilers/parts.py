@@ -66,6 +66,8 @@ class Runner(ABC):
     """The package of the runtime; empty if the compiler's own package has it."""
     unoptimised: tuple[str, ...] = ()
     """Flags of the compiler that switch its optimisations off."""
+    worker: Path | None = None
+    """The script that runs compiled files, if the family has one."""
 
     @abstractmethod
     def program(self, root: Path, *, measured: bool) -> Path | None:
@@ -124,9 +126,15 @@ class Runner(ABC):
         """
         return True
 
+    def compares(self, expected: Sequence[str], version: str | None) -> bool:
+        """Return whether the program of a release compares such results itself, with
+        the options of `comparing_options`.
+        """
+        return False
+
     def comparing_options(self, run: RunSpec) -> list[str]:
-        """Return options that make the program of a reproducer compare its results."""
-        return [f"--expected_output={text}" for text in run.expected]
+        """Return options that make the program compare its results."""
+        return []
 
     def startup_failure(self, stderr: str) -> NoAnswer | None:
         """Return why the run could not begin, if that is why it failed: a device is

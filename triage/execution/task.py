@@ -23,7 +23,6 @@ from typing import Protocol
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
-from triage.compilers.parts import RunValues
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared, Scratch
 from triage.execution.judge import (
@@ -39,7 +38,7 @@ from triage.execution.metric import DISPATCHES, judge_thresholds
 from triage.execution.record import Record
 from triage.execution.run_task import RunTask, agreeing_runs, limits_key
 from triage.mlir.result_operator import operator_in
-from triage.model.case import Case, RunSpec
+from triage.model.case import Case
 from triage.model.execution import Ending, Execution, Stage
 from triage.model.outcome import (
     OF_MACHINE,
@@ -149,22 +148,6 @@ class Task:
 
     def argv(self, output: Path) -> list[str]:
         return self.invocation.argv(self.toolchain.program, self.prepared.path, output)
-
-    def run_command(self, values: RunSpec, module: str) -> tuple[str, ...]:
-        """Return the command that runs what the case compiles to, with other values;
-        empty when it is not run.
-        """
-        if not isinstance(self.run, RunTask):
-            return ()
-        run = self.run
-        argv = run.runner.argv(
-            Path(run.tool.name),
-            Path(module),
-            run.options,
-            RunValues(values.inputs),
-            run.libraries,
-        )
-        return (*argv, *run.runner.comparing_options(values))
 
     def with_pass_reporting(self) -> Task:
         """Return the same task, printing which pass failed."""

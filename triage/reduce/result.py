@@ -79,7 +79,9 @@ class Reduction(MayLackAnswer):
     good: Revision | None = None
     """The revision that compiles the smaller program, if one was named."""
     program: str | None = None
-    """The text of the smaller program, in the form that the compiler reads."""
+    """The text of the smaller program, in the form that the compiler reads; None if it
+    is binary.
+    """
     readable_probe: Probe | None = field(default=None, metadata=UNPRINTED)
     """Of the same program on `bad`, in the most readable form that fails there in the
     same way. Other revisions may not read it.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from triage.compilers.registry import family_of
-from triage.compilers.repro_script import RULES_FILE, StandaloneCall
+from triage.compilers.repro_script import RULES_FILE, StandaloneCall, StandaloneCompile
 from triage.execution.judge import rules_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
@@ -88,7 +88,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     source, family = reproducer.compile.source, family_of(reproducer.case)
     call = family.script.call(reproducer.compile)
     files: dict[str, str | bytes] = {
-        source: reproducer.reduction.program or "",
+        source: reproducer.reduction.program or reproducer.content,
         reproducer.file: reproducer.content,
     }
     files |= {**family.script.files(reproducer.compile), **reproducer.values}
@@ -202,7 +202,7 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
         ending = f":\n#   pip install {call.install}"
     lines += [
         f"# {_versions_text(reproducer)}{ending}",
-        f"# Exit status: {_exit_meaning(call)}",
+        f"# Exit status: {_exit_meaning(reproducer.compile)}",
     ]
     if failure.is_number:
         lines.append("# `triage replay` compares the number with the recorded ones.")
@@ -241,8 +241,8 @@ def _versions_text(reproducer: Reproducer) -> str:
     return f"{verb} with {reproducer.compile.program} {bad.name}{commit}"
 
 
-def _exit_meaning(call: StandaloneCall) -> str:
-    if call.run_words:
+def _exit_meaning(task: StandaloneCompile) -> str:
+    if task.run:
         return (
             "0 the program computes the expected results, 127 a tool is missing, any "
             "other: it does not."
@@ -271,7 +271,7 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
     none.
     """
     case = Span(result.case_name, "strong")
-    if reproducer is None or result.program is None:
+    if reproducer is None:
         not_reduced = Span("not reduced", "warning")
         facts = [("reason", result.reason or "")]
         facts += [
@@ -280,15 +280,14 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
         ]
         blocks: list[Block] = [Paragraph([case, ": ", not_reduced]), Facts(facts)]
         return Document("Reduction", blocks)
-    lines = result.program.rstrip().splitlines()
-    if len(lines) > _PROGRAM_LINES:
-        more = f"... {len(lines) - _PROGRAM_LINES} more lines"
-        lines = [*lines[:_PROGRAM_LINES], more]
-    blocks = [
-        Paragraph([case, " is now ", Span(result.size, "strong")]),
-        Code("\n".join(lines)),
-        Facts(list(_reduction_facts(result, reproducer))),
-    ]
+    blocks = [Paragraph([case, " is now ", Span(result.size, "strong")])]
+    if result.program is not None:
+        lines = result.program.rstrip().splitlines()
+        if len(lines) > _PROGRAM_LINES:
+            more = f"... {len(lines) - _PROGRAM_LINES} more lines"
+            lines = [*lines[:_PROGRAM_LINES], more]
+        blocks.append(Code("\n".join(lines)))
+    blocks.append(Facts(list(_reduction_facts(result, reproducer))))
     return Document("Reduction", blocks)
 
 
@@ -296,11 +295,9 @@ def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact
     yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
     yield "versions", span_text(span_around(result.probes, reproducer.bad))
-    sizes = {
-        f"{result.unit}s": result.sizes,
-        "lines": result.lines,
-        "bytes": result.bytes,
-    }
+    sizes = {f"{result.unit}s": result.sizes, "bytes": result.bytes}
+    if result.program is not None:
+        sizes = {f"{result.unit}s": result.sizes, "lines": result.lines, **sizes}
     texts = (f"{size.before} -> {size.after} {name}" for name, size in sizes.items())
     yield "size", ", ".join(texts)
     yield from (("changed", change) for change in result.changes)

@@ -102,7 +102,9 @@ class CommandScript(ReproScript):
             remark = (
                 "\n# Set TOOLCHAIN to the compiler's folder, or to the compiler itself."
             )
-            setup += [': "${TOOLCHAIN:?set it to the path of the compiler}"']
+            setup += [
+                'test -e "$TOOLCHAIN" || { echo "TOOLCHAIN is not set" >&2; exit 127; }'
+            ]
         shown = {"input": task.source, "output": "out", "python": "python3"}
         words = tuple(fill_placeholders(word, shown) for word in task.options)
         script = " ".join(_shell_word(word, task.source) for word in task.options)

@@ -311,7 +311,7 @@ def answer_to(
             lines = []
             for index, result in enumerate(call()):
                 lines.append(f"result[{index}]: {result_text(result)}")
-                name = f"{index}.{type_name(result)}.bin"
+                name = f"{index}.{mlir_type(result)}.bin"
                 write_result(Path(request["folder"], str(number), name), result)
             printed.append("\n".join(lines))
     except Exception:
@@ -362,15 +362,15 @@ def measured_calls(call: Callable[[], object]) -> list[dict[str, Any]]:
     return calls
 
 
-def type_name(array: Any) -> str:
+def mlir_type(array: Any) -> str:
     """Return the shape and the element type of an array, such as `2x3xf32`."""
-    return "x".join([*map(str, array.shape), element_name(array.dtype)])
+    return "x".join([*map(str, array.shape), mlir_element(array.dtype)])
 
 
 def result_text(result: Any) -> str:
     """Return a result as `2x3xf32=1 2 3 4 5 6`, with at most eight numbers."""
     rest = " ..." if result.size > 8 else ""
-    return f"{type_name(result)}={' '.join(map(str, result.ravel()[:8]))}{rest}"
+    return f"{mlir_type(result)}={' '.join(map(str, result.ravel()[:8]))}{rest}"
 
 
 def write_result(path: Path, result: Any) -> None:
@@ -384,7 +384,7 @@ def write_result(path: Path, result: Any) -> None:
     elif result.dtype.isbuiltin == 1:
         np.save(path, result)
     else:
-        raise TypeError(f"a .npy file cannot hold {element_name(result.dtype)}")
+        raise TypeError(f"a .npy file cannot hold {mlir_element(result.dtype)}")
 
 
 def value(text: str, element: str) -> Any:
@@ -398,8 +398,8 @@ def value(text: str, element: str) -> Any:
     kind, _, content = text.partition("=")
     *sizes, name = kind.split("x")
     if not name[0].isalpha():  # it is the number
-        return np.array(number(text, dtype_of(element)), dtype_of(element))
-    shape, dtype = [int(size) for size in sizes], dtype_of(name)
+        return np.array(number(text, numpy_type(element)), numpy_type(element))
+    shape, dtype = [int(size) for size in sizes], numpy_type(name)
     if content.startswith("@"):
         return np.fromfile(content[1:], dtype).reshape(shape)
     words = list(filter(None, re.split(r"[\s,\[\]]+", content))) or ["0"]
@@ -418,7 +418,7 @@ def number(word: str, dtype: Any) -> Any:
     return int(word) if dtype.kind in "iu" else float(word)
 
 
-def dtype_of(element: str) -> Any:
+def numpy_type(element: str) -> Any:
     """Return the type of numpy for an element type of MLIR or HLO."""
     import numpy as np
 
@@ -430,7 +430,7 @@ def dtype_of(element: str) -> Any:
     return np.dtype(getattr(import_module("ml_dtypes"), name, name))
 
 
-def element_name(dtype: Any) -> str:
+def mlir_element(dtype: Any) -> str:
     """Return the element type of MLIR for a type of numpy: `f32` for `float32`."""
     match = re.fullmatch(r"([a-z]+)(\d+)_?(\w*)", str(dtype))
     if match is None:
