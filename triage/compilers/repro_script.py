@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triage.model.case import Case, RunSpec
+from triage.model.execution import Limits
 from triage.model.revision import Toolchain
 from triage.recipes.run_values import (
     TOLERANCES,
@@ -18,6 +19,7 @@ from triage.recipes.run_values import (
     split_value,
     value_ending,
 )
+from triage.recipes.values import size_text
 
 MODULE_PLACE = "{module}"
 """Stands for the compiled file in `StandaloneCompile.run`."""
@@ -39,6 +41,14 @@ for result, expected in zip(results, [{expected}]):
         result, expected = result.astype("float64"), expected.astype("float64")
         np.testing.assert_allclose(result, expected, *limit)
 """
+
+
+def limits_keys(limits: Limits) -> dict[str, str]:
+    """Return limits as a recipe has them; the usual one for output is left out."""
+    keys = {"timeout": limits.timeout_text, "memory": size_text(limits.memory)}
+    if limits.output != Limits().output:
+        keys["output"] = size_text(limits.output)
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +133,7 @@ class ReproScript:
             "device": run.device,
             "flags": run.flags,
             "tolerance": dict(run.tolerances),
-            "limits": {"timeout": run.limits.timeout_text},
+            "limits": limits_keys(run.limits),
         }
         known = {name: value for name, value in keys.items() if value}
         return {"compiler": case.compiler, "run": known}

@@ -57,7 +57,8 @@ class Limits:
     @property
     def timeout_text(self) -> str:
         """The time limit as a recipe has it: `120s`, `300s cpu`."""
-        return f"{self.timeout:g}s{' cpu' if self.without_waiting else ''}"
+        seconds = f"{self.timeout:.9f}".rstrip("0").rstrip(".")
+        return f"{seconds}s{' cpu' if self.without_waiting else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from triage.compilers.registry import family_of
-from triage.compilers.repro_script import RULES_FILE, StandaloneCall, StandaloneCompile
+from triage.compilers.repro_script import (
+    RULES_FILE,
+    StandaloneCall,
+    StandaloneCompile,
+    limits_keys,
+)
 from triage.execution.judge import rules_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.execution import Ending, Limits, Stage
+from triage.model.execution import Ending, Stage
 from triage.model.json_form import Json, as_json
 from triage.model.probe_result import ProbeResult
 from triage.recipes.values import yaml_lines, yaml_text
@@ -156,7 +161,7 @@ def _recipe(reproducer: Reproducer) -> str:
     """Return a recipe of the reduced program, which expects the state when the program
     was reduced.
     """
-    case, limits = reproducer.case, reproducer.case.limits
+    case = reproducer.case
     own = dict(family_of(case).script.recipe_keys(case))
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
     flags = [
@@ -164,7 +169,6 @@ def _recipe(reproducer: Reproducer) -> str:
         for flag in case.flags
     ]
     variables = dict(case.env)
-    output = None if limits.output == Limits().output else _size(limits.output)
     windows = expectations(reproducer.reduction.probes)
     first = {
         "name": f"{slug(case)}-reduced",
@@ -177,9 +181,7 @@ def _recipe(reproducer: Reproducer) -> str:
         "flags": [flag["flag"] if len(flag) == 1 else flag for flag in flags],
         "phase": case.phase,
         "env": list(variables) if None in variables.values() else variables,
-        "limits": _given(
-            timeout=limits.timeout_text, memory=_size(limits.memory), output=output
-        ),
+        "limits": limits_keys(case.limits),
         "expect": [
             _given(failure=window.failure, since=window.since, until=window.until)
             for window in windows
@@ -257,13 +259,6 @@ def _target(case: Case) -> dict[str, str | int]:
     return _given(
         backend=case.target.backend, chip=case.target.chip, devices=case.target.devices
     )
-
-
-def _size(size: int) -> str:
-    for bits, unit in ((30, "GiB"), (20, "MiB")):
-        if size % (1 << bits) == 0:
-            return f"{size >> bits}{unit}"
-    return f"{size}B"
 
 
 def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Document:
