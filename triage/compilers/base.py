@@ -93,6 +93,31 @@ class ModelImporter:
 Constant = bool | int | float | str | None
 
 
+_YAML_WORDS = {"true": True, "false": False, "null": None, "none": None}
+
+
+def read_constant(value: str) -> Constant:
+    """Return the number, truth value, None or text that a scalar of a recipe stands
+    for. Quotes do not matter. Raises ValueError for a word that may mean two things.
+    """
+    if value == "?":
+        raise ValueError(
+            "this value is not known: write one that the kernel is launched with."
+        )
+    if value.lower() in ("yes", "no", "on", "off"):
+        raise ValueError(
+            f'"{value}" is a truth value in YAML 1.1; write true or false.'
+        )
+    if value.lower() in _YAML_WORDS:
+        return _YAML_WORDS[value.lower()]
+    for number in (int, float):
+        try:
+            return number(value)
+        except ValueError:
+            continue
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSpec(CaseSpec):
     """The types and constants that a kernel, a Python function, is compiled for."""
