@@ -33,12 +33,21 @@ from jaxlib import xla_client as xla
 
 jax.config.update("jax_enable_x64", True)
 client, program = jax.devices("cpu")[0].client, Path("{source}").read_bytes()
-if hasattr(client, "compile_and_load"):  # since 0.6.1
+{convert}if hasattr(client, "compile_and_load"):  # since 0.6.1
     devices = xla.DeviceList(tuple(client.devices()))
     executable = client.compile_and_load(program, devices, xla.CompileOptions())
 else:
     executable = client.compile(program, xla.CompileOptions())
 '''
+_CONVERT = """\
+hlo = xla.hlo if hasattr(xla, "hlo") else xla._xla
+proto = hlo.hlo_module_from_text(program.decode()).as_serialized_hlo_module_proto()
+if hasattr(xla._xla.mlir, "hlo_to_stablehlo"):
+    program = xla._xla.mlir.hlo_to_stablehlo(proto)
+else:
+    computation = xla.XlaComputation(proto)
+    program = xla._xla.mlir.xla_computation_to_mlir_module(computation)
+"""
 _RUN = """\
 arguments = [jax.device_put(each) for each in [{inputs}]]
 results = [np.asarray(each) for each in executable.execute(arguments)]
@@ -66,6 +75,7 @@ class XlaScript(ReproScript):
         run = task.case.run if task.run else None
         text = _START.format(
             source=task.source,
+            convert=_CONVERT if task.source.endswith((".hlo", ".txt")) else "",
             run=", run it and compare" if run and run.expected else "",
             flags=json.dumps(" ".join(flags)),
         )
