@@ -25,6 +25,7 @@ MODULE_PLACE = "{module}"
 """Stands for the compiled file in `StandaloneCompile.run`."""
 RULES_FILE = "failure.rules"  # a suffix that no recipe has
 COMPARE = "compare.py"
+NO_OUTPUT = "no-output"  # the class of a compile that wrote nothing
 _PYTHON = '"${PYTHON:-python3}"'
 _TYPES = "ml_dtypes."  # part of a script that needs this package
 
@@ -106,6 +107,8 @@ class StandaloneCall:
     """Whether the script may `exec` its command; false if a line must follow it."""
     following: tuple[tuple[str, ...], ...] = ()
     """The commands that run the compiled file and compare its results."""
+    output: str = ""
+    """The output file, as the shell script names it."""
 
     @property
     def text(self) -> str:
@@ -146,7 +149,8 @@ class ReproScript:
         """Return `program options source -o /dev/null`. If the compiled file is run, it
         is kept, and a second command runs it.
         """
-        output = self.module if task.run else "/dev/null"
+        keeps_output = task.run or task.failure_class == NO_OUTPUT
+        output = self.module if keeps_output else "/dev/null"
         words = (task.program, *task.options, task.source, "-o", output)
         run = tuple(word.replace(MODULE_PLACE, self.module) for word in task.run)
         lines, variables, following = [], [], [run] if run else []
@@ -170,6 +174,7 @@ class ReproScript:
             _checks(task),
             may_exec=not run,
             following=tuple(following),
+            output=output,
         )
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
@@ -217,6 +222,7 @@ class WorkerScript(ReproScript):
             (check, *_checks(task)),
             may_exec=False,
             following=tuple(("python3", *words) for words in commands[1:]),
+            output=module,
         )
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -133,6 +134,17 @@ class KeptFiles:
                     if isinstance(made, Path):
                         return Prepared(target, _keep(made, target))
                     return made
+
+
+def regular_size(path: Path) -> int | None:
+    """Return the size of a regular file; None for a link, a folder, a pipe or nothing,
+    which a program may leave instead.
+    """
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
 def note_use(target: Path) -> None:

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from triage.compilers.base import ModelImporter
 from triage.execution.cache import ResultCache
-from triage.execution.files import KeptFiles, Prepared, note_use
+from triage.execution.files import KeptFiles, Prepared, note_use, regular_size
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
 from triage.execution.mlir_tools import toolchain_python
@@ -188,7 +188,7 @@ class Inputs:
         execution = run(
             argv, case.limits, scratch, env=env, stdout_to=target, stop=self._stop
         )
-        if execution.ok and target.is_file() and target.stat().st_size:
+        if execution.ok and regular_size(target):
             return target
         machine = machine_problem(execution)
         if machine and machine.cause is Cause.ENVIRONMENT:
@@ -211,7 +211,7 @@ class Inputs:
         if failed:
             return NoInput(judge_import(failed.execution, rules_of(case)), cached=True)
         execution = self._onnx.run(case, importer, target)
-        if execution.ok and target.is_file() and target.stat().st_size:
+        if execution.ok and regular_size(target):
             return target
         machine = machine_problem(execution)
         if machine:

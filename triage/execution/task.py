@@ -24,7 +24,7 @@ from typing import Protocol
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
 from triage.execution.cache import ResultCache
-from triage.execution.files import Prepared, Scratch
+from triage.execution.files import Prepared, Scratch, regular_size
 from triage.execution.judge import (
     is_silent_pass,
     judge,
@@ -511,15 +511,16 @@ class Maker:
                 on_stderr=on_stderr,
             )
             execution = with_named_stack(execution)
-            if execution.ok and output.is_file():
-                size = output.stat().st_size
-            else:
-                size = None
+            size = regular_size(output) if execution.ok else None
+            # the exit status alone is what a user's script says
+            must_write = task.invocation.has_output and task.case.script is None
+            if execution.ok and must_write and not size:
+                execution = replace(execution, ending=Ending.NO_OUTPUT)
             if kernels and counted.is_file():
                 count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
             else:
                 count = None
-            if on_output and size is not None:
+            if on_output and size:
                 on_output(output)
         facts = reported_facts(execution)
         if count is None:

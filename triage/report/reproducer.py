@@ -226,7 +226,12 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     elif Ending.OVER_OUTPUT in endings:
         lines.append("# The compiler writes without end.")
         lines.append(f"ulimit -f {case.limits.output >> 9}")
-    if call.may_exec:
+    if Ending.NO_OUTPUT in endings and call.output:
+        lines.append(f"# The compiler writes no file.\nrm -rf {call.output}")
+        run = (
+            f"{run} &&\ntest -f {call.output} -a ! -L {call.output} -a -s {call.output}"
+        )
+    elif call.may_exec:
         run = f"exec {run}"
     return "\n".join([*lines, run]) + "\n"
 

@@ -109,7 +109,13 @@ class CommandScript(ReproScript):
         words = tuple(fill_placeholders(word, shown) for word in task.options)
         script = " ".join(_shell_word(word, task.source) for word in task.options)
         return StandaloneCall(
-            task.requirement, words, script, remark, tuple(setup), may_exec=False
+            task.requirement,
+            words,
+            script,
+            remark,
+            tuple(setup),
+            may_exec=False,
+            output='"$OUT/out"',
         )
 
 
