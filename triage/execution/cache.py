@@ -148,7 +148,7 @@ class ResultCache:
         return [
             record
             for record in self._records("key = ?", key)
-            if self._trusted or not record.origin
+            if record.key == key and (self._trusted or not record.origin)
         ]
 
     def newest_of(self, case_name: str) -> tuple[Record, ...]:

@@ -20,7 +20,13 @@ from urllib.parse import urlsplit
 
 from triage.compilers.base import ModelImporter
 from triage.execution.cache import ResultCache
-from triage.execution.files import KeptFiles, Prepared, note_use, regular_size
+from triage.execution.files import (
+    KeptFiles,
+    Prepared,
+    is_unchanged,
+    note_use,
+    regular_size,
+)
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
 from triage.execution.mlir_tools import toolchain_python
@@ -228,8 +234,7 @@ class Inputs:
         that cannot be obtained is missing, None if all are there.
         """
         for artifact in artifacts:
-            # its digest, which takes long, is not verified
-            if not artifact.path.is_file():
+            if not is_unchanged(artifact.path):
                 make = partial(self._obtain_artifact, artifact)
                 made = self._kept.get(artifact.path, make)
                 if isinstance(made, NoAnswer):

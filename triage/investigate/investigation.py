@@ -35,7 +35,18 @@ from triage.reduce.reproducer import original_draft
 from triage.toolchains.home import KeptKind, save_file
 
 _SLOWER = 5.0  # seconds that make a difference when a case is chosen
-_CLUSTERS: TypeAdapter[FailureCluster] = TypeAdapter(FailureCluster)
+
+
+@dataclass(frozen=True)
+class KeptCluster:
+    """What the file of a cluster holds."""
+
+    name: str
+    """Of the file, which is the key."""
+    record: FailureCluster
+
+
+_CLUSTERS = TypeAdapter(KeptCluster)
 _NEED_PAIR = {"narrow", "confirm", "attribute"}
 
 
@@ -93,7 +104,8 @@ class Investigation:
             self._do(cluster, step)
             if step == "confirm" and cluster.record.different:
                 self._split(cluster)
-            content = _CLUSTERS.dump_json(cluster.record, by_alias=True)
+            kept = KeptCluster(cluster.path.name, cluster.record)
+            content = _CLUSTERS.dump_json(kept, by_alias=True)
             save_file(cluster.path, content, "keep the investigation")
             yield
 
@@ -250,9 +262,12 @@ def _continued(start: FailureCluster, path: Path, out: Path) -> FailureCluster:
     its files are gone.
     """
     try:
-        known = _CLUSTERS.validate_json(path.read_bytes())
+        stored = _CLUSTERS.validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return start
+    if stored.name != path.name:
+        return start
+    known = stored.record
     named = (known.reproducer, known.attribution_page)
     has_other_cases = {*known.cases, *known.different} != set(start.cases)
     if has_other_cases or not all((out / name).exists() for name in named if name):

@@ -117,7 +117,7 @@ class ArgumentValues:
         content = array.tobytes()
         ending = value_ending(type_name(array))
         path = self.folder / f"{sha256(content).hexdigest()[:24]}{ending}"
-        if not path.is_file():
+        if not path.is_file() or path.read_bytes() != content:
             with disk_errors("keep the values of a program"):
                 write_whole(path, content)
         return file_value(path)
