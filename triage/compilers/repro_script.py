@@ -13,13 +13,13 @@ from triage.model.execution import Limits
 from triage.model.revision import Toolchain
 from triage.recipes.run_values import (
     TOLERANCES,
-    dtype_of,
+    array_dtype,
     file_value,
     read_value,
     split_value,
     value_ending,
 )
-from triage.recipes.values import size_text
+from triage.recipes.values import format_size
 
 MODULE_PLACE = "{module}"
 """Stands for the compiled file in `StandaloneCompile.run`."""
@@ -46,9 +46,9 @@ for result, expected in zip(results, [{expected}]):
 
 def limits_keys(limits: Limits) -> dict[str, str]:
     """Return limits as a recipe has them; the usual one for output is left out."""
-    keys = {"timeout": limits.timeout_text, "memory": size_text(limits.memory)}
+    keys = {"timeout": limits.timeout_text, "memory": format_size(limits.memory)}
     if limits.output != Limits().output:
-        keys["output"] = size_text(limits.output)
+        keys["output"] = format_size(limits.output)
     return keys
 
 
@@ -254,7 +254,7 @@ def result_files(run: RunSpec) -> list[Path]:
     files = []
     for index, value in enumerate(map(split_value, run.expected)):
         ending = ".npy"
-        if value.element and dtype_of(value.element).isbuiltin != 1:
+        if value.element and array_dtype(value.element).isbuiltin != 1:
             ending = value_ending(value.type)
         files.append(Path(f"result_{index}{ending}"))
     return files
@@ -272,7 +272,7 @@ def python_array(text: str) -> str:
         return f"np.load({value.file!r})"
     if not value.type:
         return f"np.array({value.literal})"
-    dtype = dtype_of(value.element)
+    dtype = array_dtype(value.element)
     kind = f'"{dtype.name}"' if dtype.isbuiltin == 1 else f"ml_dtypes.{dtype.name}"
     shape = value.type.split("x")[:-1]
     if value.file is not None:
@@ -295,7 +295,7 @@ def comparison(run: RunSpec) -> str:
     limits = {**TOLERANCES, **dict(run.tolerances)}
     relative = limits.pop("relative")
     return _COMPARE.format(
-        limits={dtype_of(name).name: (relative, limits[name]) for name in limits},
+        limits={array_dtype(name).name: (relative, limits[name]) for name in limits},
         expected=", ".join(map(python_array, run.expected)),
     )
 

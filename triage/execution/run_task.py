@@ -345,7 +345,8 @@ class RunTools:
             for place in (root, toolchain.program.parent):
                 tool = runner.program(place, measured=measured)
                 if tool:
-                    self._found[key] = tool, file_sha256(tool)
+                    # a relative one would be looked for where the program runs
+                    self._found[key] = tool.absolute(), file_sha256(tool)
                     break
         return self._found.get(key)
 

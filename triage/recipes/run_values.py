@@ -202,7 +202,7 @@ def _array(value: ValueText) -> Array | None:
         is_float = not set(".eE").isdisjoint(value.literal)
         return np.array(float(value.literal) if is_float else int(value.literal))
     shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
-    dtype = dtype_of(match["element"])
+    dtype = array_dtype(match["element"])
     if math.prod(shape) > _MOST_ELEMENTS:
         return None
     if value.file is not None:
@@ -229,7 +229,7 @@ def _number(word: str, dtype: np.dtype[Any]) -> complex | bool:
     return number
 
 
-def dtype_of(element: str) -> np.dtype[Any]:
+def array_dtype(element: str) -> np.dtype[Any]:
     """Return the type of an array with these elements, such as `float32` for `f32`."""
     import ml_dtypes
     import numpy as np
@@ -305,14 +305,14 @@ def value_type(type_: str) -> ValueType | None:
     if match is None:
         element = "i64" if type_ == "index" else type_
         if element in _ELEMENTS and _SCALAR_TYPE.match(element):
-            return ValueType((), dtype_of(element), scalar=True)
+            return ValueType((), array_dtype(element), scalar=True)
         return None
     element = _OF_MLIR.get(match["element"], match["element"])
     if element not in _ELEMENTS:
         return None
     sizes = re.findall(r"\d+|\?", match["shape"])
     shape = tuple(None if size == "?" else int(size) for size in sizes)
-    return ValueType(shape, dtype_of(element))
+    return ValueType(shape, array_dtype(element))
 
 
 def zero_of(type_: str) -> str | None:

@@ -67,7 +67,7 @@ def parse_size(text: str) -> int:
     return int(size)
 
 
-def size_text(size: int) -> str:
+def format_size(size: int) -> str:
     """Return a size as `parse_size` reads it, such as `8GiB`."""
     for unit, factor in _UNITS.items():
         if size % factor == 0:
