@@ -129,6 +129,16 @@ def test_a_damaged_journal_is_read_as_empty(tmp_path: Path, damage: str) -> None
     for index in range(1, 4):
         session.record(index, Verdict.GOOD)
     session.journal.write_bytes(DAMAGE[damage](session.journal.read_bytes()))
-    assert len(read_journal(session.journal)) in (
+    assert len(read_journal(session.journal, session.key)) in (
         (0, 3) if damage == "a flipped bit" else (0,)
     )
+
+
+def test_the_journal_of_another_bisect_is_not_resumed(tmp_path: Path) -> None:
+    first = session_on(home=tmp_path)
+    first.record(3, Verdict.GOOD)
+    other = session_on(LETTERS[:-1], home=tmp_path)
+    assert other.journal != first.journal
+    first.journal.rename(other.journal)
+    _, said = typed(other, "quit", resume=True)
+    assert "resumed: 0 verdicts" in said

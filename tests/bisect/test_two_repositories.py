@@ -184,3 +184,19 @@ def test_bad_input_is_an_error(
     done = ask(*(word.format(models=models.path) for word in more))
     assert done.returncode == 2, done.stdout + done.stderr
     assert said in done.stderr
+
+
+def test_models_that_took_each_others_name_are_extracted_again(
+    compiler: SmallCompiler, models: History, ask: Any, home: Path
+) -> None:
+    shas = twelve(models, "narrow", "narrow wide")
+    expected = answered(ask())
+    places = sorted((home / "models").iterdir())
+    for first, second in zip(places, reversed(places), strict=True):
+        if first < second:
+            first.rename(aside := home / "aside")
+            second.rename(first)
+            aside.rename(second)
+    (home / "evidence.db").unlink()
+    again = answered(ask())
+    assert names(again["model"]) == names(expected["model"]) == [shas[MOVE]]

@@ -5,6 +5,8 @@ each family of the registry, and a test of another family may do the same.
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.reduce.made import reproducer
 from triage.classify.rules_file import check_rules
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
@@ -20,6 +23,8 @@ from triage.compilers.parts import RunValues
 from triage.compilers.registry import family_of, load_cases
 from triage.compilers.repro_script import MODULE_PLACE, StandaloneCompile
 from triage.execution.engine import open_engine
+from triage.execution.run_task import RunTask
+from triage.execution.task import Task
 from triage.model.case import Case
 from triage.model.errors import BadFiles, EnvironmentFailure
 from triage.model.execution import Stage
@@ -28,6 +33,8 @@ from triage.model.revision import Capabilities, Revision, Toolchain
 from triage.processes.sealing import Seal
 from triage.recipes.recipe import RecipeFormat, keys_of
 from triage.recipes.values import parse_version
+from triage.reduce.reproducer import _standalone, portable_run
+from triage.report.reproducer import write_reproducer
 from triage.toolchains.registry import ToolchainRef
 
 PARTS = ("passes", "run", "measures", "kernels", "resources", "lint", "remedies")
@@ -53,10 +60,12 @@ class Sample:
     """A key `run` whose results are wrong."""
     backends: frozenset[str] = frozenset()
     """Those of a toolchain that is not installed."""
+    broken: str | bytes = ""
+    """A program that does not compile, if the family runs nothing."""
 
-    def recipe(self, folder: Path, run: str = "") -> Path:
+    def recipe(self, folder: Path, run: str = "", program: str | bytes = "") -> Path:
         """Write the program and its recipe."""
-        program = self.program
+        program = program or self.program
         data = program if isinstance(program, bytes) else program.encode()
         (folder / self.source).write_bytes(data)
         path = folder / "sample.yaml"
@@ -173,7 +182,7 @@ class Contract:
         run: tuple[str, ...] = ()
         if case.run and self.family.run:
             options = self.family.run.options(case, case.run)
-            values = RunValues(case.run.inputs, case.run.expected)
+            values = RunValues(case.run.inputs)
             place = Path(MODULE_PLACE)
             run = tuple(self.family.run.argv(Path("run"), place, options, values))
         task = StandaloneCompile(
@@ -214,6 +223,88 @@ class Contract:
                 else:
                     assert isinstance(probe.outcome, Passed), probe.outcome
                 self._is_described(toolchain)
+
+    def repeats_a_failure_without_triage(self) -> None:
+        """In an empty environment, the script of a reproducer succeeds where the
+        program is right, and fails where it is wrong.
+        """
+        sample = self.sample
+        recipes = [(sample.right, sample.program), (sample.wrong, sample.program)]
+        if not sample.right:
+            recipes = [("", sample.program), ("", sample.broken)]
+        statuses = []
+        for run, program in recipes:
+            [case] = load_cases([sample.recipe(self.folder, run, program)])
+            for folder, toolchain, tools in self._reproducers(case):
+                script = [folder / "repro.sh"]
+                env = self._empty_environment(toolchain, tools)
+                done = subprocess.run(script, env=env, capture_output=True, check=False)
+                statuses.append((done.returncode, done.stderr.decode()[-1000:]))
+                nothing = {"PATH": "/usr/bin:/bin", "PYTHON": "/no/python"}
+                lost = subprocess.run(
+                    script, env=nothing, capture_output=True, check=False
+                )
+                assert lost.returncode == 127
+        right, wrong = statuses
+        assert right[0] == 0, right
+        assert wrong[0] not in (0, 127), wrong
+
+    def _reproducers(self, case: Case) -> Iterator[tuple[Path, Toolchain, list[Path]]]:
+        """Yield the folder of a reproducer, the toolchain, and folders with programs
+        that are installed next to it.
+        """
+        with open_engine([case]) as engine:
+            ref = engine.registry.resolve(self.sample.rev, case.compiler)
+            toolchain = engine.registry.obtain(ref)
+            task = engine.planner.plan(case, toolchain)
+            assert isinstance(task, Task), task
+            engine.probe(case, ref)
+            made = reproducer()
+            failing = replace(made.bad, case=case, version=toolchain.version)
+            values: dict[str, bytes] = {}
+            if case.run:
+                case = replace(case, run=portable_run(task, case.run, values))
+            source = f"input{case.input.path.suffix}"
+            standalone = _standalone(task, case, failing, ref, source)
+            reduction = replace(made.reduction, small=case, program=None)
+            content = case.input.path.read_bytes()
+            tools = [task.run.tool.parent] if isinstance(task.run, RunTask) else []
+        yield (
+            write_reproducer(
+                replace(
+                    made,
+                    reduction=reduction,
+                    compile=standalone,
+                    file=source,
+                    content=content,
+                    values=values,
+                ),
+                self.folder / "reproducers",
+            ),
+            toolchain,
+            tools,
+        )
+
+    def _empty_environment(
+        self, toolchain: Toolchain, tools: list[Path]
+    ) -> dict[str, str]:
+        """Return the variables with which a user finds the compiler."""
+        python = self.folder / "python"
+        program, path = toolchain.program, toolchain.root
+        if program.name != "python":
+            program = Path(sys.executable)
+        (self.folder / "setuptools.py").touch()  # old releases of Triton import it
+        python.write_text(
+            f'#!/bin/sh\nPYTHONPATH={path}:{self.folder} exec {program} "$@"\n'
+        )
+        python.chmod(0o755)
+        places = [toolchain.program.parent, *tools, "/usr/bin", "/bin"]
+        return {
+            "PATH": ":".join(map(str, places)),
+            "PYTHON": str(python),
+            "TOOLCHAIN": str(toolchain.program),
+            "HOME": str(self.folder),
+        }
 
     def _probed(self, case: Case) -> Iterator[tuple[Probe, Toolchain]]:
         with open_engine([case]) as engine:

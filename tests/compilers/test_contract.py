@@ -20,6 +20,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 """
 RIGHT = 'run: {inputs: ["4xf32=1 2 3 4"], expected: ["4xf32=2 4 6 8"]}'
 WRONG = 'run: {inputs: ["4xf32=1 2 3 4"], expected: ["4xf32=2 4 6 9"]}'
+SOFTMAX = (ROOT / "recipes" / "kernels" / "softmax.py").read_text()
 SAMPLES = {
     "iree": Sample(
         "iree",
@@ -35,12 +36,13 @@ SAMPLES = {
         "triton",
         "3.2.0",
         "softmax.py",
-        (ROOT / "recipes" / "kernels" / "softmax.py").read_text(),
+        SOFTMAX,
         """target: {backend: cuda, chip: sm_90}
 signature: {x_ptr: "*fp16:16", y_ptr: "*fp16", row_stride: i32, columns: i32}
 constexprs: {BLOCK: 64}
 options: {num_warps: 4}""",
         backends=frozenset({"cuda"}),
+        broken=SOFTMAX.replace("tl.max(", "tl.no_such_function("),
     ),
     "xla": Sample(
         "xla",
@@ -60,6 +62,7 @@ options: {num_warps: 4}""",
         'command: ["{toolchain}/copier", "{input}", "{output}"]\n'
         'version: {run: ["{toolchain}/copier", "--version"]}\n'
         "parse_errors: untestable",
+        broken="broken\n",
     ),
 }
 
@@ -94,6 +97,11 @@ def test_a_compiler_keeps_the_contract(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "build").mkdir()
     copier = tmp_path / "build" / "copier"
-    copier.write_text('#!/bin/sh\n[ $# = 1 ] && echo 1.0 || cp "$1" "$2"\n')
+    copier.write_text(
+        "#!/bin/sh\n[ $# = 1 ] && echo 1.0 && exit\n"
+        '! grep broken "$1" && cp "$1" "$2"\n'
+    )
     copier.chmod(0o755)
-    Contract(SAMPLES[family], tmp_path).compiles_and_runs()
+    contract = Contract(SAMPLES[family], tmp_path)
+    contract.compiles_and_runs()
+    contract.repeats_a_failure_without_triage()

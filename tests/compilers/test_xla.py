@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.conftest import Triage
-from triage.compilers.parts import RunValues
+from tests.values import ELEMENTS, Element, value
 from triage.compilers.registry import load_cases
 from triage.compilers.repro_script import StandaloneCompile
 from triage.compilers.xla.adapter import WORKER, Xla
@@ -24,6 +26,7 @@ from triage.model.case import Case, Flag, Input, InputKind, RunSpec, Target
 from triage.model.errors import BadFiles
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Capabilities, Revision, Toolchain
+from triage.recipes.run_values import file_value, read_value
 
 CASE = Case(
     "r",
@@ -176,16 +179,21 @@ def test_the_script_of_a_reproducer_has_the_values_of_the_run() -> None:
         inputs=("2x3xf32=1 2 3 4 5 6", "@values/a.npy", "4xbf16=@values/b.bin", "5"),
         expected=("2xi1=true false",),
     )
-    runner = Xla().run
-    words = runner.argv(
-        Path("python"),
-        Path("{module}"),
-        runner.options(CASE, spec),
-        RunValues(spec.inputs, spec.expected),
-    )
+    task = _standalone(spec)
+    [(name, text)] = Xla().script.files(task).items()
+    assert name in Xla().script.call(task).script
+    ast.parse(text)
+    assert 'os.environ["XLA_FLAGS"] = "--xla_a=1"' in text
+    assert "[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]" in text
+    assert "np.load('values/a.npy')" in text
+    assert "np.fromfile('values/b.bin', ml_dtypes.bfloat16).reshape([4])" in text
+    assert 'np.array([True, False], "bool").reshape([2])' in text
+
+
+def _standalone(spec: RunSpec) -> StandaloneCompile:
     options = ("compile", "--xla_a=1")
-    task = StandaloneCompile(
-        CASE,
+    return StandaloneCompile(
+        replace(CASE, run=spec),
         "input.mlir",
         "jaxlib",
         options,
@@ -193,16 +201,35 @@ def test_the_script_of_a_reproducer_has_the_values_of_the_run() -> None:
         "0.8.0",
         None,
         "wrong-result",
-        run=tuple(words),
+        run=("python",),
     )
-    [(name, text)] = Xla().script.files(task).items()
-    assert name in Xla().script.call(task).script
-    ast.parse(text)
-    assert 'os.environ["XLA_FLAGS"] = "--xla_a=1"' in text
-    assert 'np.array([1, 2, 3, 4, 5, 6], "float32").reshape([2, 3])' in text
-    assert 'np.load("values/a.npy")' in text
-    assert 'np.fromfile("values/b.bin", ml_dtypes.bfloat16).reshape([4])' in text
-    assert 'np.array([1, 0], "bool").reshape([2])' in text
+
+
+@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
+def test_the_script_of_a_reproducer_compares_every_type_exactly(
+    element: Element, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lines on values run here; jaxlib is in `tests/real`."""
+    monkeypatch.chdir(tmp_path)
+    off = element.result.copy()
+    off[0] = element.array[0]
+    for way in element.ways:
+        texts = [
+            value(element, array, way, tmp_path, f"{number}")
+            for number, array in enumerate((element.array, element.result))
+        ]
+        [text] = (
+            Xla().script.files(_standalone(RunSpec(None, None, *zip(texts)))).values()
+        )
+        lines = {"nan": np.nan, "inf": np.inf, "np": np, "ml_dtypes": ml_dtypes}
+        [inputs] = re.findall(r"device_put\(each\) for each in (.*)\]$", text, re.M)
+        [given] = eval(inputs, lines)
+        assert given.dtype == element.dtype
+        assert given.tobytes() == element.array.tobytes()
+        comparison = text[text.index("limits = ") :]
+        exec(comparison, {**lines, "results": [element.result]})
+        with pytest.raises(AssertionError):
+            exec(comparison, {**lines, "results": [off]})
 
 
 @pytest.fixture
@@ -229,7 +256,27 @@ def test_new_memory_is_filled_with_another_byte_for_each_pattern(worker: Any) ->
     assert seen[0] != seen[1]
 
 
-def test_the_worker_reads_and_compares_values_as_recipes_write_them(
+@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
+def test_the_worker_reads_and_writes_every_type(
+    worker: Any, element: Element, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for way in element.ways:
+        read = worker.value(value(element, element.array, way, tmp_path, "a"), "")
+        assert read.dtype == element.dtype
+        assert read.tobytes() == element.array.tobytes()
+        path = tmp_path / f"0.{worker.mlir_type(read)}.bin"
+        worker.write_result(path, read)
+        kept = read_value(file_value(path))
+        assert kept is not None
+        assert kept.dtype == element.dtype
+        assert kept.tobytes() == read.tobytes()
+    if "npy" not in element.ways:
+        with pytest.raises(TypeError):
+            worker.write_result(tmp_path / "0.npy", element.array)
+
+
+def test_the_worker_reads_values_as_recipes_write_them(
     worker: Any, tmp_path: Path
 ) -> None:
     assert worker.value("2x2xf32=1 2 3 4", "f32").tolist() == [[1, 2], [3, 4]]
@@ -237,18 +284,12 @@ def test_the_worker_reads_and_compares_values_as_recipes_write_them(
         worker.value("3xi64=9007199254740993", "s64").tolist() == [9007199254740993] * 3
     )
     assert worker.value("2xi1=true false", "pred").tolist() == [True, False]
+    assert worker.value("2x2xi8", "s8").tolist() == [[0, 0], [0, 0]]
     assert worker.value("5", "s32").dtype == np.int32
-    np.save(tmp_path / "a.npy", np.arange(3))
-    assert worker.value(f"@{tmp_path / 'a.npy'}", "s64").tolist() == [0, 1, 2]
-    one, near = np.full(4, 1.0, "f4"), np.full(4, 1.00001, "f4")
-    assert not worker.difference(near, one, {"f32": 1e-4, "relative": 0})
-    wrong = worker.difference(near, one, {"f32": 1e-7, "relative": 0})
-    assert wrong == {"element": 0, "actual": "1.00001", "expected": "1"}
-    assert not worker.difference(
-        np.array([np.nan, np.inf]), np.array([np.nan, np.inf]), {}
-    )
-    assert worker.difference(np.array([1, 2]), np.array([1, 3]), {})["element"] == 1
-    assert worker.difference(one, np.zeros(3), {})["actual"] == "4"
+    assert worker.value("9007199254740993", "s64") == 9007199254740993
+    assert worker.value("-1.5e3", "f8e5m2").dtype == ml_dtypes.float8_e5m2
+    np.save(tmp_path / "a=b.npy", np.arange(3))
+    assert worker.value(f"@{tmp_path / 'a=b.npy'}", "s64").tolist() == [0, 1, 2]
 
 
 def test_a_recipe_is_started_from_a_function_of_jax(

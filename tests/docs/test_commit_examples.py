@@ -42,7 +42,7 @@ MYCC = """#include <stdio.h>
 int main(int count, char **words) {
   if ({number} >= 6) return fprintf(stderr, "program.c:1:5: error: no type\\n"), 1;
   FILE *output = fopen(words[4], "w");
-  return !output || fclose(output);
+  return !output || fputs("code", output) < 0 || fclose(output);
 }
 """
 

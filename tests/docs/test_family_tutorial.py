@@ -93,7 +93,7 @@ def answer(shared_home: Path, tmp_path: Path) -> Any:
 
 
 @pytest.mark.real
-def test_the_commands_of_the_page(answer: Any) -> None:
+def test_the_commands_of_the_page(answer: Any, tmp_path: Path) -> None:
     recipe = "docs/examples/pad-pool.yaml"
     found = answer(f"run {recipe} -t 1.19.2 -t 1.20.1", 1)["results"]
     assert [each["status"] for each in found] == ["passed", "failed"]
@@ -102,6 +102,18 @@ def test_the_commands_of_the_page(answer: Any) -> None:
 
     found = answer(f"bisect {recipe} --good 1.19.2 --bad 1.20.1", 0)
     assert found["after"]["name"] == "1.20.0"
+
+    found = answer(f"reduce {recipe} -t 1.20.1 --good 1.19.2", 0)
+    assert found["program"] is None  # ONNX is not a text
+    folder = tmp_path / found["reproducer"]
+    home = Path(os.environ["TRIAGE_HOME"])
+    for version, status in (("1.19.2", 0), ("1.20.1", 1)):
+        [root] = home.glob(f"toolchains/venv-onnxruntime-*-{version}-*")
+        env = {"PATH": "/usr/bin:/bin", "PYTHON": f"{root}/bin/python"}
+        done = subprocess.run(
+            [folder / "repro.sh"], env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, done.stderr
 
     found = answer(f"attribute {recipe} --good 1.19.2 --bad 1.20.1", 0)
     assert found["suspect_passes"] == ["Level1_RuleBasedTransformer"]

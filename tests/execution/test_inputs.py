@@ -9,8 +9,8 @@ from tests.execution.damage import do, each_damage
 from triage.compilers.base import ModelImporter
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared
-from triage.execution.inputs import GeneratorProgram, Inputs, OnnxImporters
-from triage.model.case import Case, Input, InputKind, Target
+from triage.execution.inputs import Download, GeneratorProgram, Inputs, OnnxImporters
+from triage.model.case import Artifact, Case, Input, InputKind, Target
 from triage.model.execution import Limits
 from triage.toolchains.contents import Contents
 from triage.toolchains.home import Home, Workspace
@@ -24,7 +24,7 @@ def contents_in(folder: Path) -> Contents:
     return Contents(Workspace(Home(folder / "contents")))
 
 
-def inputs_without_importer(folder: Path) -> Inputs:
+def inputs_without_importer(folder: Path, download: Download = no_download) -> Inputs:
     stop = threading.Event()
     importers = OnnxImporters(ModelImporter("none", ()), tuple, stop, lambda: None)
     return Inputs(
@@ -34,7 +34,7 @@ def inputs_without_importer(folder: Path) -> Inputs:
         fresh=False,
         onnx=importers,
         contents=contents_in(folder),
-        download=no_download,
+        download=download,
     )
 
 
@@ -91,3 +91,33 @@ def test_a_damaged_cached_input_is_generated_again(
         assert prepared(script) == first
         assert first.path.read_text() == "tensor<4xf32>\n"
         assert calls.read_text() == "xx"
+
+
+@pytest.mark.parametrize("suffixes", [(".bin",), (".bin", ".sha256")])
+def test_downloads_that_took_each_others_name_are_obtained_again(
+    tmp_path: Path, suffixes: tuple[str, ...]
+) -> None:
+    """Also of the same size; those that were not touched are downloaded once."""
+    urls: list[str] = []
+
+    def download(url: str, target: Path) -> None:
+        urls.append(url)
+        target.write_text(url)
+
+    artifacts = [
+        Artifact(tmp_path / "downloads" / name / "weights.bin", f"https://host/{name}")
+        for name in ("a", "b")
+    ]
+    for _ in range(2):
+        assert inputs_without_importer(tmp_path, download).obtain(artifacts) is None
+    assert len(urls) == 2
+    for suffix in suffixes:
+        first, second = (item.path.with_suffix(suffix) for item in artifacts)
+        first.rename(aside := tmp_path / "aside")
+        second.rename(first)
+        aside.rename(second)
+    assert inputs_without_importer(tmp_path, download).obtain(artifacts) is None
+    assert [item.path.read_text() for item in artifacts] == [
+        item.source for item in artifacts
+    ]
+    assert len(urls) == 4

@@ -137,7 +137,7 @@ def journal(data: bytes, folder: Path) -> None:
     """A journal is read whole or as empty."""
     path = folder / "journal.json"
     path.write_bytes(data)
-    assert all(entry.name is not None for entry in read_journal(path))
+    assert all(entry.name is not None for entry in read_journal(path, "key"))
 
 
 def _response(data: bytes, url: str) -> requests.Response:
@@ -260,7 +260,8 @@ def _records() -> list[bytes]:
 
 def _journals() -> list[bytes]:
     entry = {"name": "3.2.0", "verdict": "bad", "by": "probe", "why": "class: text"}
-    return [json.dumps([entry, entry | {"verdict": "skip", "name": "cd34"}]).encode()]
+    entries = [entry, entry | {"verdict": "skip", "name": "cd34"}]
+    return [json.dumps({"bisect": "key", "entries": entries}).encode()]
 
 
 def _answers() -> list[bytes]:

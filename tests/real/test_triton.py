@@ -40,6 +40,31 @@ def k(x_ptr):
 """
 
 
+WITH_EPS = """import triton
+import triton.language as tl
+
+@triton.jit
+def k(x_ptr, EPS: tl.constexpr, BLOCK: tl.constexpr):
+    x = x_ptr + tl.arange(0, BLOCK)
+    tl.store(x, 1.0 / tl.sqrt(tl.load(x) + EPS))
+"""
+
+
+@pytest.mark.core
+def test_variants_keep_the_types_of_constants(
+    shared_home: Path, triage: Triage, tmp_path: Path
+) -> None:
+    recipe = write_recipe(tmp_path, WITH_EPS, constexprs="{EPS: 1e-5, BLOCK: 64}")
+    words = ("-t", "3.2.0", "--vary", "EPS=0.25,1e-05", "--vary", "num_warps=8")
+    recipe.write_text(f"{recipe.read_text()}options: {{num_warps: 4}}\n")
+    answer = json_answer(triage, "variants", recipe, *words, code=3)
+    assert [(row["values"], row["status"]) for row in answer["results"]] == [
+        ({"EPS": eps, "num_warps": warps}, "passed")
+        for eps in ("1e-05", "0.25")
+        for warps in ("4", "8")
+    ]
+
+
 @pytest.mark.core
 def test_a_compile_stops_after_the_phase(
     shared_home: Path, triage: Triage, tmp_path: Path

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.compilers.contract import Contract, Sample
 from tests.conftest import ROOT, Triage
 
 pytestmark = pytest.mark.real
@@ -216,6 +217,19 @@ def test_the_text_of_hlo_is_compiled_and_run(
     assert classes(
         answer("run", workplace / "r.yaml", "-t", "0.8.0", "-t", "0.10.2")
     ) == {"0.8.0": status, "0.10.2": status}
+
+
+@pytest.mark.parametrize("version", ["0.8.0", "0.10.2"])
+def test_the_script_of_hlo_repeats_a_wrong_result(
+    shared_home: Path, workplace: Path, version: str
+) -> None:
+    runs = (
+        f"run: {{inputs: ['4xf32=1 2 3 4'], expected: ['4xf32=2 4 6 {last}']}}"
+        for last in (8, 9)
+    )
+    target = "target: {backend: cpu}"
+    sample = Sample("xla", version, "double.hlo", HLO, target, *runs)
+    Contract(sample, workplace).repeats_a_failure_without_triage()
 
 
 def test_a_program_that_no_release_reads_says_nothing_about_them(

@@ -8,8 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.values import ELEMENTS, WAYS, Element, value
+from triage.compilers.registry import load_cases
 from triage.execution.run_task import differences
-from triage.recipes.run_values import identity_of, read_value, split_value, zero_of
+from triage.model.errors import BadFiles
+from triage.recipes.run_keys import read_flagfile
+from triage.recipes.run_values import (
+    identity_of,
+    located,
+    read_value,
+    split_value,
+    value_type,
+    zero_of,
+)
+from triage.reduce.runs import ArgumentValues
 
 
 @pytest.mark.parametrize("text", ["", "4 5", "3x4y=1", "=@", "2x3x=4", "f33=1", "@"])
@@ -18,32 +30,50 @@ def test_a_text_that_is_no_value_is_refused(text: str) -> None:
         split_value(text)
 
 
-@pytest.mark.parametrize(
-    "dtype", ["i1", "i8", "i16", "i32", "i64", "f16", "f32", "f64"]
-)
-def test_raw_files_and_npy_files_hold_the_same_values(
-    tmp_path: Path, dtype: str
-) -> None:
-    kinds = {
-        "i1": "?",
-        "i8": "i1",
-        "i16": "<i2",
-        "i32": "<i4",
-        "i64": "<i8",
-        "f16": "<f2",
-        "f32": "<f4",
-        "f64": "<f8",
-    }
-    array = np.arange(6).reshape(2, 3).astype(kinds[dtype])
-    array.tofile(tmp_path / "a.bin")
-    np.save(tmp_path / "a.npy", array)
-    raw, saved = (
-        read_value(f"2x3x{dtype}=@{tmp_path}/a.bin"),
-        read_value(f"@{tmp_path}/a.npy"),
-    )
-    assert raw is not None
-    assert saved is not None
-    assert np.array_equal(raw, saved)
+@pytest.mark.parametrize("element", ELEMENTS.values(), ids=ELEMENTS)
+def test_a_value_comes_back_in_its_own_type(tmp_path: Path, element: Element) -> None:
+    """By whatever way it is given, kept by a reduction, or written to a recipe."""
+    values = ArgumentValues(tmp_path)
+    random = np.random.default_rng(0).bytes(100 * element.array.itemsize)
+    many = np.frombuffer(random, element.dtype).copy()
+    if element.name == "i1":
+        many = many.view("u1") % 2 == 1
+    arrays = [
+        element.array,
+        element.array.reshape(2, 1, 2),
+        element.array[:0],
+        element.array[:1].reshape(()),
+        np.full_like(element.array, 1),
+        many,
+    ]
+    for number, array in enumerate(arrays):
+        texts = [value(element, array, way, tmp_path, f"{number}") for way in WAYS[2:]]
+        texts.append(values.value_of(array))
+        if array.size == 4:
+            texts.append(value(element, array, "inline", tmp_path, f"{number}"))
+        for text in texts:
+            read = read_value(located(text, tmp_path))
+            assert read is not None, text
+            assert read.dtype == element.dtype
+            assert read.shape == array.shape
+            assert read.tobytes() == array.tobytes()
+
+
+def test_a_type_of_mlir_has_values() -> None:
+    for element in ELEMENTS.values():
+        for text in (
+            f"tensor<2x?x{element.mlir or element.name}>",
+            f"!torch.vtensor<[2,?],{element.mlir or element.name}>",
+        ):
+            wanted = value_type(text)
+            assert wanted is not None
+            assert (wanted.shape, wanted.dtype) == ((2, None), element.dtype)
+    assert value_type("tensor<4xi4>") is None
+    assert value_type("tensor<4xf4E2M1FN>") is None
+    assert value_type("!hal.buffer_view") is None
+    scalar = value_type("index")
+    assert scalar is not None
+    assert (scalar.dtype, scalar.scalar) == (np.dtype("int64"), True)
 
 
 def test_a_file_that_does_not_fit_its_type_has_no_values(tmp_path: Path) -> None:
@@ -117,3 +147,52 @@ def test_arguments_of_known_size_only_are_zeros() -> None:
         None,
         None,
     ]
+
+
+def test_integers_are_compared_exactly() -> None:
+    large = 2**53
+    for element in ("i64", "ui64", "si64"):
+        numbers = differences(
+            f"2x{element}={large} 7", f"2x{element}={large + 1} 7", {}
+        )
+        assert (numbers["mismatches"], numbers["max_abs_error"]) == (1, 1)
+        assert numbers["element"] == 0
+    least, greatest = -(2**63), 2**63 - 1
+    assert differences(f"1xi64={least}", f"1xi64={greatest}", {})["mismatches"] == 1
+    assert differences("2xi8=-1 127", "2xui8=255 127", {})["mismatches"] == 0, (
+        "a program may forget the sign of its integers"
+    )
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected"),
+    [
+        ("2xf32=1", "2xf64=1"),
+        ("2xi32=1", "2xf32=1"),
+        ("2xi32=1", "2xi64=1"),
+        ("2xi1=1", "2xi8=1"),
+        ("2xf16=1", "2xbf16=1"),
+    ],
+)
+def test_another_type_is_wrong_whatever_the_numbers(actual: str, expected: str) -> None:
+    assert differences(actual, expected, {}) == {}
+    assert differences("5", "5", {})["mismatches"] == 0
+    assert differences("f32=5", "5", {})["mismatches"] == 0
+
+
+def test_flags_that_set_a_tolerance_are_tolerances(tmp_path: Path) -> None:
+    """The runtime's program, which knows them, does not compare."""
+    file = tmp_path / "run_module_io_flags.txt"
+    file.write_text("--expected_f32_threshold=0.5f\n--input=f32=1\n--a=b\n")
+    run = read_flagfile(file)
+    assert (run.tolerances, run.flags) == ((("f32", 0.5),), ("--a=b",))
+    (tmp_path / "p.mlir").write_text("")
+    recipe = tmp_path / "r.yaml"
+    start = "name: r\ninput: p.mlir\ntarget: {backend: llvm-cpu}\n"
+    recipe.write_text(f"{start}run: {{flagfile: {file.name}, tolerance: {{f64: 1}}}}\n")
+    [case] = load_cases([recipe])
+    assert case.run
+    assert case.run.tolerances == (("f32", 0.5), ("f64", 1))
+    recipe.write_text(f"{start}run: {{flags: [--expected_f16_threshold=1]}}\n")
+    with pytest.raises(BadFiles, match="tolerance"):
+        load_cases([recipe])

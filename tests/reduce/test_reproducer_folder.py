@@ -9,13 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.programs import write_program
 from tests.recipes.loading import load_recipes
 from tests.reduce.made import CASE, reproducer, with_probes
+from triage.compilers.repro_script import limits_keys
 from triage.model.case import Case, Expectation, Flag, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Failed
+from triage.recipes.recipe import RecipeFormat
+from triage.recipes.values import LONGEST
 from triage.reduce.reproducer import slug, without_paths
 from triage.report.reproducer import reproducer_files, write_reproducer
 
@@ -58,9 +63,11 @@ def test_the_folder_matches_the_golden_files(tmp_path: Path) -> None:
             limits=Limits(0.5, (1 << 30) + (1 << 20)),
             target=Target("cuda", "90", devices=8),
         ),
+        replace(CASE, limits=Limits(5400.125, 1_500_000_000, 3_300_000_001)),
+        replace(CASE, limits=Limits(0.000001, (1 << 20) + 1, 1 << 50)),
         replace(CASE, name="x" * 100),
     ],
-    ids=["matrix", "little", "awkward", "limits", "long"],
+    ids=["matrix", "little", "awkward", "limits", "decimal", "odd", "long"],
 )
 def test_the_recipe_reads_back_as_the_reduced_case(tmp_path: Path, case: Case) -> None:
     made = reproducer(case=case)
@@ -78,6 +85,20 @@ def test_the_recipe_reads_back_as_the_reduced_case(tmp_path: Path, case: Case) -
         Expectation("shared-memory-overflow", since="3.2.0", until="3.4.0"),
         Expectation("verifier", since="3.5.0"),
     )
+
+
+@given(
+    timeout=st.floats(1e-9, LONGEST),
+    sizes=st.tuples(*[st.integers(1 << 20, 1 << 50)] * 2),
+    waits=st.booleans(),
+)
+def test_limits_come_back_exactly(
+    timeout: float, sizes: tuple[int, int], waits: bool
+) -> None:
+    limits = Limits(round(timeout, 9), *sizes, without_waiting=not waits)
+    document = RecipeFormat.model_fields["limits"].annotation
+    assert document is not None
+    assert document.model_validate(limits_keys(limits)).value(Limits()) == limits
 
 
 @pytest.mark.parametrize(

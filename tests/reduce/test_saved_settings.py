@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,10 +48,22 @@ def folder(case: Case, tmp_path: Path) -> ReductionFolder:
 def test_saved_settings_are_read_as_they_were_written(
     folder: ReductionFolder, case: Case
 ) -> None:
+    [program] = folder.path.glob("best-*.py")
     assert folder.saved_state(replace(case, spec=None)) == (
-        folder.path / "best.py",
+        program,
         replace(case, **CHANGED),
     )
+    program.write_text("y")
+    assert folder.saved_state(case) is None
+
+
+def test_the_saved_state_of_another_reduction_is_not_taken(
+    folder: ReductionFolder, case: Case, tmp_path: Path
+) -> None:
+    other = ReductionFolder(Home(tmp_path), "other")
+    shutil.rmtree(other.path)
+    shutil.copytree(folder.path, other.path)
+    assert other.saved_state(case) is None
 
 
 @each_damage

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
 from tests.remedy.flag_compiler import FlagEngine, a_case, a_place, failed
+from triage.compilers.base import KernelSpec
 from triage.model.errors import BadInput
 from triage.model.json_form import as_json
 from triage.model.outcome import Cause, NoAnswer, Outcome, Passed, Status
@@ -137,3 +139,33 @@ def test_the_sentence_is_about_the_given_case() -> None:
     assert "n=2" in str(compared(behaviour, "m[n=2]")["sentence"])
     answer = compared(behaviour, "m[n=3]")
     assert (answer["failure"], answer["sentence"]) == (None, "m[n=3] does not fail.")
+
+
+@pytest.mark.parametrize(
+    ("own", "text", "value"),
+    [
+        (1e-05, "0.25", 0.25),
+        (float("inf"), "1e400", float("inf")),
+        (8, "16", 16),
+        (True, "false", False),
+        (None, "3", 3),
+        ("tl.float16", "tl.bfloat16", "tl.bfloat16"),
+        (1, "true", True),
+        (2**63, "-1", -1),
+    ],
+)
+def test_constants_of_a_kernel_keep_their_types(
+    own: Any, text: str, value: Any
+) -> None:
+    """Also those that do not vary."""
+    others = {"EPS": 1e-05, "TYPE": "tl.float16", "FLAG": True, "NONE": None}
+    spec = KernelSpec("k", {}, {"VALUE": own, **others}, {}, {"num_warps": 4})
+    cases = varied(replace(a_case(), spec=spec), {"VALUE": (text,)})
+    made = [dict(case.spec.constexprs) for case in cases]  # type: ignore[union-attr]
+    expected = [own] if own == value and type(own) is type(value) else [own, value]
+    assert [constants.pop("VALUE") for constants in made] == expected
+    for constants in made:
+        assert constants == others
+        assert list(map(type, constants.values())) == [float, str, bool, type(None)]
+    with pytest.raises(BadInput, match="VALUE"):
+        varied(replace(a_case(), spec=spec), {"VALUE": ("yes",)})

@@ -319,7 +319,7 @@ class _Comparison:
         trace = Trace()
         for dump in printed.dumps:
             trace.add_dump(dump)
-        trace.was_stopped = printed.ending is not Ending.EXITED
+        trace.was_stopped = printed.ending not in (Ending.EXITED, Ending.NO_OUTPUT)
         return trace
 
     def _print_ir(self, toolchain: Toolchain, words: Vocabulary) -> PrintedIr:

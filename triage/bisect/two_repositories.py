@@ -32,7 +32,7 @@ from triage.model.errors import BadInput
 from triage.model.json_form import in_json
 from triage.model.outcome import Cause, Failed, NoAnswer, Outcome
 from triage.model.revision import Revision
-from triage.toolchains.home import Home, KeptKind, disk_errors
+from triage.toolchains.home import Home, KeptKind, disk_errors, remove_tree
 from triage.toolchains.registry import ToolchainRef
 
 _SHORT_SHA = 10
@@ -115,21 +115,24 @@ class ModelHistory:
             raise BadInput("the commit has no such folder")
         # a compiler may read the name of the folder, such as that of a package
         name = self._folder.name or self.repository.path.name
-        folder = self._cache / tree[:16] / name
-        if folder.is_dir():
+        place = self._cache / tree[:16]
+        folder, mark = place / name, place / f"{tree}.tree"
+        if folder.is_dir() and mark.is_file():
             with suppress(OSError):  # the home cannot be written
                 # `triage toolchains prune` removes what nobody uses
-                os.utime(folder.parent)
+                os.utime(place)
             return folder
         with disk_errors("extract a model from its repository"):
-            folder.parent.mkdir(parents=True, exist_ok=True)
+            self._cache.mkdir(parents=True, exist_ok=True)
             with TemporaryDirectory(dir=self._cache, prefix=".taking-") as scratch:
-                target = Path(scratch, "tree")
-                target.mkdir()
+                target = Path(scratch, "new", name)
+                target.mkdir(parents=True)
                 for mode, path, content in self.repository.files_of(tree):
                     _write(target, path, mode, content)
-                if not folder.is_dir():  # no other process was faster
-                    target.rename(folder)
+                Path(scratch, "new", mark.name).touch()
+                if not mark.is_file():  # no other process was faster
+                    remove_tree(place)  # of another tree, if there is one
+                    Path(scratch, "new").rename(place)
         return folder
 
     def commits_with(self, compiler: ToolchainRef) -> BisectRange:

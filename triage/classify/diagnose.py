@@ -156,8 +156,8 @@ def _scan(captured: Captured, rules: RuleSet) -> Findings:
 
 
 def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
-    """Return the failure of a run that exceeded a limit, by the rule whose `endings`
-    name that; None for another ending.
+    """Return the failure of a run that exceeded a limit or wrote no output, by the rule
+    whose `endings` name that; None for another ending.
     """
     memory = f"{execution.peak_rss_mb:.0f} MiB of memory"
     for rule in rules:
@@ -166,9 +166,17 @@ def _limit_failure(execution: Execution, rules: RuleSet) -> Failure | None:
                 Ending.TIMED_OUT: f"stopped after {execution.seconds:.0f} s",
                 Ending.OVER_MEMORY: f"stopped at {memory}",
                 Ending.OVER_OUTPUT: "stopped, it wrote more than its limit of output",
+                Ending.NO_OUTPUT: f"exit status 0, but {_missing(execution)}",
             }.get(execution.ending, f"ended: {execution.ending}")
             return Finding(rule, headline).failure()
     return None
+
+
+def _missing(execution: Execution) -> str:
+    """Return what is missing of the output of a compiler that succeeded."""
+    if execution.output_bytes == 0:
+        return "the output file is empty"
+    return "there is no regular output file"
 
 
 def _signal_failure(execution: Execution, rules: RuleSet) -> Failure | None:

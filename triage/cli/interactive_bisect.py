@@ -4,6 +4,7 @@ obey, and keep a journal.
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -31,7 +32,7 @@ from triage.toolchains.home import Home, KeptKind, save_file
 
 _SHOWN = 6  # suspects in the table
 _BAR = 16  # columns
-_FORMAT = "2"  # of the journal; changes when the meaning of its entries does
+_FORMAT = "3"  # of the journal; changes when the meaning of its entries does
 HELP = """  Enter   compile the case at the proposed revision
   good    it compiles, or runs as it should
   bad     it has the failure that is bisected
@@ -53,18 +54,30 @@ class JournalEntry:
     why: str = ""
 
 
-_ENTRIES = TypeAdapter(list[JournalEntry])
 _LARGEST_JOURNAL = 16 << 20  # bytes
 
 
-def read_journal(path: Path) -> list[JournalEntry]:
-    """Return the verdicts in a journal, in order; none from a file that is missing or
-    damaged.
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """What the file of a journal holds."""
+
+    bisect: str
+    """The key of the bisect."""
+    entries: list[JournalEntry]
+
+
+_JOURNAL = TypeAdapter(Journal)
+
+
+def read_journal(path: Path, bisect: str) -> list[JournalEntry]:
+    """Return the verdicts in the journal of a bisect, in order; none from a file that
+    is missing, damaged or of another bisect.
     """
     try:
-        return _ENTRIES.validate_json(read_bytes(path, _LARGEST_JOURNAL))
+        journal = _JOURNAL.validate_json(read_bytes(path, _LARGEST_JOURNAL))
     except (OSError, ValidationError):
         return []
+    return journal.entries if journal.bisect == bisect else []
 
 
 def prompt(
@@ -97,7 +110,8 @@ class Session:
             search.name(search.last),
             search.request.kind,
         )
-        digest = blake2b(chr(0).join(key).encode(), digest_size=10).hexdigest()
+        self.key = json.dumps(key)
+        digest = blake2b(self.key.encode(), digest_size=10).hexdigest()
         self.journal = home.kept(KeptKind.JOURNALS) / f"{digest}.json"
 
     def run(self, typed: TextIO, *, resume: bool = False) -> Bisection:
@@ -105,7 +119,7 @@ class Session:
         the input.
         """
         search, out = self.search, self.out
-        known = read_journal(self.journal)
+        known = read_journal(self.journal, self.key)
         if resume:
             names = {candidate.revision.name for candidate in search.range.candidates}
             self._change([entry for entry in known if entry.name in names], save=False)
@@ -245,7 +259,7 @@ class Session:
         if save:
             save_file(
                 self.journal,
-                _ENTRIES.dump_json(entries),
+                _JOURNAL.dump_json(Journal(self.key, list(entries))),
                 "write the journal of the bisect",
             )
         assert search.failure is not None

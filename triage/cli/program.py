@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
@@ -23,6 +24,7 @@ from triage.cli.screen import AppContext, print_stderr
 from triage.compilers.recipe_start import NewRecipe, NoProgramError
 from triage.compilers.registry import recipe_families
 from triage.execution.recipe_trial import try_recipe
+from triage.model.content import file_sha256
 from triage.model.errors import BadInput
 from triage.model.probe_result import ProbeResult
 from triage.processes.sealing import is_sealing
@@ -265,7 +267,10 @@ def _corrected(
     """
     path, guess = started.wanted.path, f"{started.content}\0{started.start.copied}"
     before = path.with_suffix(".guess")
-    if save is None and before.is_file() and before.read_text("utf-8") == guess:
+    is_same = False
+    with suppress(OSError, ValueError):
+        is_same = before.read_text("utf-8") == f"{file_sha256(path)}\0{guess}"
+    if save is None and is_same:
         lines = path.read_text("utf-8").splitlines()
         comments = takewhile(lambda line: line.startswith("# "), lines)
         _say(line.removeprefix("# ") for line in comments)
@@ -274,7 +279,7 @@ def _corrected(
     started.write(over=save is None)
     _say(started.start.notes)
     if save is None and not (started.start.unknown or app.is_dry):
-        save_file(before, guess, f"write {before}")
+        save_file(before, f"{file_sha256(path)}\0{guess}", f"write {before}")
     return started
 
 

@@ -25,7 +25,7 @@ from triage.compilers.parts import (
     family_yaml,
 )
 from triage.compilers.recipe_input import RecipeStarter
-from triage.compilers.repro_script import ReproScript
+from triage.compilers.repro_script import ReproScript, WorkerScript
 from triage.model.case import Case, CaseSpec
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Capabilities, FamilyRef, Toolchain
@@ -114,6 +114,31 @@ class ModelImporter:
 Constant = bool | int | float | str | None
 
 
+_YAML_WORDS = {"true": True, "false": False, "null": None, "none": None}
+
+
+def read_constant(value: str) -> Constant:
+    """Return the number, truth value, None or text that a scalar of a recipe stands
+    for. Quotes do not matter. Raises ValueError for a word that may mean two things.
+    """
+    if value == "?":
+        raise ValueError(
+            "this value is not known: write one that the kernel is launched with."
+        )
+    if value.lower() in ("yes", "no", "on", "off"):
+        raise ValueError(
+            f'"{value}" is a truth value in YAML 1.1; write true or false.'
+        )
+    if value.lower() in _YAML_WORDS:
+        return _YAML_WORDS[value.lower()]
+    for number in (int, float):
+        try:
+            return number(value)
+        except ValueError:
+            continue
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSpec(CaseSpec):
     """The types and constants that a kernel, a Python function, is compiled for."""
@@ -160,9 +185,6 @@ class Compiler(ABC):
     that prints the program. If empty, this program's own Python runs it.
     """
 
-    script = ReproScript()
-    """Describes a compile so that a reproducer can repeat it without triage."""
-
     # The optional parts. A family imports the module of a part in its property, because
     # most compiles need none.
 
@@ -175,6 +197,12 @@ class Compiler(ABC):
     def run(self) -> Runner | None:
         """Runs compiled programs: the stages `run` and `compare`."""
         return None
+
+    @property
+    def script(self) -> ReproScript:
+        """Describes a compile so that a reproducer can repeat it without triage."""
+        worker = self.run.worker if self.run else None
+        return WorkerScript(worker) if worker else ReproScript()
 
     @property
     def measures(self) -> Measures | None:

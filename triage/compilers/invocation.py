@@ -41,6 +41,13 @@ class Invocation:
     these are their values, and nothing is appended.
     """
 
+    @property
+    def has_output(self) -> bool:
+        """Whether the command is told where to write its output."""
+        if self.placeholders is None:
+            return True
+        return any("{output}" in word for word in self.options)
+
     def argv(self, program: Path, source: Path, output: Path) -> list[str]:
         """Return the command line, program first."""
         if self.placeholders is not None:

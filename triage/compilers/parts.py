@@ -21,14 +21,16 @@ from triage.compilers.invocation import Invocation
 from triage.model.case import Case, RunSpec
 from triage.model.outcome import NoAnswer
 from triage.model.revision import Toolchain
-from triage.recipes.run_values import TOLERANCES, result_ending
+from triage.recipes.run_values import ValueText, value_ending
 
 if TYPE_CHECKING:  # it parses MLIR
     from triage.mlir.fingerprint import Vocabulary
     from triage.recipes.expectations import ObservedCase, UpdatedFile
     from triage.recipes.run_keys import RunnableFormat
 
-_RESULT = re.compile(r"^result\[\d+\]: ((?:\d+x)*)([\w<>]+)=", re.MULTILINE)
+_RESULT = re.compile(
+    r"^result\[\d+\]: (?:hal\.buffer_view\n)?((?:\d+x)*\w+)=", re.MULTILINE
+)
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 # A benchmark program repeats a short function for at least this long.
 _SHORTEST_MEASUREMENT = 0.1
@@ -53,10 +55,8 @@ class RunValues:
 
     inputs: Sequence[str] = ()
     """The arguments."""
-    expected: Sequence[str] = ()
-    """The results to compare with."""
     results: Sequence[Path] = ()
-    """Files to write the results to, see `Runner.result_files`."""
+    """Files to write the results to: raw bytes, or for .npy an array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,8 @@ class Runner(ABC):
     """The package of the runtime; empty if the compiler's own package has it."""
     unoptimised: tuple[str, ...] = ()
     """Flags of the compiler that switch its optimisations off."""
+    worker: Path | None = None
+    """The script that runs compiled files, if the family has one."""
 
     @abstractmethod
     def program(self, root: Path, *, measured: bool) -> Path | None:
@@ -125,11 +127,12 @@ class Runner(ABC):
         values: RunValues,
         libraries: Sequence[Path] = (),
     ) -> list[str]:
-        """Return the command that runs a compiled file. If a result differs from the
-        expected one, the command prints `mismatch_line` and its status is not 0.
+        """Return the command that runs a compiled file and prints a line such as
+        `result[0]: 2x3xf32=...` for each result that is not written to a file.
 
         Args:
-            program: The runtime's program.
+            program: The runtime's program. It fails if it cannot write a result as
+                .npy.
             module: The compiled file.
             options: See `options`.
             values: Its arguments and results.
@@ -140,7 +143,6 @@ class Runner(ABC):
             *(f"--module={path}" for path in (module, *libraries)),
             *options,
             *(f"--input={text}" for text in values.inputs),
-            *(f"--expected_output={text}" for text in values.expected),
             *(f"--output=@{file}" for file in values.results),
         ]
 
@@ -154,9 +156,21 @@ class Runner(ABC):
         """
         return ()
 
-    def overlooks_nan(self, version: str | None) -> bool:
-        """Return whether the program of this release finds NaN equal to any number."""
+    def reads(self, value: ValueText) -> bool:
+        """Return whether the program reads a value as recipes write it. Others are
+        given to it as raw bytes.
+        """
+        return True
+
+    def compares(self, expected: Sequence[str], version: str | None) -> bool:
+        """Return whether the program of a release compares such results itself, with
+        the options of `comparing_options`.
+        """
         return False
+
+    def comparing_options(self, run: RunSpec) -> list[str]:
+        """Return options that make the program compare its results."""
+        return []
 
     def startup_failure(self, stderr: str) -> NoAnswer | None:
         """Return why the run could not begin, if that is why it failed: a device is
@@ -165,19 +179,11 @@ class Runner(ABC):
         return None
 
     def result_files(self, stdout: str, folder: Path) -> list[Path]:
-        """Return the file in a folder to write each result of a run to.
-
-        Args:
-            stdout: What the run printed, with a line such as `result[0]: 2x3xf32=...`
-                for each result.
-            folder: The names in it are those that `run_values.file_value` expects.
+        """Return the file in a folder to write each result of a run to, by what it
+        printed without files. `run_values.file_value` reads their names.
         """
-        paths = []
-        for index, (sizes, element) in enumerate(_RESULT.findall(stdout)):
-            needs_raw_bytes = element.startswith(("bf16", "f8"))
-            ending = result_ending(sizes + element if needs_raw_bytes else None)
-            paths.append(folder / f"{index}{ending}")
-        return paths
+        types = enumerate(_RESULT.findall(stdout))
+        return [folder / f"{index}{value_ending(type_)}" for index, type_ in types]
 
 
 class WorkerRunner(Runner):
@@ -193,10 +199,6 @@ class WorkerRunner(Runner):
             if python.is_file():
                 return python
         return None
-
-    def options(self, case: Case, run: RunSpec) -> list[str]:
-        accepted = {**TOLERANCES, **dict(run.tolerances)}
-        return [f"--tolerances={json.dumps(accepted)}", *run.flags]
 
     def argv(self, *arguments: Any) -> list[str]:
         python, *words = super().argv(*arguments)

@@ -6,13 +6,50 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from triage.model.case import Case
+from triage.model.case import Case, RunSpec
+from triage.model.execution import Limits
 from triage.model.revision import Toolchain
+from triage.recipes.run_values import (
+    TOLERANCES,
+    array_dtype,
+    file_value,
+    read_value,
+    split_value,
+    value_ending,
+)
+from triage.recipes.values import format_size
 
 MODULE_PLACE = "{module}"
 """Stands for the compiled file in `StandaloneCompile.run`."""
 RULES_FILE = "failure.rules"  # a suffix that no recipe has
+COMPARE = "compare.py"
+NO_OUTPUT = "no-output"  # the class of a compile that wrote nothing
+_PYTHON = '"${PYTHON:-python3}"'
+_TYPES = "ml_dtypes."  # part of a script that needs this package
+
+
+_COMPARE = """\
+# the relative and the absolute difference that each type may have
+limits = {limits}
+for result, expected in zip(results, [{expected}]):
+    assert result.shape == expected.shape, (result.shape, expected.shape)
+    if result.dtype.kind in "biuc":
+        np.testing.assert_array_equal(result, expected)
+    else:
+        limit = limits.get(result.dtype.name, (0, 0))
+        result, expected = result.astype("float64"), expected.astype("float64")
+        np.testing.assert_allclose(result, expected, *limit)
+"""
+
+
+def limits_keys(limits: Limits) -> dict[str, str]:
+    """Return limits as a recipe has them; the usual one for output is left out."""
+    keys = {"timeout": limits.timeout_text, "memory": format_size(limits.memory)}
+    if limits.output != Limits().output:
+        keys["output"] = format_size(limits.output)
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +85,8 @@ class StandaloneCompile:
     """The command that runs the compiled file; empty if it is not run."""
     runtime: str | None = None
     """What pip installs for that command."""
+    comparison: str = ""
+    """A script in Python that compares the results, if that command does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +105,15 @@ class StandaloneCall:
     """Lines of the shell script before `script`."""
     may_exec: bool = True
     """Whether the script may `exec` its command; false if a line must follow it."""
-    run_words: tuple[str, ...] = ()
-    """The command that runs the compiled file; empty if it is not run."""
+    following: tuple[tuple[str, ...], ...] = ()
+    """The commands that run the compiled file and compare its results."""
+    output: str = ""
+    """The output file, as the shell script names it."""
 
     @property
     def text(self) -> str:
         """The commands, each on a line."""
-        commands = filter(None, (self.words, self.run_words))
-        return "\n".join(map(shlex.join, commands))
+        return "\n".join(map(shlex.join, (self.words, *self.following)))
 
 
 class ReproScript:
@@ -96,7 +136,7 @@ class ReproScript:
             "device": run.device,
             "flags": run.flags,
             "tolerance": dict(run.tolerances),
-            "limits": {"timeout": run.limits.timeout_text},
+            "limits": limits_keys(run.limits),
         }
         known = {name: value for name, value in keys.items() if value}
         return {"compiler": case.compiler, "run": known}
@@ -109,23 +149,163 @@ class ReproScript:
         """Return `program options source -o /dev/null`. If the compiled file is run, it
         is kept, and a second command runs it.
         """
-        output = self.module if task.run else "/dev/null"
+        keeps_output = task.run or task.failure_class == NO_OUTPUT
+        output = self.module if keeps_output else "/dev/null"
         words = (task.program, *task.options, task.source, "-o", output)
         run = tuple(word.replace(MODULE_PLACE, self.module) for word in task.run)
-        lines, variables = [], []
+        lines, variables, following = [], [], [run] if run else []
         for program, *arguments in filter(None, (words, run)):
             variable = re.sub(r"\W", "_", program).upper()
             variables.append(variable)
             lines.append(f'"${{{variable}:-{program}}}" {shlex.join(arguments)}')
+        if task.comparison:
+            variables.append("PYTHON")
+            lines.append(f"{_PYTHON} {COMPARE}")
+            following.append(("python3", COMPARE))
         remark = (
             "\n# The flags use that version's spelling. Set "
             f"{' and '.join(variables)} to use another compiler."
         )
-        install = " ".join(filter(None, (task.requirement, task.runtime))) or None
         return StandaloneCall(
-            install, words, " &&\n".join(lines), remark, may_exec=not run, run_words=run
+            _requirements(task),
+            words,
+            " &&\n".join(lines),
+            remark,
+            _checks(task),
+            may_exec=not run,
+            following=tuple(following),
+            output=output,
         )
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
         """Return the scripts, name -> text, that the call needs next to the input."""
-        return {}
+        return {COMPARE: task.comparison} if task.comparison else {}
+
+
+_LOAD = """\
+from math import inf, nan
+
+import numpy as np
+
+results = [{results}]
+"""
+
+
+class WorkerScript(ReproScript):
+    """Repeats what a family's worker does, with a copy of it."""
+
+    def __init__(self, worker: Path) -> None:
+        self.worker = worker
+
+    def program_name(self, case: Case, toolchain: Toolchain) -> str:
+        return toolchain.family
+
+    def call(self, task: StandaloneCompile) -> StandaloneCall:
+        """Return the commands that compile, and, where the program is run, run it and
+        compare its results.
+        """
+        name, module = self.worker.name, self.module
+        commands = [(name, *task.options, task.source, "-o", module)]
+        run = task.case.run
+        if task.run and run:
+            words = [f"--input={text}" for text in run.inputs]
+            words += [f"--output=@{file}" for file in result_files(run)]
+            commands.append((name, "run", f"--module={module}", *words))
+        if task.comparison:
+            commands.append((COMPARE,))
+        check = f"{_PYTHON} {name} describe >/dev/null || exit 127"
+        return StandaloneCall(
+            _requirements(task),
+            ("python3", *commands[0]),
+            " &&\n".join(f"{_PYTHON} {shlex.join(words)}" for words in commands),
+            "\n# Set PYTHON to the interpreter that has it.",
+            (check, *_checks(task)),
+            may_exec=False,
+            following=tuple(("python3", *words) for words in commands[1:]),
+            output=module,
+        )
+
+    def files(self, task: StandaloneCompile) -> Mapping[str, str]:
+        """Return the worker, and the script that compares."""
+        return {
+            self.worker.name: self.worker.read_text("utf-8"),
+            **super().files(task),
+        }
+
+
+def _requirements(task: StandaloneCompile) -> str | None:
+    """Return what pip installs, None if it cannot install the compiler."""
+    if not task.requirement:
+        return None
+    types = "ml_dtypes" if _TYPES in task.comparison else None
+    return " ".join(filter(None, (task.requirement, task.runtime, types)))
+
+
+def _checks(task: StandaloneCompile) -> tuple[str, ...]:
+    """Return lines of a shell script that end it if Python lacks a module."""
+    if not task.comparison:
+        return ()
+    modules = "ml_dtypes" if _TYPES in task.comparison else "numpy"
+    return (f'{_PYTHON} -c "import {modules}" || exit 127',)
+
+
+def result_files(run: RunSpec) -> list[Path]:
+    """Return the files for results, one for each expected one."""
+    files = []
+    for index, value in enumerate(map(split_value, run.expected)):
+        ending = ".npy"
+        if value.element and array_dtype(value.element).isbuiltin != 1:
+            ending = value_ending(value.type)
+        files.append(Path(f"result_{index}{ending}"))
+    return files
+
+
+def python_array(text: str) -> str:
+    """Return the Python expression of a value. It needs `np`, `ml_dtypes`, `nan` and
+    `inf`.
+
+    >>> python_array("2xf32=1 nan")
+    'np.array([1.0, nan], "float32").reshape([2])'
+    """
+    value = split_value(text)
+    if value.file is not None and not value.type:
+        return f"np.load({value.file!r})"
+    if not value.type:
+        return f"np.array({value.literal})"
+    dtype = array_dtype(value.element)
+    kind = f'"{dtype.name}"' if dtype.isbuiltin == 1 else f"ml_dtypes.{dtype.name}"
+    shape = value.type.split("x")[:-1]
+    if value.file is not None:
+        array = f"np.fromfile({value.file!r}, {kind})"
+    else:
+        elements = read_value(text)
+        assert elements is not None  # the program was run with it
+        if elements.size and (elements == elements.flat[0]).all():
+            return f"np.full([{', '.join(shape)}], {elements.flat[0]}, {kind})"
+        array = f"np.array([{', '.join(map(str, elements.flat))}], {kind})"
+    return f"{array}.reshape([{', '.join(shape)}])"
+
+
+def comparison(run: RunSpec) -> str:
+    """Return Python that compares `results`, a list of arrays, with the expected ones;
+    empty if nothing is expected.
+    """
+    if not run.expected:
+        return ""
+    limits = {**TOLERANCES, **dict(run.tolerances)}
+    relative = limits.pop("relative")
+    return _COMPARE.format(
+        limits={array_dtype(name).name: (relative, limits[name]) for name in limits},
+        expected=", ".join(map(python_array, run.expected)),
+    )
+
+
+def comparing_script(run: RunSpec) -> str:
+    """Return a script in Python that compares the `result_files` of a run with the
+    expected results; empty if nothing is expected.
+    """
+    if not run.expected:
+        return ""
+    values = (python_array(file_value(file)) for file in result_files(run))
+    text = _LOAD.format(results=", ".join(values)) + comparison(run)
+    return f"import ml_dtypes\n{text}" if _TYPES in text else text

@@ -113,7 +113,8 @@ class ResultCache:
 
     def records(self, key: str) -> list[Record]:
         """Return the intact records of a key, the newest first."""
-        return list(self._records("key = ?", key))
+        records = self._records("key = ?", key)
+        return [record for record in records if record.key == key]
 
     def newest_of(self, case_name: str) -> tuple[Record, ...]:
         """Return the newest record of a case of this name on each toolchain, the latest

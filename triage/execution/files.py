@@ -1,5 +1,6 @@
-"""The folders in which processes work, and files that are made once for each content,
-with a checksum next to each.
+"""The folders in which processes work, and files that are made once for each content.
+Next to each kept file lies a checksum with the name of the file, since a file that took
+the name of another one is not what was asked for.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TypeVar
+from urllib.parse import quote
 
 from triage.model.content import file_sha256
 from triage.toolchains.home import (
@@ -137,6 +139,23 @@ class KeptFiles:
                     return made
 
 
+def is_unchanged(target: Path) -> bool:
+    """Return whether a kept file is still the one that was kept under this name. It is
+    not read, which takes long for a large one.
+    """
+    try:
+        kept = target.with_suffix(_CHECKSUM).read_text("utf-8").split()
+        return kept[1:] == _marks(target)
+    except (OSError, ValueError):
+        return False
+
+
+def _marks(target: Path) -> list[str]:
+    """Return the key of a kept file, and the time at which it was made."""
+    name = quote(f"{target.parent.name}/{target.name}")
+    return [name, f"{target.stat().st_mtime_ns}"]
+
+
 def note_use(target: Path) -> None:
     """Note that a kept file was used now."""
     with suppress(OSError):  # the home cannot be written
@@ -148,7 +167,7 @@ def digest_of(file: Path, *, is_kept: bool) -> str:
     checksum.
     """
     if is_kept:
-        return file.with_suffix(_CHECKSUM).read_text("ascii").strip()
+        return file.with_suffix(_CHECKSUM).read_text("utf-8").split()[0]
     return file_sha256(file)
 
 
@@ -156,22 +175,23 @@ def _digest_if_intact(target: Path) -> str | None:
     """Return the digest of a kept file or folder; None unless it is there and
     intact.
     """
-    with suppress(OSError):
-        digest = _digest(target)
-        if target.with_suffix(_CHECKSUM).read_bytes() == f"{digest}\n".encode():
+    with suppress(OSError, ValueError):
+        digest, kept = _digest(target), target.with_suffix(_CHECKSUM)
+        if kept.read_text("utf-8").split()[:2] == [digest, _marks(target)[0]]:
             return digest
     return None
 
 
 def _keep(made: Path, target: Path) -> str:
     digest = _digest(made)
-    write_whole(target.with_suffix(_CHECKSUM), f"{digest}\n")
     if made.is_dir():
         if _digest_if_intact(target) is not None:  # another process was faster
             return digest
         with suppress(FileNotFoundError):
             target.rename(made.with_name("damaged"))
     made.replace(target)
+    line = " ".join([digest, *_marks(target)])
+    write_whole(target.with_suffix(_CHECKSUM), f"{line}\n")
     return digest
 
 

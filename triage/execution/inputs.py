@@ -23,7 +23,12 @@ from triage.compilers.base import ModelImporter, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.invocation import MlirTools
 from triage.execution.cache import ResultCache
-from triage.execution.files import KeptFiles, Prepared, note_use
+from triage.execution.files import (
+    KeptFiles,
+    Prepared,
+    is_unchanged,
+    note_use,
+)
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
 from triage.execution.reads import (
@@ -38,7 +43,7 @@ from triage.model.case import Artifact, Case, InputKind
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Execution
-from triage.model.foreign_file import is_regular
+from triage.model.foreign_file import regular_size
 from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
@@ -228,7 +233,7 @@ class Inputs:
             stdout_to=target,
             stop=self._stop,
         )
-        if execution.ok and is_regular(target) and target.stat().st_size:
+        if execution.ok and regular_size(target):
             return target
         machine = machine_problem(execution)
         if machine and machine.cause is Cause.ENVIRONMENT:
@@ -260,7 +265,7 @@ class Inputs:
         if failed:
             return NoInput(judge_import(failed.execution, rules_of(case)), cached=True)
         execution = self._onnx.run(case, sources, tools, target)
-        if execution.ok and is_regular(target) and target.stat().st_size:
+        if execution.ok and regular_size(target):
             return target
         machine = machine_problem(execution)
         if machine:
@@ -278,8 +283,7 @@ class Inputs:
         that cannot be obtained is missing, None if all are there.
         """
         for artifact in artifacts:
-            # its digest, which takes long, is not verified
-            if not artifact.path.is_file():
+            if not is_unchanged(artifact.path):
                 make = partial(self._obtain_artifact, artifact)
                 made = self._kept.get(artifact.path, make)
                 if isinstance(made, NoAnswer):

@@ -53,7 +53,7 @@ class WorkerAnswer:
         passed = replace(self.execution, exit_code=0, stderr=Captured())
         ran = self.execution
         if ran.ok:
-            ran = self.run.with_mismatch(ran, self.files[0])
+            ran = self.run.compared(ran, self.files[0])
         records = (self.task.record("", each) for each in (passed, ran))
         return self.task.probe(*records, cached=False)
 

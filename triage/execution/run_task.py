@@ -19,7 +19,8 @@ from triage.execution.reads import files_in, surroundings
 from triage.model.case import Case, RunSpec
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Captured, Execution, Limits
+from triage.model.execution import Captured, Ending, Execution, Limits
+from triage.model.foreign_file import is_regular
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Toolchain
 from triage.processes.containment import settings
@@ -27,18 +28,28 @@ from triage.processes.process import StopSignal, run
 from triage.processes.sealing import Seal
 from triage.recipes.run_values import (
     TOLERANCES,
-    converted,
-    element_type,
+    element_name,
     file_value,
     identity_of,
+    is_scalar,
+    read_tensor_proto,
     read_value,
+    split_value,
     tensor_proto,
+    type_name,
+    value_ending,
 )
 
 if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+
     from triage.compilers.base import Compiler
     from triage.compilers.parts import Measures, Runner, Surroundings
     from triage.toolchains.contents import Contents
+
+    Array = np.ndarray[Any, Any]
 
 
 def agreeing_runs(
@@ -85,8 +96,6 @@ class RunTask:
     """Decides the result, together with the compiled file."""
     reads: tuple[Path, ...] = ()
     """The folders of the runtime."""
-    overlooks_nan: bool = False
-    """The program takes NaN for any number, so that results are compared here, too."""
 
     def make(
         self, module: Path, stop: StopSignal, agreement: Callable[[Execution], object]
@@ -103,14 +112,11 @@ class RunTask:
             lambda execution: execution.ok and not self._is_slow(execution),
             agreement,
         )
-        metrics = {"run_seconds": min(execution.seconds for execution in same)}
+        metrics = dict(same[0].metrics)
+        metrics["run_seconds"] = min(execution.seconds for execution in same)
         times = [time for execution in same for time in self._milliseconds(execution)]
         if times:
             metrics[RUN_MS] = min(times)
-        if self.expected and same[0].exit_code:
-            _, files = self.results(module, module.parent, stop)
-            _, numbers = self._first_wrong(files)
-            metrics |= numbers
         return replace(same[0], metrics=metrics), disagreements
 
     def results(
@@ -130,20 +136,19 @@ class RunTask:
         self,
         module: Path,
         stop: StopSignal,
-        expected: Sequence[str] = (),
         results: Sequence[Path] = (),
         *,
         reads_all: bool = False,
         **env: str,
     ) -> Execution:
-        """Run a compiled file once. `expected` is compared by the program, which writes
-        its results to `results`. With `reads_all`, it may read everything.
+        """Run a compiled file once, and write its results to files if there are any.
+        With `reads_all`, it may read everything.
         """
         argv = self.runner.argv(
             self.tool,
             module,
             self.options,
-            RunValues(self.inputs, expected, results),
+            RunValues(self.inputs, results),
             self.libraries,
         )
         if self.spec.measured and self.measures:
@@ -152,7 +157,7 @@ class RunTask:
             self.seal(module),
             writes=tuple({file.parent for file in results}),
         )
-        return run(
+        execution = run(
             argv,
             self.spec.limits,
             module.parent,
@@ -160,6 +165,9 @@ class RunTask:
             env={**self.surroundings.variables, **dict(self.case.env), **env},
             stop=stop,
         )
+        if execution.ok and not all(map(is_regular, results)):
+            return replace(execution, ending=Ending.NO_OUTPUT)
+        return execution
 
     @property
     def surroundings(self) -> Surroundings:
@@ -178,50 +186,32 @@ class RunTask:
         return Seal((*reads, *surroundings.reads), devices=surroundings.devices)
 
     def _run_and_compare(self, module: Path, stop: StopSignal) -> Execution:
-        """Run a compiled file once and compare its results with the expected ones.
+        """Run a compiled file once, and compare its results with the expected ones."""
+        if not self.expected:
+            return self.start(module, stop)
+        files = [module.parent / f"{index}.npy" for index in range(len(self.expected))]
+        execution = self.start(module, stop, files)
+        if not execution.ok:
+            # It fails, or has more results, or of types that .npy files cannot hold.
+            execution, files = self.results(module, module.parent, stop)
+        return self.compared(execution, files) if execution.ok else execution
 
-        The runtime's tool compares the results. triage compares them here if the recipe
-        sets `closeness`, which the tool cannot express, or if the tool overlooks NaN. A
-        mismatch that is found here is written to stdout, as the tool would.
-        """
-        is_close = self.spec.closeness is not None and bool(self.expected)
-        if is_close:
-            saved, files = self.results(module, module.parent, stop)
-            execution = saved
-        else:
-            execution = self.start(module, stop, self.expected)
-            if not (execution.ok and self.overlooks_nan):
-                return execution
-            saved, files = self.results(module, module.parent, stop)
-        if not saved.ok:
-            return execution
-        mismatch, _ = self._first_wrong(files)
-        if is_close and len(files) != len(self.expected):
-            line = f"{len(files)} results; expected {len(self.expected)}"
-        elif mismatch:
-            line = mismatch_line(**mismatch)
-        else:
-            return execution
-        return replace(execution, exit_code=1, stdout=Captured(line))
-
-    def with_mismatch(self, execution: Execution, files: Sequence[Path]) -> Execution:
+    def compared(self, execution: Execution, files: Sequence[Path]) -> Execution:
         """Return a run as it ends when these results are compared with the expected
-        ones: unchanged if they are equal. Raises ValueError if a result cannot be read.
+        ones: unchanged if they are equal, else with numbers on the first wrong result
+        as its metrics.
         """
-        mismatch, numbers = self._first_wrong(files, with_shapes=True)
+        mismatch, numbers = self._first_wrong(files)
         if not mismatch:
             return execution
         line = Captured(mismatch_line(**mismatch))
         return replace(execution, exit_code=1, stdout=line, metrics=numbers)
 
     def _first_wrong(
-        self, files: Sequence[Path], *, with_shapes: bool = False
+        self, files: Sequence[Path]
     ) -> tuple[dict[str, str | int], dict[str, float]]:
         """Return the first wrong result as in `MISMATCH`, and numbers on it; both are
         empty if none is wrong.
-
-        with_shapes: compare shapes too, which the program does unless there is a
-        closeness.
         """
         for index, (file, expected) in enumerate(
             zip(files, self.expected, strict=False)
@@ -230,24 +220,25 @@ class RunTask:
             numbers = differences(
                 actual, expected, dict(self.spec.tolerances), self.spec.closeness
             )
-            if numbers.get("mismatches"):
+            wrong: dict[str, str | int]
+            if not numbers:
+                wrong = {"kind": "metadata"}
+                texts = [type_text(actual), type_text(expected)]
+            elif numbers["mismatches"]:
                 element = int(numbers["element"])
+                wrong = {"element": element}
                 arrays = (read_value(actual), read_value(expected))
-                got, want = (
-                    f"{float(array.flat[element]):g}"
-                    for array in arrays
-                    if array is not None
-                )
-                mismatch: dict[str, str | int] = {
-                    "output": index,
-                    "element": element,
-                    "actual": got,
-                    "expected": want,
-                }
-                return mismatch, {"output": float(index), **numbers}
-            if not numbers and (self.spec.closeness or with_shapes):
-                return {"output": index, **_other_shape(actual, expected)}, {}
-        return {}, {}
+                texts = [number_text(array, element) for array in arrays]
+            else:
+                continue
+            wrong |= {"output": index, "actual": texts[0], "expected": texts[1]}
+            return wrong, {"output": float(index), **numbers}
+        counts = len(files), len(self.expected)
+        if counts[0] == counts[1]:
+            return {}, {}
+        texts = [f"{count} result{'' if count == 1 else 's'}" for count in counts]
+        wrong = {"kind": "metadata", "actual": texts[0], "expected": texts[1]}
+        return {"output": min(counts), **wrong}, {}
 
     def _milliseconds(self, execution: Execution) -> list[float]:
         if self.spec.measured and self.measures:
@@ -284,23 +275,30 @@ def differences(
     read, wanted = read_value(actual), read_value(expected)
     if read is None or wanted is None or read.shape != wanted.shape:
         return {}
-    element, allowed = element_type(expected, wanted), {**TOLERANCES, **tolerances}
+    if closeness is None and read.dtype != wanted.dtype:
+        if is_scalar(expected):
+            wanted = wanted.astype(read.dtype)
+        elif _are_integers_of_one_size(read, wanted):
+            wanted = wanted.view(read.dtype)  # 255 and -1 are the same i8
+        else:
+            return {}
+    read, wanted = read.ravel(), wanted.ravel()
+    element, allowed = element_name(read), {**TOLERANCES, **tolerances}
     relative, absolute, equal_nan = closeness or (
         allowed["relative"] if element in allowed else 0.0,
         allowed.get(element, 0.0),
         True,
     )
     with np.errstate(all="ignore"):
-        got = read.astype(np.float64, copy=False)
-        want = wanted.astype(np.float64, copy=False)
-        same = (got == want) | (np.isnan(got) & np.isnan(want) & equal_nan)
-        error = np.where(same, 0.0, np.abs(got - want))
-        wrong = ~same & ~(
-            np.isfinite(want) & (error <= absolute + relative * np.abs(want))
+        error = _distances(read, wanted, equal_nan=equal_nan)
+        got, want = map(_as_floats, (read, wanted))
+        size = np.abs(want)
+        wrong = (error != 0) & ~(
+            np.isfinite(size) & (error <= absolute + relative * size)
         )
         finite = error[np.isfinite(error)]
-        relative_error = (error / np.abs(want))[
-            np.isfinite(error) & np.isfinite(want) & (want != 0)
+        relative_error = (error / size)[
+            np.isfinite(error) & np.isfinite(size) & (size != 0)
         ]
     if wrong.any():
         first = {"element": float(np.flatnonzero(wrong)[0])}
@@ -317,15 +315,47 @@ def differences(
     }
 
 
-def _other_shape(actual: str, expected: str) -> dict[str, str | int]:
-    """Return two shapes as in `MISMATCH`. Raises ValueError if a result cannot be
-    read.
+def _are_integers_of_one_size(read: Array, wanted: Array) -> bool:
+    kinds = {read.dtype.kind, wanted.dtype.kind}
+    return kinds <= {"i", "u"} and read.dtype.itemsize == wanted.dtype.itemsize
+
+
+def _distances(read: Array, wanted: Array, *, equal_nan: bool) -> Array:
+    """Return how far elements are apart: 0 only if they are equal, also for integers
+    that have no exact float.
     """
-    got, want = read_value(actual), read_value(expected)
-    if got is None or want is None:
-        raise ValueError(f"{expected if want is None else actual} cannot be read")
-    shape, expected_shape = ("x".join(map(str, array.shape)) for array in (got, want))
-    return {"kind": "metadata", "actual": shape, "expected": expected_shape}
+    import numpy as np
+
+    if _are_integers_of_one_size(read, wanted):
+        distance = np.maximum(read, wanted) - np.minimum(read, wanted)
+        return distance.view(f"u{distance.itemsize}").astype(np.float64)
+    got, want = map(_as_floats, (read, wanted))
+    same = (got == want) | (np.isnan(got) & np.isnan(want) & equal_nan)
+    return np.where(same, 0.0, np.abs(got - want))
+
+
+def _as_floats(array: Array) -> Array:
+    """Return numbers in the largest type of floats, which is exact for smaller ones."""
+    return array.astype("complex128" if array.dtype.kind == "c" else "float64")
+
+
+def type_text(text: str) -> str:
+    """Return the type of a value as in `MISMATCH`, such as `2x3xf32`."""
+    array = read_value(text)
+    if array is None:
+        return f"{split_value(text).type} that cannot be read".lstrip()
+    return type_name(array)
+
+
+def number_text(array: Array | None, element: int) -> str:
+    """Return an element of a value as in `MISMATCH`, such as `0.5`."""
+    assert array is not None
+    number = array.flat[element]
+    if array.dtype.kind in "iub":
+        return str(int(number))
+    if array.dtype.kind == "c":
+        return f"{complex(number):g}"
+    return f"{float(number):g}"
 
 
 @dataclass(frozen=True)
@@ -365,8 +395,9 @@ class RunTools:
                     digests = [file_sha256(tool)]
                     if root != toolchain.root:
                         digests.append(self.contents.digest(root))
-                    reads = (root, *toolchain.reads)
-                    self._found[key] = RunTool(tool, reads, " ".join(digests))
+                    reads, digest = (root, *toolchain.reads), " ".join(digests)
+                    # a relative one would be looked for where the program runs
+                    self._found[key] = RunTool(tool.absolute(), reads, digest)
                     break
         return self._found.get(key)
 
@@ -401,9 +432,8 @@ def plan_run(
     if found is None:
         return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
     try:
-        inputs = with_readable_files(spec.inputs, values)
-        expected = with_readable_files(spec.expected, values)
-        overlooks_nan = bool(expected) and runner.overlooks_nan(toolchain.version)
+        inputs = with_readable_values(spec.inputs, values, runner)
+        expected = with_readable_values(spec.expected, values, runner)
         task = RunTask(
             case,
             spec,
@@ -416,7 +446,6 @@ def plan_run(
             expected,
             identity="",
             reads=found.reads,
-            overlooks_nan=overlooks_nan,
         )
         return replace(task, identity=_identity(task, found.identity))
     except OSError as error:
@@ -434,9 +463,8 @@ def _identity(task: RunTask, tool_digest: str) -> str:
         *task.runner.options(task.case, replace(task.spec, parameters=())),
         *(path.name for path in task.libraries),
         *_parts_of(task.spec),
-        *(["compared here, too"] if task.overlooks_nan else []),
         *map(identity_of, task.inputs),
-        "expected",
+        "compared with",
         *map(identity_of, task.expected),
     ]
     return sha256("\0".join(parts).encode()).hexdigest()
@@ -447,6 +475,7 @@ def _parts_of(spec: RunSpec) -> list[str]:
     kept = {artifact.path for artifact in spec.artifacts}
     return [
         *([] if spec.closeness is None else [f"close {spec.closeness}"]),
+        *(f"tolerance {name} {value:g}" for name, value in spec.tolerances),
         *(
             f"{scope}={digest_of(path, is_kept=path in kept)}"
             for scope, path in spec.parameters
@@ -465,30 +494,39 @@ def limits_key(limits: Limits) -> list[str]:
     return [*parts, f"{limits.timeout:g}", f"{limits.memory:g}"]
 
 
-def with_readable_files(values: Sequence[str], folder: Path) -> tuple[str, ...]:
-    """Return values as the program can read them: files of tensors in protobuf are
-    replaced by copies in a folder.
+def with_readable_values(
+    texts: Sequence[str], folder: Path, runner: Runner
+) -> tuple[str, ...]:
+    """Return values as the runtime's program reads them: others, and tensors in
+    protobuf, are replaced by their raw bytes in a folder.
 
-    Raises OSError or ValueError if a file cannot be read or converted.
+    Raises OSError or ValueError if a value cannot be read.
     """
-    replaced = []
-    for value in values:
-        file = tensor_proto(value)
-        replaced.append(file_value(_npy_copy(file, folder)) if file else value)
-    return tuple(replaced)
+    return tuple(
+        _raw_copy(text, folder)
+        if tensor_proto(text) or not runner.reads(split_value(text))
+        else text
+        for text in texts
+    )
 
 
-def _npy_copy(file: Path, folder: Path) -> Path:
-    """Convert a tensor in protobuf to .npy, once for each content."""
-    data = file.read_bytes()
+def _raw_copy(text: str, folder: Path) -> str:
+    """Return a value with its raw bytes in a file, written once for each content."""
 
-    def convert(scratch: Path) -> Path:
-        made = scratch / "value.npy"
-        made.write_bytes(converted(file, data))
+    def write(scratch: Path) -> Path:
+        file = tensor_proto(text)
+        array = read_tensor_proto(file) if file else read_value(text)
+        if array is None:
+            raise ValueError(f"the value {text} cannot be read")
+        made = scratch / "value"
+        made.mkdir()
+        name = f"0{value_ending(type_name(array))}"
+        (made / name).write_bytes(array.tobytes())
         return made
 
-    target = folder / f"{sha256(data).hexdigest()}.npy"
-    return KeptFiles().get(target, convert).path
+    key = sha256(identity_of(text).encode()).hexdigest()
+    [file] = KeptFiles().get(folder / key, write).path.iterdir()
+    return file_value(file)
 
 
 def no_program(toolchain: Toolchain, package: str) -> str:

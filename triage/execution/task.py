@@ -24,7 +24,6 @@ from typing import Protocol
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
-from triage.compilers.parts import RunValues
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared, Scratch
 from triage.execution.judge import (
@@ -41,10 +40,10 @@ from triage.execution.reads import surroundings, what_was_refused
 from triage.execution.record import Record
 from triage.execution.run_task import RunTask, agreeing_runs, limits_key
 from triage.mlir.result_operator import operator_in
-from triage.model.case import Case, RunSpec
+from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure
 from triage.model.execution import Ending, Execution, Stage
-from triage.model.foreign_file import is_regular
+from triage.model.foreign_file import is_regular, regular_size
 from triage.model.outcome import (
     OF_MACHINE,
     Cause,
@@ -182,22 +181,6 @@ class Task:
 
     def argv(self, output: Path) -> list[str]:
         return self.invocation.argv(self.toolchain.program, self.prepared.path, output)
-
-    def run_command(self, values: RunSpec, module: str) -> tuple[str, ...]:
-        """Return the command that runs what the case compiles to, with other values;
-        empty when it is not run.
-        """
-        if not isinstance(self.run, RunTask):
-            return ()
-        run = self.run
-        argv = run.runner.argv(
-            Path(run.tool.name),
-            Path(module),
-            run.options,
-            RunValues(values.inputs, values.expected),
-            run.libraries,
-        )
-        return tuple(argv)
 
     def with_pass_reporting(self) -> Task:
         """Return the same task, printing which pass failed."""
@@ -605,15 +588,16 @@ class Maker:
                 on_stderr=on_stderr,
             )
             execution = with_named_stack(execution)
-            if execution.ok and is_regular(output):
-                size = output.stat().st_size
-            else:
-                size = None
+            size = regular_size(output) if execution.ok else None
+            # the exit status alone is what a user's script says
+            must_write = task.invocation.has_output and task.case.script is None
+            if execution.ok and must_write and not size:
+                execution = replace(execution, ending=Ending.NO_OUTPUT)
             if kernels and is_regular(counted):
                 count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
             else:
                 count = None
-            if on_output and size is not None:
+            if on_output and size:
                 on_output(output)
         facts = reported_facts(execution)
         if count is None:

@@ -18,7 +18,7 @@ from triage.execution.in_turn import Sample
 from triage.execution.metric import DISPATCHES
 from triage.execution.mlir_tools import Reader
 from triage.execution.reads import files_in
-from triage.execution.run_task import no_program, with_readable_files
+from triage.execution.run_task import no_program, with_readable_values
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
@@ -246,7 +246,7 @@ def functions_of(
                     return missing
             values = engine.registry.home.kept(KeptKind.VALUES)
             return tuple(
-                replace(spec, inputs=with_readable_files(spec.inputs, values))
+                replace(spec, inputs=with_readable_values(spec.inputs, values, device))
                 for spec in named
             )
         except OSError as error:

@@ -37,7 +37,18 @@ from triage.toolchains.home import KeptKind, save_file
 
 _SLOWER = 5.0  # seconds that make a difference when a case is chosen
 _LARGEST_RECORD = 256 << 20  # bytes
-_CLUSTERS: TypeAdapter[FailureCluster] = TypeAdapter(FailureCluster)
+
+
+@dataclass(frozen=True)
+class KeptCluster:
+    """What the file of a cluster holds."""
+
+    name: str
+    """Of the file, which is the key."""
+    record: FailureCluster
+
+
+_CLUSTERS: TypeAdapter[KeptCluster] = TypeAdapter(KeptCluster)
 _NEED_PAIR = {"narrow", "confirm", "attribute"}
 
 
@@ -95,7 +106,8 @@ class Investigation:
             self._do(cluster, step)
             if step == "confirm" and cluster.record.different:
                 self._split(cluster)
-            content = _CLUSTERS.dump_json(cluster.record, by_alias=True)
+            kept = KeptCluster(cluster.path.name, cluster.record)
+            content = _CLUSTERS.dump_json(kept, by_alias=True)
             save_file(cluster.path, content, "keep the investigation")
             yield
 
@@ -252,9 +264,12 @@ def _continued(start: FailureCluster, path: Path, out: Path) -> FailureCluster:
     its files are gone.
     """
     try:
-        known = _CLUSTERS.validate_json(read_bytes(path, _LARGEST_RECORD))
+        stored = _CLUSTERS.validate_json(read_bytes(path, _LARGEST_RECORD))
     except (OSError, ValidationError):
         return start
+    if stored.name != path.name:
+        return start
+    known = stored.record
     named = (known.reproducer, known.attribution_page)
     has_other_cases = {*known.cases, *known.different} != set(start.cases)
     if has_other_cases or not all((out / name).exists() for name in named if name):

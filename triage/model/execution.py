@@ -22,13 +22,16 @@ def utf8(text: str) -> str:
 
 
 class Ending(StrEnum):
-    """How a process ended. EXITED stands for every exit status."""
+    """How a process ended. EXITED stands for every exit status, but for status 0 of a
+    compiler that wrote no regular, non-empty output file: NO_OUTPUT.
+    """
 
     EXITED = "exited"
     SIGNALLED = "signalled"
     TIMED_OUT = "timed-out"
     OVER_MEMORY = "over-memory"
     OVER_OUTPUT = "over-output"
+    NO_OUTPUT = "no-output"
     NOT_STARTED = "not-started"
 
 
@@ -57,7 +60,8 @@ class Limits:
     @property
     def timeout_text(self) -> str:
         """The time limit as a recipe has it: `120s`, `300s cpu`."""
-        return f"{self.timeout:g}s{' cpu' if self.without_waiting else ''}"
+        seconds = f"{self.timeout:.9f}".rstrip("0").rstrip(".")
+        return f"{seconds}s{' cpu' if self.without_waiting else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,8 @@ class Execution:
             case Ending.SIGNALLED:
                 names = (each.name for each in Signals if each == self.signal)
                 return f"ended by {next(names, f'signal {self.signal}')}"
+            case Ending.NO_OUTPUT:
+                return "exit status 0 without an output file"
             case Ending.NOT_STARTED:
                 return "could not be started"
         return f"exit status {self.exit_code}"

@@ -47,7 +47,13 @@ def is_regular(path: Path) -> bool:
     """Return whether a program that this one started left a regular file at a path, and
     no link, pipe or folder.
     """
+    return regular_size(path) is not None
+
+
+def regular_size(path: Path) -> int | None:
+    """Return the size of a file; None where `is_regular` is false."""
     try:
-        return stat.S_ISREG(path.lstat().st_mode)
+        status = path.lstat()
     except OSError:
-        return False
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None

@@ -70,7 +70,7 @@ class NightStore:
         cases = [case if case.is_new_failure else _short(case) for case in night.cases]
         night = replace(night, cases=cases, reports={})
         content = night_bytes(night)
-        digest = sha256(content).hexdigest()[:16]
+        digest = _digest(content)
         with disk_errors(f"store the night in {self.path}"):
             self.path.mkdir(parents=True, exist_ok=True)
             with FileLock(self.path / ".lock"):
@@ -82,8 +82,10 @@ class NightStore:
                 own = self.path / str(number)
                 if folder:
                     _store_logs(night, folder, own)
-                write_whole(own / digest, "")
-                write_whole(own / _COLUMNS, NightColumns.of(night).content())
+                write_whole(own / digest, str(number))
+                write_whole(
+                    own / _COLUMNS, _columns_file(digest, NightColumns.of(night))
+                )
                 write_whole(own / _STORED, zlib.compress(content))
         return number
 
@@ -128,28 +130,42 @@ class NightStore:
         """Return a night, unless it is missing or damaged."""
         path = self.path / str(number) / _STORED
         try:
-            return parse_night(zlib.decompress(path.read_bytes()), str(path))
+            content = zlib.decompress(path.read_bytes())
+            night = parse_night(content, str(path))
         except (OSError, zlib.error, BadInput) as error:
-            self._warn(
-                f"night {number} in {self.path} is damaged and left out: {error}"
-            )
-            return None
+            damage = str(error)
+        else:
+            if self._has_marker(number, _digest(content)):
+                return night
+            damage = "it is another night's file"
+        self._warn(f"night {number} in {self.path} is damaged and left out: {damage}")
+        return None
 
     def _columns(self, number: int) -> NightColumns | None:
         """Return the columns of a night. They are made again where their file is
         damaged.
         """
         path = self.path / str(number) / _COLUMNS
-        try:
-            return NightColumns.read(path.read_bytes())
-        except (OSError, ValueError, zlib.error):
-            night = self.night(number)
+        with suppress(OSError, ValueError, zlib.error):
+            digest, _, content = path.read_bytes().partition(b"\n")
+            if self._has_marker(number, digest.decode()):
+                return NightColumns.read(content)
+        night = self.night(number)
         if night is None:
             return None
         columns = NightColumns.of(night)
+        content = zlib.decompress((path.parent / _STORED).read_bytes())
         with suppress(OSError):  # a folder that is only read
-            write_whole(path, columns.content())
+            write_whole(path, _columns_file(_digest(content), columns))
         return columns
+
+    def _has_marker(self, number: int, digest: str) -> bool:
+        """Return whether the folder is the one in which a night was stored."""
+        marker = self.path / str(number) / digest
+        try:
+            return marker.read_text("utf-8") == str(number)
+        except (OSError, ValueError):
+            return False
 
     def log(self, number: int, name: str) -> str | None:
         """Return the output of a failure that was stored with a night. name: its path
@@ -188,6 +204,15 @@ class NightStore:
 @cache
 def _issues() -> TypeAdapter[dict[str, dict[str, str]]]:
     return TypeAdapter(dict[str, dict[str, str]])
+
+
+def _columns_file(digest: str, columns: NightColumns) -> bytes:
+    return digest.encode() + b"\n" + columns.content()
+
+
+def _digest(content: bytes) -> str:
+    """Return the name of the file that marks the folder of a night."""
+    return sha256(content).hexdigest()[:16]
 
 
 def _number_of(name: str, stored: Sequence[tuple[int, NightColumns]]) -> int | None:

@@ -4,6 +4,8 @@ that it must compute. Files may say the same.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Self
@@ -32,6 +34,10 @@ from triage.recipes.recipe import (
 )
 from triage.recipes.run_values import TENSOR_PROTO, TOLERANCES, located, split_value
 
+_TOLERANCE = re.compile(
+    r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z"
+)
+
 
 def _value(text: str, info: ValidationInfo) -> str:
     parts = split_value(text)
@@ -51,6 +57,11 @@ def _run_flag(text: str) -> str:
                 f'write "{text.removeprefix(name)}" under `{key}` instead of '
                 f"{name.rstrip('=')}."
             )
+    if _TOLERANCE.match(text):
+        raise ValueError(
+            "the results are not compared by that program: write "
+            "`tolerance: {f32: 1e-3}` instead."
+        )
     return text
 
 
@@ -289,7 +300,7 @@ class RunnableFormat(RecipeFormat):
             inputs=(*data.inputs, *flagfile.inputs, *inputs),
             expected=(*data.expected, *flagfile.expected, *expected),
             flags=(*flagfile.flags, *run.flags),
-            tolerances=tuple(run.tolerance.items()),
+            tolerances=tuple({**dict(flagfile.tolerances), **run.tolerance}.items()),
             reference=run.reference.value() if run.reference else None,
             limits=run.limits.value(Limits(timeout=120.0)),
         )
@@ -329,9 +340,20 @@ def read_flagfile(path: Path) -> RunSpec:
     if problems:
         raise BadFiles(problems)
     inputs, expected = map(tuple, values.values())
-    return RunSpec(
-        single.get("device"), single.get("function"), inputs, expected, tuple(flags)
-    )
+    device, function = single.get("device"), single.get("function")
+    return RunSpec(device, function, inputs, expected, *without_tolerances(flags))
+
+
+def without_tolerances(
+    flags: Sequence[str],
+) -> tuple[tuple[str, ...], tuple[tuple[str, float], ...]]:
+    """Return the flags that set no tolerance, and the tolerances of the others by
+    element type.
+    """
+    matches = [_TOLERANCE.match(flag) for flag in flags]
+    tolerances = {match[1]: float(match[2]) for match in matches if match}
+    others = (flag for flag, match in zip(flags, matches, strict=True) if match is None)
+    return tuple(others), tuple(tolerances.items())
 
 
 def read_data_folder(folder: Path) -> RunSpec:

@@ -1,6 +1,10 @@
 """Read and write the values of arguments and results in recipes: `2x3xf32=1 2 3 4 5 6`,
 `2x3xf32=@values.bin`, `@values.npy`, `@tensor.pb` (an ONNX tensor), or `5` for an
 argument that is not a tensor.
+
+An array has the exact type of its value: ml_dtypes adds those that numpy lacks. What is
+kept is written as raw bytes, with the type in the name of the file, because .npy files
+do not have every type.
 """
 
 from __future__ import annotations
@@ -10,9 +14,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from triage.model.content import settled_sha256
 
@@ -22,35 +25,41 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _VALUE = re.compile(r"(?:(?P<type>[\w?]+)(?:=|\Z))?(?P<content>.*)\Z", re.DOTALL)
-_TYPE = re.compile(
-    r"(?P<shape>(?:\d+x)*)(?P<element>i1|[su]?i(?:8|16|32|64)|bf16|f16|f32|f64|f8E\w+)"
-    r"\Z"
-)
+# Element type -> type of numpy, or of ml_dtypes, which adds types to it.
 _ELEMENTS = {
-    "i1": "?", "i8": "i1", "i16": "<i2", "i32": "<i4", "i64": "<i8",
-    "ui8": "u1", "ui16": "<u2", "ui32": "<u4", "ui64": "<u8",
-    "f16": "<f2", "f32": "<f4", "f64": "<f8", "bf16": "<u2",
-}  # fmt: skip
-_NAMES = {
-    kind.lstrip("<"): name
-    for name, kind in _ELEMENTS.items()
-    if name not in ("i1", "bf16")
+    "i1": "bool",
+    **{
+        f"{sign}i{bits}": f"int{bits}" for sign in ("", "s") for bits in (8, 16, 32, 64)
+    },
+    **{f"ui{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    "bf16": "bfloat16",
+    "f8E5M2": "float8_e5m2",
+    "f8E4M3": "float8_e4m3",
+    "f8E4M3FN": "float8_e4m3fn",
+    "f8E5M2FNUZ": "float8_e5m2fnuz",
+    "f8E4M3FNUZ": "float8_e4m3fnuz",
+    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
+    "f8E3M4": "float8_e3m4",
+    "f8E8M0FNU": "float8_e8m0fnu",
+    "cf64": "complex64",
+    "cf128": "complex128",
 }
+_NAMES = {kind: name for name, kind in _ELEMENTS.items() if not name.startswith("si")}
+_OF_MLIR = {"complex<f32>": "cf64", "complex<f64>": "cf128"}
+_TYPE = re.compile(rf"(?P<shape>(?:\d+x)*)(?P<element>{'|'.join(_ELEMENTS)})\Z")
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\Z")
 _SCALAR_TYPE = re.compile(r"[suif]+\d+\Z")
 _SCALAR = ""  # the element type of a value that is not a tensor
-_BF16 = "bf16"
-_TENSOR = re.compile(r"tensor<(?P<shape>(?:[\d?]+x)*)(?P<element>[suif]+\d+|bf16)>\Z")
-_VTENSOR = re.compile(
-    r"!torch\.vtensor<\[(?P<shape>[\d?,\s]*)\],\s*(?P<element>[suif]+\d+|bf16)>\Z"
-)
+_ELEMENT = r"(?P<element>[suif]+\d+|bf16|f8E\w+|complex<f(?:32|64)>)"
+_TENSOR = re.compile(rf"tensor<(?P<shape>(?:[\d?]+x)*){_ELEMENT}>\Z")
+_VTENSOR = re.compile(rf"!torch\.vtensor<\[(?P<shape>[\d?,\s]*)\],\s*{_ELEMENT}>\Z")
 _MOST_ELEMENTS = 1 << 28  # of a value that is read here
 _MOST_WRITTEN = 16  # elements; more are written to a file
 _SEPARATOR = re.compile(r"[\s,\[\]]+")
 _TRUTH = {"true": "1", "false": "0"}
 TENSOR_PROTO = ".pb"
-# Files with elements that .npy files cannot hold; their type is before the ending.
-_RAW = ".bin"
+_RAW = ".bin"  # the type of the bytes stands before it
 # Default tolerances by element type. `relative` is allowed in addition.
 TOLERANCES: Mapping[str, float] = {
     "f16": 1e-3,
@@ -140,9 +149,9 @@ def tensor_proto(text: str) -> Path | None:
     return None
 
 
-def converted(file: Path, data: bytes) -> bytes:
-    """Convert the content `data` of a file with an ONNX tensor to that of a .npy file.
-    Raises ValueError if it is not one, or of a type that numpy does not have.
+def read_tensor_proto(file: Path) -> Array:
+    """Return the elements of an ONNX tensor in a file. Raises ValueError if it is not
+    one, or of a type that values do not have.
     """
     try:
         import onnx
@@ -154,47 +163,34 @@ def converted(file: Path, data: bytes) -> bytes:
         ) from error
     tensor = onnx.TensorProto()
     try:
-        tensor.ParseFromString(data)
-        array = numpy_helper.to_array(tensor, str(file.parent))
+        tensor.ParseFromString(file.read_bytes())
+        array: Array = numpy_helper.to_array(tensor, str(file.parent))
     except (DecodeError, TypeError, ValueError) as error:
         raise ValueError(f"{file}: this is not an ONNX tensor: {error}") from error
-    # texts, and types that numpy does not have, such as bf16
-    if array.dtype.kind not in "biuf":
+    if not element_name(array):
         name = onnx.TensorProto.DataType.Name(tensor.data_type)
         raise ValueError(f"{file}: values of the ONNX type {name} cannot be converted")
-    return _npy(array)
-
-
-def _npy(array: Array) -> bytes:
-    import numpy as np
-
-    content = BytesIO()
-    np.save(content, array, allow_pickle=False)
-    return content.getvalue()
-
-
-def _loaded(source: BinaryIO) -> Array:
-    import numpy as np
-
-    array: Array = np.load(source, allow_pickle=False)
     return array
 
 
 def read_value(text: str) -> Array | None:
-    """Return the elements of a value, with `bf16` as `f32`. Returns None if they cannot
-    be read, if there are too many, or if numpy does not have their type.
+    """Return the elements of a value in their own type. Returns None if they cannot be
+    read, if there are too many, or if no value has their type.
     """
-    value = split_value(text)
-    file = tensor_proto(text)
-    if file is not None:
-        return _loaded(BytesIO(converted(file, file.read_bytes())))
+    import numpy as np
+
     try:
-        if value.file is not None and not value.type:
-            with Path(value.file).open("rb") as source:
-                return _loaded(source)
-        return _array(value)
+        value = split_value(text)
+        file = tensor_proto(text)
+        if file is not None:
+            return read_tensor_proto(file)
+        if value.file is None or value.type:
+            return _array(value)
+        with Path(value.file).open("rb") as source:
+            array: Array = np.load(source, allow_pickle=False)
     except (OSError, ValueError, OverflowError, EOFError):
         return None
+    return array if element_name(array) else None
 
 
 def _array(value: ValueText) -> Array | None:
@@ -206,109 +202,117 @@ def _array(value: ValueText) -> Array | None:
         is_float = not set(".eE").isdisjoint(value.literal)
         return np.array(float(value.literal) if is_float else int(value.literal))
     shape = tuple(int(size) for size in match["shape"].split("x")[:-1])
-    element = match["element"].removeprefix("s")
-    if math.prod(shape) > _MOST_ELEMENTS or element not in _ELEMENTS:
+    dtype = array_dtype(match["element"])
+    if math.prod(shape) > _MOST_ELEMENTS:
         return None
     if value.file is not None:
-        array: Array = np.fromfile(value.file, _ELEMENTS[element]).reshape(shape)
-        return _widened(array) if element == _BF16 else array
-    dtype = np.dtype("f4" if element == _BF16 else _ELEMENTS[element])
-    convert = float if dtype.kind == "f" else int
-    words = filter(None, _SEPARATOR.split(value.literal))
-    numbers = [convert(_TRUTH.get(word, word)) for word in words]
-    elements = np.array(numbers or [0], dtype)
+        return np.fromfile(value.file, dtype).reshape(shape)
+    words = list(filter(None, _SEPARATOR.split(value.literal)))
+    elements = np.array([_number(word, dtype) for word in words or ["0"]], dtype)
     if elements.size == 1:
-        return np.full(shape, elements[0])
+        return np.full(shape, elements[0], dtype)
     return elements.reshape(shape)
 
 
-def element_type(text: str, array: Array) -> str:
-    """Return the element type of a value that was read as `array`, such as `f32`; empty
-    for whole numbers in a file.
-    """
-    element = split_value(text).element
-    if not element and array.dtype.kind == "f":
-        return _NAMES.get(array.dtype.str[1:], "")
-    return element
+def _number(word: str, dtype: np.dtype[Any]) -> complex | bool:
+    """Return the number of a word. As in IREE, 255 and -1 are the same i8."""
+    word = _TRUTH.get(word, word)
+    if dtype.kind == "b":
+        return bool(int(word))
+    if dtype.kind == "c":
+        return complex(word)
+    if dtype.kind not in "iu":
+        return float(word)
+    number, bits = int(word), 8 * dtype.itemsize
+    if dtype.kind == "i" and 1 << (bits - 1) <= number < 1 << bits:
+        return number - (1 << bits)
+    return number
 
 
-def element_of(text: str) -> str | None:
-    """Return the `element` that `value_text` and `value_bytes` need to write a value
-    like this one. It is None unless the value is `bf16` or not a tensor.
-    """
+def array_dtype(element: str) -> np.dtype[Any]:
+    """Return the type of an array with these elements, such as `float32` for `f32`."""
+    import ml_dtypes
+    import numpy as np
+
+    kind = _ELEMENTS[_OF_MLIR.get(element, element)]
+    return np.dtype(getattr(ml_dtypes, kind, kind))
+
+
+def element_name(array: Array) -> str:
+    """Return the element type of an array, such as `f32`; empty if no value has it."""
+    return _NAMES.get(array.dtype.name, "")
+
+
+def type_name(array: Array) -> str:
+    """Return the type of an array, such as `2x3xf32`."""
+    return "x".join([*map(str, array.shape), element_name(array)])
+
+
+def is_scalar(text: str) -> bool:
+    """Return whether a value is not a tensor: a number without a type."""
     value = split_value(text)
-    if value.file is None and not value.type:
-        return _SCALAR
-    if value.element == _BF16:
-        return _BF16
-    return None
+    return value.file is None and not value.type
 
 
-def value_text(array: Array, element: str | None = None) -> str | None:
+def value_text(array: Array, *, scalar: bool = False) -> str | None:
     """Return a value as a text, if it has a few elements or equal ones; otherwise it
-    needs a file. `element` is that of `element_of`.
+    needs a file. scalar: the value is not a tensor.
     """
     import numpy as np
 
-    if element == _SCALAR:
+    if scalar:
         return str(array.item() if array.dtype.kind == "f" else int(array))
-    if element == _BF16:
-        array = _widened(_bf16_bits(array))
-    element = element or _NAMES.get(array.dtype.str[1:])
-    are_equal = array.size > 0 and bool((array == array.flat[0]).all())
+    with np.errstate(invalid="ignore"):  # ml_dtypes warns of NaN
+        are_equal = array.size > 0 and bool((array == array.flat[0]).all())
     is_short = are_equal or 0 < array.size <= _MOST_WRITTEN
-    if element is None or not is_short or not np.isfinite(array).all():
+    if not is_short or array.dtype.kind == "c" or not np.isfinite(array).all():
         return None
-    shown = array.flat[:1] if are_equal else array.flat
+    shown = array.flat[:1] if are_equal else array.flat[:]
+    if array.dtype.kind == "b":
+        shown = shown.astype(int)
     numbers = " ".join(str(number).removesuffix(".0") for number in shown)
-    return f"{'x'.join([*map(str, array.shape), element])}={numbers}"
+    return f"{type_name(array)}={numbers}"
 
 
-def value_bytes(array: Array, element: str | None = None) -> tuple[bytes, str]:
-    """Return the content of a file with a value, and the end of the file's name.
-    `element` is that of `element_of`.
-    """
-    if element != _BF16:
-        return _npy(array), ".npy"
-    type_ = "x".join([*map(str, array.shape), _BF16])
-    return _bf16_bits(array).tobytes(), result_ending(type_)
-
-
-def result_ending(raw_type: str | None) -> str:
-    """Return the end of the name of a file for a result. If a .npy file cannot hold it,
-    `raw_type` is its type.
-    """
-    return f".{raw_type}{_RAW}" if raw_type else ".npy"
+def value_ending(type_: str) -> str:
+    """Return the end of the name of a file for the bytes of a value of this type."""
+    return f".{type_}{_RAW}"
 
 
 def file_value(file: Path) -> str:
-    """Return the value in a file, whose name ends as `value_bytes` or `result_ending`
-    says.
+    """Return the value in a file: its raw bytes, if the name ends as `value_ending`
+    says, else a .npy file.
     """
     if file.suffix == _RAW:
         return f"{file.stem.rpartition('.')[2]}=@{file}"
     return f"@{file}"
 
 
-def array_type(type_: str) -> tuple[tuple[int | None, ...], str, str | None] | None:
-    """Return how to make a value of an MLIR type: the shape (None for an unknown size),
-    the type of numpy, and the `element` as in `element_of`.
+@dataclass(frozen=True, slots=True)
+class ValueType:
+    """What a value of an MLIR type must be."""
 
-    Returns None for types that no value has.
-    """
-    if type_ == "index" or _SCALAR_TYPE.match(type_):
-        kind = _ELEMENTS.get("i64" if type_ == "index" else type_)
-        return ((), kind, _SCALAR) if kind else None
+    shape: tuple[int | None, ...]
+    """None for an unknown size."""
+    dtype: np.dtype[Any]
+    scalar: bool = False
+    """It is not a tensor."""
+
+
+def value_type(type_: str) -> ValueType | None:
+    """Return how to make a value of an MLIR type, None if no value has this type."""
     match = _TENSOR.match(type_) or _VTENSOR.match(type_)
     if match is None:
+        element = "i64" if type_ == "index" else type_
+        if element in _ELEMENTS and _SCALAR_TYPE.match(element):
+            return ValueType((), array_dtype(element), scalar=True)
+        return None
+    element = _OF_MLIR.get(match["element"], match["element"])
+    if element not in _ELEMENTS:
         return None
     sizes = re.findall(r"\d+|\?", match["shape"])
     shape = tuple(None if size == "?" else int(size) for size in sizes)
-    element = match["element"].removeprefix("s")
-    if element == _BF16:
-        return shape, "<f4", _BF16
-    kind = _ELEMENTS.get(element)
-    return (shape, kind, None) if kind else None
+    return ValueType(shape, array_dtype(element))
 
 
 def zero_of(type_: str) -> str | None:
@@ -319,20 +323,3 @@ def zero_of(type_: str) -> str | None:
     if match and "?" not in match["shape"]:
         return f"{match['shape']}{match['element']}"
     return None
-
-
-def _bf16_bits(array: Array) -> Array:
-    """Return the bits of the `bf16` numbers nearest to those of an array."""
-    import numpy as np
-
-    bits = array.astype("<f4").view("<u4").astype("<u8")
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return np.where(np.isnan(array), 0x7FC0, rounded).astype("<u2")
-
-
-def _widened(array: Array) -> Array:
-    """Return the `f32` numbers of `bf16` bits."""
-    import numpy as np
-
-    wide = (array.astype("<u4") << 16).view("<f4")
-    return wide.reshape(array.shape).astype(np.float32)

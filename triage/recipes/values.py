@@ -13,9 +13,10 @@ from typing import Any
 
 from packaging.version import Version
 
-_NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,12})?)"
+_NUMBER = r"([0-9]{1,16}(?:\.[0-9]{1,12})?)"
 _DURATION = re.compile(rf"(?=.)(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s?)?")
-_SIZE = re.compile(rf"{_NUMBER} ?(k|K|[KMGT]i|[MGT])B")
+_SIZE = re.compile(rf"{_NUMBER} ?(k|K|[KMGT]i|[MGT])?B")
+_SIZE_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "GB": 10**9, "MB": 10**6}
 _NEEDS_NO_QUOTES = re.compile(
     r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./][A-Za-z0-9_./-]*)*"
 )
@@ -23,7 +24,7 @@ _NEEDS_NO_QUOTES = re.compile(
 _RESERVED = re.compile("y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 
 LONGEST = 7 * 24 * 3600.0
-_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+_TIME_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 def parse_duration(text: str) -> float:
@@ -37,7 +38,7 @@ def parse_duration(text: str) -> float:
             "2m or 1h30m."
         )
     hours, minutes, rest = (float(part or 0) for part in match.groups())
-    seconds = hours * 3600 + minutes * 60 + rest
+    seconds = round(hours * 3600 + minutes * 60 + rest, 9)
     if not 0 < seconds <= LONGEST:
         raise ValueError(
             f'"{text}" is out of range: write a duration above zero and at most a '
@@ -68,7 +69,7 @@ def time_text(seconds: float) -> str:
     >>> [time_text(seconds) for seconds in (0.00284, 0.9996, 1230.4)]
     ['2.84 ms', '1 s', '1230 s']
     """
-    for unit, name in _UNITS:
+    for unit, name in _TIME_UNITS:
         value = float(f"{seconds / unit:.3g}")
         if value >= 100:
             return f"{seconds / unit:.0f} {name}"
@@ -109,15 +110,23 @@ def parse_size(text: str, least: int = 1 << 20) -> int:
             f'"{text}" is not a size: write a number and a unit, such as 8GiB or '
             "512MiB."
         )
-    unit = match[2]
+    unit = match[2] or ""
     base = 1024 if unit.endswith("i") else 1000
-    power = "KMGT".index(unit[0].upper()) + 1
+    power = "KMGT".index(unit[0].upper()) + 1 if unit else 0
     size = float(match[1]) * base**power
     if not least <= size <= 1 << 50:
         raise ValueError(
             f'"{text}" is out of range: write at least 1MiB and at most 1024TiB.'
         )
     return int(size)
+
+
+def format_size(size: int) -> str:
+    """Return a size as `parse_size` reads it, such as `8GiB`."""
+    for unit, factor in _SIZE_UNITS.items():
+        if size % factor == 0:
+            return f"{size // factor}{unit}"
+    return f"{size}B"
 
 
 def yaml_text(value: Any) -> str:

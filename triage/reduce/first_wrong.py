@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from triage.execution.run_task import number_text
 from triage.mlir import Operation, Value
 from triage.model.case import Reference
-from triage.recipes.run_values import array_type, read_value
+from triage.recipes.run_values import read_value, value_type
 from triage.reduce.frontends.mlir_operations import cuts_around
 from triage.reduce.frontends.mlir_program import MlirProgram, cut, pieces
 from triage.reduce.interestingness import InterestingnessTest
@@ -165,10 +166,8 @@ class FirstWrong:
     def _wrong_value(
         self, operation: Operation, wrong: str, right: str, numbers: dict[str, float]
     ) -> WrongValue:
-        element, shown = int(numbers["element"]), []
-        for array in (read_value(wrong), read_value(right)):
-            assert array is not None
-            shown.append(f"{array.flat[element]:.6g}")
+        element = int(numbers["element"])
+        shown = [number_text(read_value(text), element) for text in (wrong, right)]
         kind = (operation.attribute("name") or "").strip('"') or operation.name
         return WrongValue(
             name=self._name(operation),
@@ -191,5 +190,5 @@ class FirstWrong:
 
 def _is_value(value: Value) -> bool:
     """Return whether a value is an array whose sizes are known."""
-    found = array_type(value.type)
-    return found is not None and None not in found[0]
+    found = value_type(value.type)
+    return found is not None and None not in found.shape

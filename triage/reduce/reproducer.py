@@ -13,14 +13,18 @@ from pathlib import Path
 from packaging.version import Version
 
 from triage.compilers.base import Environment, Packaging, kernel_of
-from triage.compilers.invocation import readable_output
+from triage.compilers.invocation import readable_output, reported_facts
+from triage.compilers.parts import RunValues
 from triage.compilers.registry import family_of
 from triage.compilers.repro_script import (
     MODULE_PLACE,
     PythonFunction,
     StandaloneCompile,
+    comparing_script,
+    result_files,
 )
 from triage.execution.engine import Engine
+from triage.execution.run_task import RunTask
 from triage.execution.task import Task
 from triage.model.case import Case, Expectation, RunSpec
 from triage.model.outcome import Failed, Failure, NoAnswer, Passed, Probe
@@ -41,7 +45,7 @@ LOCAL = "local build"
 
 # characters that an issue shows; GitHub accepts issues of 65536
 _LONGEST_PROGRAM = 40_000
-_BINARY = "\ufffd"  # what decoding puts in place of bytes that are not text
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")  # no text has them
 _OUTPUT_LINES = 40
 _OUTPUT_WIDTH = 300
 _LONGEST = 90  # characters of a slug; the recipe's name gets ten more
@@ -114,9 +118,12 @@ def reproducer_of(
     values = dict[str, bytes]()
     output = [execution.stderr.text]
     if probe.case.run and task.compiler.run:
-        run = _with_portable_values(probe.case.run, values)
-        small = replace(small, run=run)
-        output.insert(0, readable_output(execution.stdout.text))
+        small = replace(small, run=portable_run(task, probe.case.run, values))
+        if reported_facts(execution).mismatch:
+            assert isinstance(probe.outcome, Failed)
+            output = [probe.outcome.failure.headline]
+        else:
+            output.insert(0, readable_output(execution.stdout.text))
 
     ordered = in_order(reduction.probes)
     probes = tuple(_clean_probe(other, clean) for other in ordered)
@@ -130,7 +137,7 @@ def reproducer_of(
             failure=failing.outcome.failure,
             bad=failing.revision,
             good=_good_among(reduction, probes, failing),
-            program=compiled.read_text("utf-8", "replace"),
+            program=_text_in(compiled),
         ),
         bad=failing,
         compile=_standalone(task, small, failing, bad, names[compiled]),
@@ -143,13 +150,23 @@ def reproducer_of(
     )
 
 
+def _text_in(path: Path) -> str | None:
+    """Return the text of a file, None if it is binary, as ONNX models are."""
+    try:
+        text = path.read_bytes().decode()
+    except UnicodeDecodeError:
+        return None
+    return None if _CONTROL.search(text) else text
+
+
 def _standalone(
     task: Task, small: Case, failing: Probe, bad: ToolchainRef, source: str
 ) -> StandaloneCompile:
     """Return how to compile, and if need be run, the reduced case without triage."""
-    family, command, runtime = task.compiler, tuple[str, ...](), None
+    family, command, runtime, comparison = task.compiler, tuple[str, ...](), None, ""
     if small.run and family.run:
-        command = task.run_command(small.run, MODULE_PLACE)
+        if isinstance(task.run, RunTask):
+            command, comparison = _run_command(task.run, small.run, failing.version)
         if bad.is_release and failing.version and family.run.distribution:
             runtime = f"{family.run.distribution}=={failing.version}"
     assert isinstance(failing.outcome, Failed)
@@ -167,7 +184,30 @@ def _standalone(
         function=_kernel_function(task.case),
         run=command,
         runtime=runtime,
+        comparison=comparison,
     )
+
+
+def _run_command(
+    run: RunTask, portable: RunSpec, version: str | None
+) -> tuple[tuple[str, ...], str]:
+    """Return the command that runs the compiled file, and the script that compares its
+    results if the command does not. portable: the run, with the names of its copied
+    files.
+    """
+    options, results, comparison = list[str](), list[Path](), ""
+    if run.runner.compares(run.expected, version):
+        options = run.runner.comparing_options(portable)
+    elif portable.expected:
+        results, comparison = result_files(portable), comparing_script(portable)
+    argv = run.runner.argv(
+        Path(run.tool.name),
+        Path(MODULE_PLACE),
+        run.options,
+        RunValues(portable.inputs, results),
+        run.libraries,
+    )
+    return (*argv, *options), comparison
 
 
 def _good_among(
@@ -205,7 +245,7 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
     script, command_name = family.script, reproducer.compile.program
     call = script.call(reproducer.compile)
     files = {
-        reproducer.compile.source: reduction.program or "",
+        reproducer.compile.source: reduction.program,
         **script.files(reproducer.compile),
     }
     is_reduced = reduction.sizes.after is not None
@@ -244,17 +284,19 @@ def draft_of(reproducer: Reproducer) -> IssueDraft:
     )
 
 
-def _if_shown(text: str) -> str | None:
+def _if_shown(text: str | None) -> str | None:
     """Return the text of a file; None if it is too long for an issue, or binary."""
-    if len(text) > _LONGEST_PROGRAM or _BINARY in text:
+    if text is None or len(text) > _LONGEST_PROGRAM:
         return None
     return text
 
 
-def _with_portable_values(run: RunSpec, files: dict[str, bytes]) -> RunSpec:
-    """Return how the case is run with copies of its files of values, which are added to
-    `files` by name.
+def portable_run(task: Task, run: RunSpec, files: dict[str, bytes]) -> RunSpec:
+    """Return how the case is run with values that the runtime's program reads, and with
+    copies of their files, which are added to `files` by name.
     """
+    if isinstance(task.run, RunTask):
+        run = replace(run, inputs=task.run.inputs, expected=task.run.expected)
 
     def copy_files(texts: Sequence[str], role: str) -> tuple[str, ...]:
         named = []

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 from triage.compilers.base import KernelSpec, kernel_of
 from triage.execution.judge import result_of
 from triage.model.case import Case, Flag, RunSpec, Target
+from triage.model.content import file_sha256
 from triage.model.foreign_file import read_bytes
 from triage.model.json_form import UNPRINTED, in_json, in_json_as, key
 from triage.model.outcome import (
@@ -82,7 +83,9 @@ class Reduction(MayLackAnswer):
     good: Revision | None = None
     """The revision that compiles the smaller program, if one was named."""
     program: str | None = None
-    """The text of the smaller program, in the form that the compiler reads."""
+    """The text of the smaller program, in the form that the compiler reads; None if it
+    is binary.
+    """
     readable_probe: Probe | None = field(default=None, metadata=UNPRINTED)
     """Of the same program on `bad`, in the most readable form that fails there in the
     same way. Other revisions may not read it.
@@ -222,43 +225,61 @@ class Settings:
         )
 
 
+@dataclass(frozen=True)
+class SavedReduction:
+    """What `settings.json` holds."""
+
+    reduction: str
+    """The key of the reduction."""
+    program: str
+    """The SHA-256 of the best program."""
+    settings: Settings
+
+
+_SAVED = TypeAdapter(SavedReduction)
+
+
 class ReductionFolder:
-    """A folder with `best.mlir` (or the input's own suffix) and `settings.json`, each
-    replaced in one step.
-    """
+    """A folder with the best program and `settings.json`, which names it."""
 
     def __init__(self, home: Home, key: str) -> None:
         """Make the folder of the reduction that `key` identifies, with its program and
         its compilers.
         """
-        reductions = home.kept(KeptKind.REDUCTIONS)
-        self.path = reductions / sha256(key.encode()).hexdigest()[:16]
+        self.key = sha256(key.encode()).hexdigest()
+        self.path = home.kept(KeptKind.REDUCTIONS) / self.key[:16]
         with disk_errors("keep the reduction"):
             self.path.mkdir(parents=True, exist_ok=True)
 
     def save(self, candidate: ReducedCase) -> None:
-        """Write the candidate's program, then its settings. If this is interrupted
-        between the two, the new program is tested with the old settings.
+        """Write the candidate's program, then its settings, and remove the programs
+        before it.
         """
-        program = candidate.program
-        settings = TypeAdapter(Settings).dump_json(Settings.of(candidate.case))
+        digest = sha256(candidate.program.content).hexdigest()
+        saved = SavedReduction(self.key, digest, Settings.of(candidate.case))
+        path = self.path / f"best-{digest[:12]}.{candidate.program.suffix}"
         with disk_errors("keep the reduction"):
-            write_whole(self.path / f"best.{program.suffix}", program.content)
-            write_whole(self.path / "settings.json", settings)
+            write_whole(path, candidate.program.content)
+            write_whole(self.path / "settings.json", _SAVED.dump_json(saved))
+            for other in self.path.glob("best-*"):
+                if other != path:
+                    other.unlink(missing_ok=True)
 
     def saved_state(self, case: Case) -> tuple[Path, Case] | None:
-        """Return the file of the saved program, unread, and the case with the saved
-        settings; None unless both are there and the settings are intact.
+        """Return the file of the saved program, and the case with the saved settings;
+        None unless both are there, intact and of this reduction.
         """
-        program = next(iter(self.path.glob("best.*")), None)
-        if program is None:
-            return None
         try:
             text = read_bytes(self.path / "settings.json", _LARGEST_SETTINGS)
-            settings = TypeAdapter(Settings).validate_json(text, strict=True)
+            saved = _SAVED.validate_json(text, strict=True)
         except (OSError, ValueError):
             return None
-        return program, settings.applied_to(case)
+        if saved.reduction != self.key:
+            return None
+        for program in self.path.glob(f"best-{saved.program[:12]}.*"):
+            if file_sha256(program) == saved.program:
+                return program, saved.settings.applied_to(case)
+        return None
 
 
 @dataclass(frozen=True)

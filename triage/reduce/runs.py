@@ -22,12 +22,15 @@ from triage.execution.task import Task
 from triage.model.case import Case, Reference, RunSpec
 from triage.model.outcome import Failed, NoAnswer, Probe
 from triage.recipes.run_values import (
-    array_type,
-    element_of,
+    ValueType,
     file_value,
+    is_scalar,
     read_value,
-    value_bytes,
+    split_value,
+    type_name,
+    value_ending,
     value_text,
+    value_type,
 )
 from triage.reduce.interestingness import InterestingnessTest, Oracle
 from triage.reduce.program import ReducedCase
@@ -104,16 +107,17 @@ class ArgumentValues:
         run = replace(run, function=entry.name, inputs=inputs)
         return candidate.with_case(run=run)
 
-    def value_of(self, array: Array, element: str | None) -> str:
-        """Return an array as a value, in a file where it has many elements. For
-        `element` see `element_of`.
+    def value_of(self, array: Array, *, scalar: bool = False) -> str:
+        """Return an array as a value, in a file where it has many elements. scalar: it
+        is not a tensor.
         """
-        text = value_text(array, element)
+        text = value_text(array, scalar=scalar)
         if text is not None:
             return text
-        content, ending = value_bytes(array, element)
+        content = array.tobytes()
+        ending = value_ending(type_name(array))
         path = self.folder / f"{sha256(content).hexdigest()[:24]}{ending}"
-        if not path.is_file():
+        if not path.is_file() or path.read_bytes() != content:
             with disk_errors("keep the values of a program"):
                 write_whole(path, content)
         return file_value(path)
@@ -122,14 +126,13 @@ class ArgumentValues:
         """Return the value of this origin in another type; None if the type is not that
         of an array with known sizes.
         """
-        shape_and_kind = array_type(type_)
-        if shape_and_kind is None:
+        wanted = value_type(type_)
+        if wanted is None:
             return None
-        shape, kind, element = shape_and_kind
-        array = fit_array(self._arrays.get(origin), shape, kind)
+        array = fit_array(self._arrays.get(origin), wanted)
         if array is None:
             return None
-        return self.value_of(array, element)
+        return self.value_of(array, scalar=wanted.scalar)
 
     def simplify_values(
         self, candidate: ReducedCase, test: InterestingnessTest
@@ -157,41 +160,40 @@ class ArgumentValues:
         plain.append(
             (np.arange(array.size) % 7).reshape(array.shape).astype(array.dtype)
         )
-        if np.isfinite(array).all() and array.dtype.kind == "f":
+        if np.isfinite(array).all() and array.dtype.kind not in "biuc":
             plain += [np.round(array), np.round(array, 1)]
         for other in plain:
             if not np.array_equal(other, array):
-                text = self.value_of(other, element_of(run.inputs[index]))
+                text = self.value_of(other, scalar=is_scalar(run.inputs[index]))
                 inputs = (*run.inputs[:index], text, *run.inputs[index + 1 :])
                 yield candidate.with_case(run=replace(run, inputs=inputs))
 
 
-def fit_array(
-    array: Array | None, shape: Sequence[int | None], kind: str
-) -> Array | None:
+def fit_array(array: Array | None, wanted: ValueType) -> Array | None:
     """Return an array in another shape and type: its first elements of each dimension,
     else its elements in their order.
 
     An unknown size is that of the array. Without an array the elements are -1, 0, 1 and
     2, or 0 and 1 where they may be indices. Returns None if a size remains unknown.
     """
+    shape = wanted.shape
     if array is not None and array.ndim == len(shape):
-        shape = [
-            size if wanted is None else wanted
-            for size, wanted in zip(array.shape, shape, strict=True)
-        ]
+        shape = tuple(
+            size if fixed is None else fixed
+            for size, fixed in zip(array.shape, shape, strict=True)
+        )
     sizes = [size for size in shape if size is not None]
     if len(sizes) != len(shape):
         return None
     if array is None or not array.size:
-        if np.dtype(kind).kind == "f":
-            array = np.arange(4) - 1
-        else:
+        if wanted.dtype.kind in "biu":
             array = np.arange(2)
+        else:
+            array = np.arange(4) - 1
     elif array.ndim == len(sizes):
         array = array[tuple(slice(size) for size in sizes)]
     with np.errstate(all="ignore"):
-        return np.resize(array, sizes).astype(np.dtype(kind))
+        return np.resize(array, sizes).astype(wanted.dtype)
 
 
 @dataclass
@@ -262,7 +264,10 @@ class RunOracle(Oracle):
         for text in expected:
             array = read_value(text)
             if array is not None:
-                text = self.values.value_of(array, element_of(text))
+                if array.dtype.kind == "u" and not split_value(text).type:
+                    # onnxruntime has no signless integers, a compiled model no others
+                    array = array.view(f"i{array.itemsize}")
+                text = self.values.value_of(array)
             texts.append(text)
         run = replace(run_of(runnable), expected=tuple(texts), reference=None)
         return runnable.with_case(run=run)

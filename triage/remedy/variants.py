@@ -10,7 +10,7 @@ from itertools import chain, combinations, product
 from math import prod
 from typing import Any
 
-from triage.compilers.base import kernel_of
+from triage.compilers.base import kernel_of, read_constant
 from triage.execution.engine import Prober
 from triage.execution.judge import result_of
 from triage.execution.match import Match, any_failure, same_class
@@ -20,6 +20,7 @@ from triage.model.case import Case, Target
 from triage.model.errors import BadInput
 from triage.model.outcome import Failed, Failure, Probe
 from triage.model.probe_result import ProbeResult
+from triage.recipes.values import yaml_text
 from triage.toolchains.registry import ToolchainRef
 
 MAX_CASES = 64
@@ -93,22 +94,21 @@ def varied(case: Case, axes: Mapping[str, Sequence[str]]) -> tuple[Case, ...]:
     """
     own = _own_values(case)
     full_keys = {key: _full_key(case, key, own) for key in axes}
-    choices: list[Collection[str]] = []
-    for key, texts in axes.items():
-        value = own[full_keys[key]]
-        first = [] if value is None else [str(value)]
-        choices.append(dict.fromkeys([*first, *texts]))
-    count = prod(map(len, choices))
+    choices = {
+        key: _choices(full_keys[key], own[full_keys[key]], texts)
+        for key, texts in axes.items()
+    }
+    count = prod(map(len, choices.values()))
     if count > MAX_CASES:
         raise BadInput(
             f"{count} combinations exceed the limit of {MAX_CASES}; vary fewer values"
         )
     cases = []
-    for combination in product(*choices):
+    for combination in product(*choices.values()):
         chosen = dict(zip(axes, combination, strict=True))
         values = dict(own)
         for key, text in chosen.items():
-            values[full_keys[key]] = _value(full_keys[key], text)
+            values[full_keys[key]] = choices[key][text]
         cases.append(_with_values(case, values, chosen))
     return tuple(cases)
 
@@ -168,6 +168,20 @@ def _full_key(case: Case, key: str, known: Collection[str]) -> str:
     )
 
 
+def _choices(full_key: str, own: Any, texts: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a key by their texts, first the case's own."""
+    values: dict[str, Any] = {}
+    if own is not None or not full_key.startswith("target."):
+        values[yaml_text(own).strip('"')] = own
+    for text in texts:
+        value = _value(full_key, text)
+        if not any(
+            value == other and type(value) is type(other) for other in values.values()
+        ):
+            values[text] = value
+    return values
+
+
 def _value(full_key: str, text: str) -> Any:
     """Return the value that a text stands for. Values of kernels may be numbers."""
     if full_key == "target.devices":
@@ -176,9 +190,10 @@ def _value(full_key: str, text: str) -> Any:
         return int(text)
     if full_key.startswith(("args.", "target.")):
         return text
-    if text in ("true", "false"):
-        return text == "true"
-    return int(text) if text.lstrip("-").isdecimal() else text
+    try:
+        return read_constant(text)
+    except ValueError as error:
+        raise BadInput(f"--vary {full_key}={text}: {error}") from error
 
 
 def compare_variants(

@@ -11,11 +11,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from triage.compilers.registry import family_of
-from triage.compilers.repro_script import RULES_FILE, StandaloneCall
+from triage.compilers.repro_script import (
+    RULES_FILE,
+    StandaloneCall,
+    StandaloneCompile,
+    limits_keys,
+)
 from triage.execution.judge import rules_of
 from triage.model.case import Case
 from triage.model.errors import BadInput
-from triage.model.execution import Ending, Limits, Stage
+from triage.model.execution import Ending, Stage
 from triage.model.json_form import Json, as_json
 from triage.model.probe_result import ProbeResult
 from triage.recipes.values import yaml_lines, yaml_text
@@ -88,7 +93,7 @@ def reproducer_files(reproducer: Reproducer) -> Mapping[str, str | bytes]:
     source, family = reproducer.compile.source, family_of(reproducer.case)
     call = family.script.call(reproducer.compile)
     files: dict[str, str | bytes] = {
-        source: reproducer.reduction.program or "",
+        source: reproducer.reduction.program or reproducer.content,
         reproducer.file: reproducer.content,
     }
     files |= {**family.script.files(reproducer.compile), **reproducer.values}
@@ -156,7 +161,7 @@ def _recipe(reproducer: Reproducer) -> str:
     """Return a recipe of the reduced program, which expects the state when the program
     was reduced.
     """
-    case, limits = reproducer.case, reproducer.case.limits
+    case = reproducer.case
     own = dict(family_of(case).script.recipe_keys(case))
     summary = f"Reduced from {case.name}{f': {case.summary}' if case.summary else ''}"
     flags = [
@@ -164,7 +169,6 @@ def _recipe(reproducer: Reproducer) -> str:
         for flag in case.flags
     ]
     variables = dict(case.env)
-    output = None if limits.output == Limits().output else _size(limits.output)
     windows = expectations(reproducer.reduction.probes)
     first = {
         "name": f"{slug(case)}-reduced",
@@ -177,9 +181,7 @@ def _recipe(reproducer: Reproducer) -> str:
         "flags": [flag["flag"] if len(flag) == 1 else flag for flag in flags],
         "phase": case.phase,
         "env": list(variables) if None in variables.values() else variables,
-        "limits": _given(
-            timeout=limits.timeout_text, memory=_size(limits.memory), output=output
-        ),
+        "limits": limits_keys(case.limits),
         "expect": [
             _given(failure=window.failure, since=window.since, until=window.until)
             for window in windows
@@ -202,7 +204,7 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
         ending = f":\n#   pip install {call.install}"
     lines += [
         f"# {_versions_text(reproducer)}{ending}",
-        f"# Exit status: {_exit_meaning(call)}",
+        f"# Exit status: {_exit_meaning(reproducer.compile)}",
     ]
     if failure.is_number:
         lines.append("# `triage replay` compares the number with the recorded ones.")
@@ -224,7 +226,12 @@ def _script(reproducer: Reproducer, call: StandaloneCall) -> str:
     elif Ending.OVER_OUTPUT in endings:
         lines.append("# The compiler writes without end.")
         lines.append(f"ulimit -f {case.limits.output >> 9}")
-    if call.may_exec:
+    if Ending.NO_OUTPUT in endings and call.output:
+        lines.append(f"# The compiler writes no file.\nrm -rf {call.output}")
+        run = (
+            f"{run} &&\ntest -f {call.output} -a ! -L {call.output} -a -s {call.output}"
+        )
+    elif call.may_exec:
         run = f"exec {run}"
     return "\n".join([*lines, run]) + "\n"
 
@@ -241,8 +248,8 @@ def _versions_text(reproducer: Reproducer) -> str:
     return f"{verb} with {reproducer.compile.program} {bad.name}{commit}"
 
 
-def _exit_meaning(call: StandaloneCall) -> str:
-    if call.run_words:
+def _exit_meaning(task: StandaloneCompile) -> str:
+    if task.run:
         return (
             "0 the program computes the expected results, 127 a tool is missing, any "
             "other: it does not."
@@ -259,19 +266,12 @@ def _target(case: Case) -> dict[str, str | int]:
     )
 
 
-def _size(size: int) -> str:
-    for bits, unit in ((30, "GiB"), (20, "MiB")):
-        if size % (1 << bits) == 0:
-            return f"{size >> bits}{unit}"
-    return f"{size}B"
-
-
 def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Document:
     """Show the reduced program and what is known of its failure, or why there is
     none.
     """
     case = Span(result.case_name, "strong")
-    if reproducer is None or result.program is None:
+    if reproducer is None:
         not_reduced = Span("not reduced", "warning")
         facts = [("reason", result.reason or "")]
         facts += [
@@ -280,15 +280,14 @@ def reduction_document(result: Reduction, reproducer: Reproducer | None) -> Docu
         ]
         blocks: list[Block] = [Paragraph([case, ": ", not_reduced]), Facts(facts)]
         return Document("Reduction", blocks)
-    lines = result.program.rstrip().splitlines()
-    if len(lines) > _PROGRAM_LINES:
-        more = f"... {len(lines) - _PROGRAM_LINES} more lines"
-        lines = [*lines[:_PROGRAM_LINES], more]
-    blocks = [
-        Paragraph([case, " is now ", Span(result.size, "strong")]),
-        Code("\n".join(lines)),
-        Facts(list(_reduction_facts(result, reproducer))),
-    ]
+    blocks = [Paragraph([case, " is now ", Span(result.size, "strong")])]
+    if result.program is not None:
+        lines = result.program.rstrip().splitlines()
+        if len(lines) > _PROGRAM_LINES:
+            more = f"... {len(lines) - _PROGRAM_LINES} more lines"
+            lines = [*lines[:_PROGRAM_LINES], more]
+        blocks.append(Code("\n".join(lines)))
+    blocks.append(Facts(list(_reduction_facts(result, reproducer))))
     return Document("Reduction", blocks)
 
 
@@ -296,11 +295,9 @@ def _reduction_facts(result: Reduction, reproducer: Reproducer) -> Iterator[Fact
     yield from failure_facts(reproducer.failure)
     yield "bad", revision_text(result.bad)
     yield "versions", span_text(span_around(result.probes, reproducer.bad))
-    sizes = {
-        f"{result.unit}s": result.sizes,
-        "lines": result.lines,
-        "bytes": result.bytes,
-    }
+    sizes = {f"{result.unit}s": result.sizes, "bytes": result.bytes}
+    if result.program is not None:
+        sizes = {f"{result.unit}s": result.sizes, "lines": result.lines, **sizes}
     texts = (f"{size.before} -> {size.after} {name}" for name, size in sizes.items())
     yield "size", ", ".join(texts)
     yield from (("changed", change) for change in result.changes)

@@ -296,8 +296,8 @@ _MOST_DURATIONS = 15  # older ones say little: networks and compiler caches chan
 
 @dataclass(frozen=True)
 class StateSection:
-    """A small cache: JSON values of one kind, each in a file of its own. A damaged file
-    counts as missing.
+    """A small cache: JSON values of one kind, each in a file of its own with its key. A
+    damaged file, and one of another key, count as missing.
     """
 
     folder: Path
@@ -310,7 +310,8 @@ class StateSection:
         ):
             checksum, _, text = self._file(key).read_text("utf-8").partition(" ")
             if checksum == _checksum(text):
-                return json.loads(text)[1]
+                stored_key, value = json.loads(text)
+                return value if stored_key == key else None
         return None
 
     def put(self, key: str, value: Any) -> None:

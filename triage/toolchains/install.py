@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
+from typing import IO, Any
 
 from packaging.version import Version
 
@@ -59,9 +59,8 @@ def folder_of(
     """Return the folder of a release. Its name has the version and the beginning of the
     wheel's hash.
     """
-    mark = release.sha256[:12] if release.sha256 else "unhashed"
     prefix = _prefix(release.distribution, packaging)
-    return toolchains / f"{prefix}-{release.version}-{mark}"
+    return toolchains / f"{prefix}-{release.version}-{_mark(release.sha256)}"
 
 
 def installed(
@@ -99,13 +98,16 @@ def _prefix(distribution: str, packaging: Packaging) -> str:
 
 
 def is_intact(folder: Path) -> bool:
-    """Return whether an install is complete: it has a manifest, and every file has the
-    size that it was installed with.
+    """Return whether an install is complete: it has the manifest of this folder, and
+    every file has the size that it was installed with.
 
     Python's compiled modules do not count, because programs write them.
     """
     try:
-        sizes = json.loads((folder / MANIFEST).read_text())["files"]
+        manifest = json.loads((folder / MANIFEST).read_text())
+        sizes = manifest["files"]
+        if not _is_manifest_of(manifest, folder.name):
+            return False
         kept = [name for name in sizes if _COMPILED not in name.split("/")]
         place = os.open(folder, os.O_RDONLY)
         try:
@@ -116,6 +118,19 @@ def is_intact(folder: Path) -> bool:
             os.close(place)
     except _DAMAGED:
         return False
+
+
+def _is_manifest_of(manifest: dict[str, Any], name: str) -> bool:
+    """Return whether a manifest is of the folder of this name."""
+    release = manifest.get("release")
+    if release is None:
+        return bool(manifest["folder"] == name)
+    mark = _mark(release["sha256"])
+    return name.endswith(f"{release['distribution']}-{release['version']}-{mark}")
+
+
+def _mark(sha256: str | None) -> str:
+    return sha256[:12] if sha256 else "unhashed"
 
 
 def _sizes_of_files(root: Path) -> dict[str, int]:
@@ -181,6 +196,8 @@ def fill_folder(
                 manifest: dict[str, object] = {"files": _sizes_of_files(root)}
                 if release is not None:
                     manifest["release"] = asdict(release)
+                else:
+                    manifest["folder"] = name
                 with (root / MANIFEST).open("w") as sink:
                     json.dump(manifest, sink)
                     sink.flush()

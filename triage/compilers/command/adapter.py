@@ -109,12 +109,20 @@ class CommandScript(ReproScript):
             remark = (
                 "\n# Set TOOLCHAIN to the compiler's folder, or to the compiler itself."
             )
-            setup += [': "${TOOLCHAIN:?set it to the path of the compiler}"']
+            setup += [
+                'test -e "$TOOLCHAIN" || { echo "TOOLCHAIN is not set" >&2; exit 127; }'
+            ]
         shown = {"input": task.source, "output": "out", "python": "python3"}
         words = tuple(fill_placeholders(word, shown) for word in task.options)
         script = " ".join(_shell_word(word, task.source) for word in task.options)
         return StandaloneCall(
-            task.requirement, words, script, remark, tuple(setup), may_exec=False
+            task.requirement,
+            words,
+            script,
+            remark,
+            tuple(setup),
+            may_exec=False,
+            output='"$OUT/out"',
         )
 
 

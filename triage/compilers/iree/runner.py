@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from packaging.version import Version
 
@@ -12,7 +14,7 @@ from triage.compilers.interpreters import is_script
 from triage.compilers.parts import Kernels, Runner
 from triage.model.case import Case, RunSpec
 from triage.model.outcome import Cause, NoAnswer
-from triage.recipes.run_values import result_ending
+from triage.recipes.run_values import ValueText, read_value, split_value
 
 # The first is that of a wheel, the last the same folder as seen from the compiler next
 # to it.
@@ -40,10 +42,16 @@ _DISPATCH = re.compile(
     r"\butil\.func public @([\w$.-]+)\(%\w+: i32\)[^{]*\{[^\n]*iree\.benchmark = "
     r'"dispatch"'
 )
-_RESULT = re.compile(
-    r"^result\[\d+\]: (?:hal\.buffer_view\n(?P<raw>(?:\d+x)*bf16)=)?", re.MULTILINE
-)
 _COMPARES_NAN = Version("3.12.0.dev0")
+_COMPARED = {"i1", "i8", "i16", "i32", "i64", "bf16", "f16", "f32", "f64"}
+# Types whose numbers the runtime's programs cannot read in a command line.
+_ONLY_IN_FILES = ("i1", "cf64", "cf128")
+
+
+def _is_finite(array: Any) -> bool:
+    import numpy as np
+
+    return array is not None and bool(np.isfinite(array).all())
 
 
 class IreeRunner(Runner):
@@ -78,16 +86,30 @@ class IreeRunner(Runner):
         if run.function:
             options += [f"--function={run.function}"]
         options += run.flags
-        for name, value in run.tolerances:
-            kind = "rtol" if name == "relative" else f"{name}_threshold"
-            options.append(f"--expected_{kind}={value:g}")
         for scope, path in run.parameters:
             named = f"{scope}={path}" if scope else f"{path}"
             options.append(f"--parameters={named}")
         return options
 
-    def overlooks_nan(self, version: str | None) -> bool:
-        return version is not None and Version(version) < _COMPARES_NAN
+    def reads(self, value: ValueText) -> bool:
+        return value.file is not None or value.element not in _ONLY_IN_FILES
+
+    def compares(self, expected: Sequence[str], version: str | None) -> bool:
+        """Return whether the program compares such results: it takes NaN for any number
+        before 3.12, and compares neither NaN of small types nor what is not a tensor.
+        """
+        if version is None or Version(version) < _COMPARES_NAN:
+            return False
+        elements = {split_value(text).element for text in expected}
+        values = map(read_value, expected)
+        return elements <= _COMPARED and all(map(_is_finite, values))
+
+    def comparing_options(self, run: RunSpec) -> list[str]:
+        options = [f"--expected_output={text}" for text in run.expected]
+        for name, value in run.tolerances:
+            kind = "rtol" if name == "relative" else f"{name}_threshold"
+            options.append(f"--expected_{kind}={value:g}")
+        return options
 
     def startup_failure(self, stderr: str) -> NoAnswer | None:
         match = _NO_DEVICE.search(stderr)
@@ -105,10 +127,6 @@ class IreeRunner(Runner):
                 Cause.FLAG, f"does not know the flag --{match[1]} to run a program"
             )
         return None
-
-    def result_files(self, stdout: str, folder: Path) -> list[Path]:
-        endings = (result_ending(match["raw"]) for match in _RESULT.finditer(stdout))
-        return [folder / f"{index}{ending}" for index, ending in enumerate(endings)]
 
 
 class IreeKernels(Kernels):

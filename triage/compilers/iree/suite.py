@@ -34,7 +34,7 @@ from triage.recipes.expectations import (
     edited_json_lists,
 )
 from triage.recipes.mapping import MappingFormat, Text, Texts
-from triage.recipes.run_keys import read_flagfile
+from triage.recipes.run_keys import read_flagfile, without_tolerances
 
 _VALUES, _TORCH_VALUES = "run_module_io_flags.txt", "run_module_io.json"
 _COMPILE, _RUN = "expected_compile_failures", "expected_run_failures"
@@ -255,9 +255,11 @@ def _case(
         tuple(map(Flag, config.iree_compile_flags)),
     )
     case = file.case(config.config_name, library, test, Limits())
+    flags, tolerances = without_tolerances(config.iree_run_module_flags)
     run = replace(
         values,
-        flags=(*config.iree_run_module_flags, *values.flags),
+        flags=(*flags, *values.flags),
+        tolerances=tuple({**dict(tolerances), **dict(values.tolerances)}.items()),
         limits=Limits(timeout=120.0),
     )
     if (

@@ -22,6 +22,7 @@ from triage.model.errors import BadFiles, Problem
 from triage.model.execution import Limits
 from triage.recipes.document import read_document
 from triage.recipes.mapping import MappingFormat, content_of
+from triage.recipes.run_keys import without_tolerances
 from triage.recipes.run_values import ValueText, split_value
 
 EMPTY = (
@@ -30,9 +31,6 @@ EMPTY = (
 )
 # models take minutes, and their weights gigabytes
 LIMITS = Limits(timeout=1800.0, memory=64 << 30)
-_TOLERANCE = re.compile(
-    r"--expected_(f16|f32|f64|bf16)_threshold=([\d.]+(?:e[+-]?\d+)?)f?\Z"
-)
 # written to a file that is read here; the tests' own would be lost
 _STATISTICS = "--iree-scheduling-dump-statistics-"
 # A global whose initial value is a parameter, in the custom and in the generic form of
@@ -111,15 +109,12 @@ class Suite:
         """
         named = [split_value(text).file for text in (*inputs, *expected)]
         files = [Path(file) for file in named if file]
-        matches = {flag: _TOLERANCE.match(flag) for flag in flags}
-        tolerances = {flag: match for flag, match in matches.items() if match}
+        others, tolerances = without_tolerances(flags)
         return RunSpec(
             inputs=tuple(inputs),
             expected=tuple(expected),
-            flags=tuple(flag for flag in flags if flag not in tolerances),
-            tolerances=tuple(
-                {match[1]: float(match[2]) for match in tolerances.values()}.items()
-            ),
+            flags=others,
+            tolerances=tolerances,
             limits=LIMITS,
             libraries=tuple(libraries),
             parameters=tuple(weights),

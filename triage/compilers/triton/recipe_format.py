@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
-from triage.compilers.base import Constant, KernelSpec
+from triage.compilers.base import Constant, KernelSpec, read_constant
 from triage.model.case import Case
 from triage.recipes.mapping import SCALAR, AtKey, Matching, OneValue, Text
 from triage.recipes.recipe import RecipeFormat
@@ -17,30 +17,6 @@ _TYPE = (
     r"\s*(\**(k?[iu](1|8|16|32|64)|fp(8\w*|16|32|64)|bf16|f(16|32|64)|tensordesc<.+>"
     r"|nvTmaDesc))\s*(:\s*(1|16)?\s*)?"
 )
-_YAML_WORDS = {"true": True, "false": False, "null": None, "none": None}
-
-
-def _constant(value: str) -> Constant:
-    """Return the number, truth value, None or text that a scalar stands for. Quotes do
-    not matter.
-    """
-    if value == "?":
-        raise ValueError(
-            "this value is not known: write one that the kernel is launched with."
-        )
-    if value.lower() in ("yes", "no", "on", "off"):
-        raise ValueError(
-            f'"{value}" is a truth value in YAML 1.1; write true or false.'
-        )
-    if value.lower() in _YAML_WORDS:
-        return _YAML_WORDS[value.lower()]
-    for number in (int, float):
-        try:
-            return number(value)
-        except ValueError:
-            continue
-    return value
-
 
 _Name = Annotated[
     str, Matching(r"[A-Za-z_]\w*", '"{text}" is not a name of an argument or option.')
@@ -58,7 +34,7 @@ _ADVICE = (
 )
 _Constant = Annotated[
     Constant,
-    BeforeValidator(_constant),
+    BeforeValidator(read_constant),
     OneValue,
     WithJsonSchema({"type": [*SCALAR["type"], "null"]}),
 ]

@@ -5,6 +5,7 @@ compiles it without triage.
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Mapping
@@ -199,4 +200,6 @@ def _code(value: object) -> str:
         if isinstance(value, _Code) or value.startswith("tl."):
             return value
         return json.dumps(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
     return repr(value)

@@ -7,15 +7,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from triage.compilers.repro_script import ReproScript, StandaloneCall, StandaloneCompile
+from triage.compilers.repro_script import (
+    ReproScript,
+    StandaloneCall,
+    StandaloneCompile,
+    comparison,
+    python_array,
+)
 from triage.model.case import Case
 from triage.model.revision import Toolchain
-from triage.recipes.run_values import split_value
 
 _SCRIPT = "repro.py"
 _START = '''"""Compile {source} with jaxlib{run}."""
 
 import os
+from math import inf, nan
 from pathlib import Path
 
 os.environ["XLA_FLAGS"] = {flags}
@@ -27,19 +33,25 @@ from jaxlib import xla_client as xla
 
 jax.config.update("jax_enable_x64", True)
 client, program = jax.devices("cpu")[0].client, Path("{source}").read_bytes()
-if hasattr(client, "compile_and_load"):  # since 0.6.1
+{convert}if hasattr(client, "compile_and_load"):  # since 0.6.1
     devices = xla.DeviceList(tuple(client.devices()))
     executable = client.compile_and_load(program, devices, xla.CompileOptions())
 else:
     executable = client.compile(program, xla.CompileOptions())
 '''
+_CONVERT = """\
+hlo = xla.hlo if hasattr(xla, "hlo") else xla._xla
+proto = hlo.hlo_module_from_text(program.decode()).as_serialized_hlo_module_proto()
+if hasattr(xla._xla.mlir, "hlo_to_stablehlo"):
+    program = xla._xla.mlir.hlo_to_stablehlo(proto)
+else:
+    computation = xla.XlaComputation(proto)
+    program = xla._xla.mlir.xla_computation_to_mlir_module(computation)
+"""
 _RUN = """\
 arguments = [jax.device_put(each) for each in [{inputs}]]
 results = [np.asarray(each) for each in executable.execute(arguments)]
 print(*results, sep="\\n")
-"""
-_COMPARE = """for result, expected in zip(results, [{expected}]):
-    np.testing.assert_allclose(result, expected, rtol={rtol}, atol={atol})
 """
 
 
@@ -55,61 +67,19 @@ class XlaScript(ReproScript):
             ("python3", _SCRIPT),
             f'"${{PYTHON:-python3}}" {_SCRIPT}',
             "\n# Set PYTHON to the interpreter that has it.",
+            ('"${PYTHON:-python3}" -c "import jax" || exit 127',),
         )
 
     def files(self, task: StandaloneCompile) -> Mapping[str, str]:
-        inputs: list[str] = []
-        expected: list[str] = []
-        tolerances: dict[str, float] = {}
-        for word in task.run:
-            name, _, text = word.partition("=")
-            if name == "--input":
-                inputs.append(_python_array(text))
-            elif name == "--expected_output":
-                expected.append(_python_array(text))
-            elif name == "--tolerances":
-                tolerances = json.loads(text)
         flags = [word for word in task.options if word.startswith("--xla_")]
+        run = task.case.run if task.run else None
         text = _START.format(
             source=task.source,
-            run=", run it and compare" if expected else "",
+            convert=_CONVERT if task.source.endswith((".hlo", ".txt")) else "",
+            run=", run it and compare" if run and run.expected else "",
             flags=json.dumps(" ".join(flags)),
         )
-        if task.run:
-            text += _RUN.format(inputs=", ".join(inputs))
-        if expected:
-            text += _COMPARE.format(
-                expected=", ".join(expected),
-                rtol=tolerances.get("relative", 0),
-                atol=tolerances.get("f32", 0),
-            )
+        if run:
+            text += _RUN.format(inputs=", ".join(map(python_array, run.inputs)))
+            text += comparison(run)
         return {_SCRIPT: text}
-
-
-def _python_array(text: str) -> str:
-    """Return the Python expression of a value.
-
-    >>> _python_array("2xf32=1 2")
-    'np.array([1, 2], "float32").reshape([2])'
-    """
-    value = split_value(text)
-    *sizes, element = (value.type or "").split("x")
-    shape = f"[{', '.join(sizes)}]"
-    if element == "bf16":
-        dtype = "ml_dtypes.bfloat16"
-    elif element == "i1":
-        dtype = '"bool"'
-    else:
-        dtype = f'"{element.replace("f", "float").replace("i", "int")}"'
-    if value.file is not None:
-        if value.file.endswith(".npy"):
-            return f'np.load("{value.file}")'
-        return f'np.fromfile("{value.file}", {dtype}).reshape({shape})'
-    words = value.literal.replace(",", " ").split()
-    booleans = {"true": "1", "false": "0"}
-    numbers = ", ".join(booleans.get(word, word) for word in words) or "0"
-    if not element:
-        return f"np.array({numbers})"
-    if "," not in numbers:
-        return f"np.full({shape}, {numbers}, {dtype})"
-    return f"np.array([{numbers}], {dtype}).reshape({shape})"

@@ -1,0 +1,139 @@
+"""Two files or folders of TRIAGE_HOME that took each other's name are misses: no command
+answers about another case or compiler than it was asked about.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fake_releases import FakeReleases, environment, fake_releases, write_case
+
+GENERATOR = """import sys
+print("// a program that is generated:", "breaks-2" if "bad" in sys.argv else "steady")
+"""
+CASES = {
+    "steady": ("steady",),
+    "breaks": ("breaks-1",),
+    "later": ("breaks-2",),
+    "otherwise": ("differs-2",),
+}
+RUN = (("run", "cases", "-t", "1.0.0", "-t", "1.1.0", "-t", "1.2.0"),)
+REDUCE = (
+    ("reduce", "cases/breaks.yaml", "-t", "1.1.0", "--good", "1.0.0", "--resume"),
+    ("reduce", "cases/later.yaml", "-t", "1.2.0", "--good", "1.0.0", "--resume"),
+)
+INVESTIGATE = tuple(
+    (*("nightly", "cases", "-t", version, "-b", "1.0.0"), "--investigate", "--out", out)
+    for version, out in (("1.1.0", "out1"), ("1.2.0", "out2"))
+)
+PROGRAMS = tuple(
+    ("run", name, "-t", "1.2.0", "--backend", "llvm-cpu")
+    for name in ("program.mlir", "other.mlir")
+)
+SHOW = (("nights", "show", "1"), ("nights", "show", "2"))
+# folder below the home -> names in it, and what to ask after two of them are swapped
+KINDS = {
+    "state/capabilities": ("*", RUN),
+    "inputs": ("*.mlir", RUN),
+    "toolchains": ("iree-*", RUN),
+    "reductions": ("*", REDUCE),
+    "investigations": ("*", INVESTIGATE),
+    "programs": ("*", PROGRAMS),
+    "nights-*": ("[0-9]*", SHOW),
+}
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeReleases]:
+    folder = tmp_path_factory.mktemp("releases")
+    with fake_releases(folder, count=3, logged=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def used(releases: FakeReleases, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with cases and a home in which all commands have run."""
+    folder = tmp_path_factory.mktemp("used")
+    for name, words in CASES.items():
+        write_case(folder / "cases", name, *words)
+    (folder / "cases" / "made.py").write_text(GENERATOR)
+    (folder / "cases" / "made.yaml").write_text(
+        "name: made\ninput: made.py\nmatrix: {kind: [good, bad]}\n"
+        "args: {kind: '${kind}'}\ntarget: {backend: llvm-cpu}\n"
+    )
+    (folder / "program.mlir").write_text("// breaks-1\n")
+    (folder / "other.mlir").write_text("// steady\n")
+    for commands in (RUN, REDUCE, INVESTIGATE, PROGRAMS):
+        _answers(folder, releases, commands)
+    return folder
+
+
+def _answers(folder: Path, releases: FakeReleases, commands: Any) -> list[Any]:
+    """Run commands, and return what they say without what may differ."""
+    answers: list[Any] = []
+    for words in commands:
+        argv = ("triage", *words, "--format", "json")
+        env = environment(releases, folder / "home")
+        done = subprocess.run(
+            argv, cwd=folder, env=env, capture_output=True, text=True, check=False
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        if done.returncode == 2 or not done.stdout:  # it is not there
+            answers.append(None)
+        else:
+            answers.append(_essence(json.loads(done.stdout)))
+    return answers
+
+
+def _essence(answer: dict[str, Any]) -> Any:
+    if "results" in answer:
+        return sorted(
+            (row["case"], row["toolchain"]["name"], row["status"])
+            for row in answer["results"]
+        )
+    if "clusters" in answer:
+        clusters = sorted(
+            (
+                sorted(cluster["cases"]),
+                cluster["signature"],
+                (cluster["culprit"] or {}).get("after", {}).get("name"),
+            )
+            for cluster in answer["clusters"]
+        )
+        return answer["toolchain"]["name"], clusters
+    return (answer["status"], answer["signature"], answer["program"])
+
+
+def _swap(first: Path, second: Path) -> None:
+    aside = first.with_name("aside")
+    first.rename(aside)
+    second.rename(first)
+    aside.rename(second)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_swapped_files_are_misses(
+    used: Path, releases: FakeReleases, kind: str
+) -> None:
+    pattern, commands = KINDS[kind]
+    [place] = (used / "home").glob(kind)
+    expected = _answers(used, releases, commands)
+    pairs = list(combinations(sorted(place.glob(pattern)), 2))
+    assert pairs
+    for first, second in pairs if kind == "state/capabilities" else pairs[:1]:
+        checksums = [path.with_suffix(".sha256") for path in (first, second)]
+        has_checksums = checksums[0].is_file()
+        for with_checksums in (False, True) if has_checksums else (False,):
+            _swap(first, second)
+            if with_checksums:
+                _swap(*checksums)
+            seen = _answers(used, releases, commands)
+            for answer, right in zip(seen, expected, strict=True):
+                assert answer == right or (kind == "nights-*" and answer is None)

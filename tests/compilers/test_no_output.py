@@ -1,0 +1,116 @@
+"""A compile that ends well and wrote no regular, non-empty file failed, in every family
+and command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Triage
+from tests.programs import write_program
+
+KINDS = {
+    "nothing": ":",
+    "empty": ': > "$2"',
+    "folder": 'mkdir "$2" && echo 1 > "$2/file"',
+    "link": 'ln -s "$1" "$2"',
+    "dangling link": 'ln -s /nowhere "$2"',
+    "link to itself": 'ln -s "$2" "$2"',
+    "pipe": 'mkfifo "$2"',
+    "another file": 'cp "$1" other',
+}
+
+
+def _recipe(folder: Path, command: str) -> Path:
+    (folder / "program.c").write_text("int x;\n")
+    recipe = folder / "mine.yaml"
+    recipe.write_text(
+        "name: mine\ncompiler: command\ninput: program.c\n"
+        f"command: {command}\nversion: {{run: ['{{toolchain}}/cc', --version]}}\n"
+    )
+    return recipe
+
+
+def _compiler(folder: Path, body: str, version: str) -> str:
+    """Write a compiler: `cc INPUT OUTPUT`. Return its REV."""
+    write_program(folder / "cc", f"#!/bin/sh\n[ $# = 1 ] && echo {version}\n{body}\n")
+    return f"path:{folder}"
+
+
+def _answer(triage: Triage, *words: object, code: int) -> Any:
+    done = triage(*words, "--format", "json")
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_compile_that_wrote_no_file_failed(
+    triage: Triage, tmp_path: Path, kind: str
+) -> None:
+    recipe = _recipe(tmp_path, "['{toolchain}/cc', '{input}', '{output}']")
+    rev = _compiler(tmp_path / "bad", KINDS[kind], "2.0")
+    for cached in (False, True):
+        [row] = _answer(triage, "run", recipe, "-t", rev, code=1)["results"]
+        failure = row["failure"]
+        assert (row["status"], row["cached"]) == ("failed", cached)
+        assert (failure["class"], failure["stage"]) == ("no-output", "compile")
+        assert ("empty" in failure["headline"]) is (kind == "empty")
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("kind", ["nothing", "empty", "link"])
+def test_it_is_bisected_and_its_reproducer_repeats_it(
+    triage: Triage, workplace: Path, tmp_path: Path, kind: str
+) -> None:
+    recipe = _recipe(tmp_path, "['{toolchain}/cc', '{input}', '{output}']")
+    good = _compiler(tmp_path / "good", 'cp "$1" "$2"', "1.0")
+    bad = _compiler(tmp_path / "bad", KINDS[kind], "2.0")
+    night = _answer(triage, "nightly", recipe, "-t", bad, "-b", good, code=1)
+    assert [entry["case"] for entry in night["regressed"]] == ["mine"]
+    words = (recipe, "-t", bad, "--good", good)
+    script = workplace / _answer(triage, "reduce", *words, code=0)["reproducer"]
+    for rev, status in ((good, 0), (bad, 1)):
+        env = {"PATH": os.defpath, "TOOLCHAIN": rev.removeprefix("path:")}
+        done = subprocess.run([script / "repro.sh"], env=env, check=False)
+        assert done.returncode == status
+
+
+@pytest.mark.usefixtures("home")
+def test_a_command_without_an_output_needs_none(triage: Triage, tmp_path: Path) -> None:
+    recipe = _recipe(tmp_path, "['{toolchain}/cc', '{input}', check]")
+    rev = _compiler(tmp_path / "good", KINDS["nothing"], "1.0")
+    [row] = _answer(triage, "run", recipe, "-t", rev, code=0)["results"]
+    assert row["status"] == "passed"
+
+
+WORKER = """#!/bin/sh
+case "$3" in
+describe) echo '{"version": "1.0", "commit": null, "options": [], "passes": []}' ;;
+esac
+"""
+
+
+@pytest.mark.usefixtures("home")
+def test_a_program_that_was_not_written_is_not_run(
+    triage: Triage, tmp_path: Path
+) -> None:
+    """The interpreter of this jaxlib does nothing."""
+    root = tmp_path / "env"
+    (root / "lib/python3.11/site-packages/jaxlib").mkdir(parents=True)
+    (root / "lib/python3.11/site-packages/jaxlib/version.py").touch()
+    write_program(root / "bin/python", WORKER)
+    (tmp_path / "p.mlir").write_text("module {}\n")
+    recipe = tmp_path / "p.yaml"
+    recipe.write_text(
+        "name: p\ncompiler: xla\ninput: p.mlir\ntarget: {backend: cpu}\n"
+        "run: {inputs: ['4xf32=1'], expected: ['4xf32=1']}\n"
+    )
+    [row] = _answer(triage, "run", recipe, "-t", f"path:{root}", code=1)["results"]
+    assert (row["failure"]["class"], row["stage"]) == ("no-output", "compile")
