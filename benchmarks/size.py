@@ -137,18 +137,17 @@ def main() -> int:
     found["public names defined in two modules"] = len(twice)
     found |= options() | figures()
     budgets = tomllib.loads(BUDGETS.read_text("utf-8"))
-    above = 0
-    for name, budget in budgets.items():
-        mark = ""
-        if found[name] > budget:
-            above += 1
-            mark = "  ABOVE"
-        print(f"{name:44} {found[name]:10,.2f}  budget {budget:10,}{mark}")
+    broken = len(budgets.keys() - found.keys())
+    for name, figure in found.items():
+        budget = budgets.get(name, -1)
+        is_above = round(figure, 2) > budget
+        broken += is_above
+        mark = "  ABOVE" if is_above else ""
+        print(f"{name:44} {figure:10,.2f}  budget {budget:10,}{mark}")
+    for name in budgets.keys() - found.keys():
+        print(f"{name}: a budget for nothing in {BUDGETS}")
     print(f"defined in two modules: {', '.join(twice)}")
-    for name in found.keys() - budgets.keys():
-        above += 1
-        print(f"{name}: no budget in {BUDGETS}")
-    return min(above, 1)
+    return min(broken, 1)
 
 
 if __name__ == "__main__":

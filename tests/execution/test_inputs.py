@@ -10,6 +10,7 @@ from triage.compilers.base import ModelImporter
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared
 from triage.execution.inputs import Download, GeneratorProgram, Inputs, OnnxImporters
+from triage.model.address import Address
 from triage.model.case import Artifact, Case, Input, InputKind, Target
 from triage.model.execution import Limits
 from triage.toolchains.contents import Contents
@@ -98,14 +99,17 @@ def test_downloads_that_took_each_others_name_are_obtained_again(
     tmp_path: Path, suffixes: tuple[str, ...]
 ) -> None:
     """Also of the same size; those that were not touched are downloaded once."""
-    urls: list[str] = []
+    urls: list[Address] = []
 
-    def download(url: str, target: Path) -> None:
+    def download(url: Address, target: Path) -> None:
         urls.append(url)
         target.write_text(url)
 
     artifacts = [
-        Artifact(tmp_path / "downloads" / name / "weights.bin", f"https://host/{name}")
+        Artifact(
+            tmp_path / "downloads" / name / "weights.bin",
+            Address(f"https://host/{name}"),
+        )
         for name in ("a", "b")
     ]
     for _ in range(2):
