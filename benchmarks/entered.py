@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+_SETTLING = 2.1  # seconds after which the state of a file stands for its content
 COMPILER = '#!/bin/sh\ncp "$1" "$2"\n'
 RECIPE = """name: copied
 compiler: command
@@ -61,6 +63,7 @@ def figures() -> dict[str, float]:
         (folder / "program.txt").write_text("program\n")
         (folder / "recipe.yaml").write_text(RECIPE)
         words = ("run", str(folder / "recipe.yaml"), "-t", f"path:{folder / 'built'}")
+        time.sleep(_SETTLING)
         fresh = entered(*words, folder=folder)
         known = entered(*words, folder=folder)
     return {
