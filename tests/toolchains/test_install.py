@@ -119,21 +119,25 @@ def test_a_damaged_install_is_installed_again(
     assert program(put(loopback, "1.1.0", tmp_path)).read_bytes() == b"\x7fELF compiler"
 
 
+@pytest.mark.parametrize("companions", [(), ("beside>=1",)])
 def test_files_that_the_wheel_does_not_list_may_change(
-    loopback: LoopbackIndex, tmp_path: Path
+    loopback: LoopbackIndex, tmp_path: Path, companions: tuple[str, ...]
 ) -> None:
     """A compiler may write its Python cache, and data next to its modules, at each run."""
     files = {"its/__init__.py": b"", "its/__pycache__/__init__.cpython-311.pyc": b"old"}
     make_wheel(loopback.folder, "1.0", distribution="some-compiler", files=files)
-    loopback.publish_dated("some-compiler", {"1.0": None})
+    make_wheel(loopback.folder, "1.0", distribution="beside", files={"it.py": b""})
+    for name in ("some-compiler", "beside"):
+        loopback.publish_dated(name, {"1.0": None})
+    packaging = Environment(companions)
     (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
     workspace = Workspace(Home(tmp_path / "home"))
-    folder = install(workspace, compiler, loopback.url, Environment())
+    folder = install(workspace, compiler, loopback.url, packaging)
     (package,) = folder.glob("lib/*/site-packages/its")
     (package / "__pycache__/__init__.cpython-311.pyc").write_bytes(b"written again")
     (package / "written.by.the.compiler").touch()
     assert is_intact(folder)
-    assert install(workspace, compiler, loopback.url, Environment()) == folder
+    assert install(workspace, compiler, loopback.url, packaging) == folder
     assert (package / "written.by.the.compiler").exists()
     (package / "__init__.py").write_bytes(b"damaged")
     assert not is_intact(folder)

@@ -155,9 +155,11 @@ class CallRule:
     conditions: tuple[Condition, ...] = ()
 
 
-def _unless_zero(call: str, argument: int) -> CallRule:
-    """Refuse a call for another process than the caller, which 0 stands for."""
-    return CallRule(call, FORBIDDEN, (Condition(argument, 0, equal=False),))
+def _unless_zero(call: str, argument: int, answer: int) -> CallRule:
+    """Answer a call for another process or thread than the caller, which 0 stands
+    for.
+    """
+    return CallRule(call, answer, (Condition(argument, 0, equal=False),))
 
 
 _IS_REALTIME = Condition(1, _RLIMIT_RTTIME)
@@ -193,13 +195,14 @@ SEALED_RULES = (
     CallRule(
         "clone3", UNKNOWN
     ),  # its flags are in memory; the C library uses `clone` then
-    _unless_zero("prlimit64", 0),
-    _unless_zero("sched_setaffinity", 0),
-    _unless_zero("sched_setparam", 0),
-    _unless_zero("sched_setscheduler", 0),
-    _unless_zero("sched_setattr", 0),
-    _unless_zero("setpriority", 1),
-    _unless_zero("ioprio_set", 1),
+    _unless_zero("prlimit64", 0, FORBIDDEN),
+    # a program with many threads binds each to a core by its number, and must go on
+    _unless_zero("sched_setaffinity", 0, IGNORED),
+    _unless_zero("sched_setparam", 0, IGNORED),
+    _unless_zero("sched_setscheduler", 0, IGNORED),
+    _unless_zero("sched_setattr", 0, IGNORED),
+    _unless_zero("setpriority", 1, IGNORED),
+    _unless_zero("ioprio_set", 1, IGNORED),
     # a third kind, all processes of a user, does not name one
     CallRule("setpriority", FORBIDDEN, (Condition(0, 2),)),
     CallRule("ioprio_set", FORBIDDEN, (Condition(0, 3),)),

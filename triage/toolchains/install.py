@@ -125,8 +125,9 @@ def _is_manifest_of(manifest: dict[str, Any], name: str) -> bool:
     release = manifest.get("release")
     if release is None:
         return bool(manifest["folder"] == name)
-    mark = _mark(release["sha256"])
-    return name.endswith(f"{release['distribution']}-{release['version']}-{mark}")
+    rest = f"-{release['version']}-{_mark(release['sha256'])}"
+    # between them stand the packages that are installed with it
+    return name.endswith(rest) and release["distribution"] in name
 
 
 def _mark(sha256: str | None) -> str:
