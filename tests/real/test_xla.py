@@ -186,7 +186,7 @@ def test_a_failure_that_the_newest_jax_lowers_away_is_found(
         {"0.8.0": "failed", "0.8.1": "passed"},
     ]
     why = answer("why", "settle.py", "-t", "0.8.0", "--budget", "10s")
-    assert (why["status"], why["failure"]["class"]) == ("fails", "assertion")
+    assert (why["status"], why["failure"]["class"]) == ("fixed", "assertion")
 
 
 HLO = """HloModule double, entry_computation_layout={(f32[4]{0})->f32[4]{0}}

@@ -281,17 +281,17 @@ class Explainer:
         """Add the first of several toolchains that has the failure, or reads the
         program, for a case without it on the first one of all.
         """
+        is_unreadable = known.cause is Cause.INPUT and self.reported is None
+        wanted = _reads if is_unreadable else self._is_wanted
+        look = partial(self._first_that, wanted, refs)
+        found: Probe | None = self._step("history", _NEARLY_ALL, look)
+        if found is not None and is_unreadable:
+            known = replace(known, reads=found.revision)
+        if found is not None and self._is_wanted(found.outcome):
+            known = _with_failure(known, found)
+        known = replace(known, case=self.case.name)
         if self.rev is None:
-            is_unreadable = known.cause is Cause.INPUT and self.reported is None
-            wanted = _reads if is_unreadable else self._is_wanted
-            look = partial(self._first_that, wanted, refs)
-            found: Probe | None = self._step("history", _NEARLY_ALL, look)
-            if found is not None and is_unreadable:
-                known = replace(known, reads=found.revision)
-            if found is not None and self._is_wanted(found.outcome):
-                known = _with_failure(known, found)
-            releases = self._tried().known()
-            known = replace(known, case=self.case.name, releases=releases)
+            known = replace(known, releases=self._tried().known())
         unseen = self._unseen()
         why = known.unanswered
         is_seen = known.failure or (why and ends_as_expected(self.case, why))
