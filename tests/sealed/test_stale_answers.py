@@ -241,18 +241,14 @@ def test_a_failure_that_only_looks_like_a_refusal_is_a_failure(
     assert workshop.run()["status"] == "failed"
 
 
-def test_unsealed_is_another_answer(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsealed_is_another_answer(workshop: Workshop) -> None:
     hidden = workshop.folder / "hidden.txt"
     hidden.write_text("secret")
     write_program(
         workshop.built / "bin" / "cc", f'#!/bin/sh\ncat {hidden} > "$2" || exit 1\n'
     )
     assert workshop.run()["status"] == "untestable"
-    monkeypatch.setattr(sealing, "_is_off", False)  # as it was, after the test
     assert workshop.run(None, "--unsealed")["status"] == "passed"
-    monkeypatch.setattr(sealing, "_is_off", False)
     assert workshop.run()["status"] == "untestable"
 
 

@@ -26,4 +26,4 @@ if "TRIAGE_TEST_LOGS" in os.environ:
     else:
         let_fakes_write(sealing, Path(os.environ["TRIAGE_TEST_LOGS"]))
         if "TRIAGE_TEST_UNSEALED" in os.environ:
-            sealing.switch_off()
+            sealing.can_seal = lambda: False

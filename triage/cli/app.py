@@ -25,7 +25,7 @@ from typer.core import TyperCommand, TyperGroup
 from triage.cli.exit_codes import MEANINGS
 from triage.cli.other_words import with_words_here
 from triage.cli.screen import AppContext
-from triage.processes.sealing import switch_off
+from triage.processes.sealing import switch
 from triage.report.printable import printable
 
 # typer has no public name for it
@@ -307,8 +307,7 @@ def options(
     """
     del version
     context.obj = AppContext(quiet, verbose)
-    if unsealed:
-        switch_off()
+    switch(on=not unsealed)
 
 
 def _handle_signals() -> None:

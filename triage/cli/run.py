@@ -38,6 +38,7 @@ from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted
 from triage.model.outcome import Probe
+from triage.processes.sealing import is_sealing
 from triage.recipes.expectations import expected_class
 from triage.report.formats import write_report
 from triage.report.runs import benchmark_document, run_document, run_junit
@@ -87,6 +88,9 @@ def run_cases(
             (probe.case.name, probe.revision.name): probe
             for probe in engine.probe_all(planned)
         }
+        if compiling.app.verbose:
+            for job in planned:
+                engine.progress.note(_readable_text(engine, job))
         for case, refs in [
             (case, refs) for cases, refs in selections for case in cases
         ]:
@@ -102,6 +106,15 @@ def run_cases(
     write_report(output, result, run_document, junit=run_junit)
     code = exit_for_results(result.results)
     return Exit.INCONCLUSIVE if unseen and code is Exit.OK else code
+
+
+def _readable_text(engine: Engine, job: ProbeJob) -> str:
+    """Return what the compile of a job may read."""
+    paths = engine.readable(job)
+    text = "is not sealed: it may read all files"
+    if is_sealing():
+        text = "may read " + (", ".join(map(str, paths)) or "nothing: it is untestable")
+    return f"{job.case.name} on {job.ref.revision.name} {text}"
 
 
 def _default_revs(engine: Engine, started: Sequence[StartedRecipe]) -> list[str]:

@@ -300,6 +300,16 @@ class Engine:
             isinstance(each, Failed) and each.flaky for each in outcomes
         )
 
+    def readable(self, job: ProbeJob) -> tuple[Path, ...]:
+        """Return what the compile of a job may read besides the system's own files;
+        nothing if it cannot be made.
+        """
+        try:
+            task = self.planner.plan(job.case, self.registry.obtain(job.ref))
+        except EnvironmentFailure:
+            return ()
+        return task.seal.reads if isinstance(task, Task) else ()
+
     def recall(self, job: ProbeJob) -> Probe | None:
         """Return the probe of a job if it is cached. Installs and compiles nothing."""
         key = _key_of(job.ref)

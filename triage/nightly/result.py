@@ -89,6 +89,8 @@ class Night:
     """All cases of a shard in the order of the recipes."""
     strict: bool = False
     """Unexpected passes and slower cases fail the night."""
+    sealed: bool = True
+    """What was compiled and run could read and write only what it needs."""
     reports: dict[str, str] = field(default_factory=dict)
     """Files by format."""
 

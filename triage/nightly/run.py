@@ -43,6 +43,7 @@ from triage.nightly.history import NightsHistory, row_of
 from triage.nightly.result import SCHEMA, Night, TimeChange
 from triage.nightly.store import LARGEST_FILE
 from triage.nightly.times import compile_times, run_times
+from triage.processes.sealing import is_sealing
 from triage.recipes.expectations import expectation_for
 from triage.toolchains.home import below_here, save_file
 from triage.toolchains.registry import ToolchainRef
@@ -123,6 +124,7 @@ class NightRun:
             not_compared=[name for name in names if name not in self._results],
             planned=names if self.shard else [],
             strict=self.strict,
+            sealed=is_sealing(),
         )
 
     def compare(self) -> None:

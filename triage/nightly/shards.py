@@ -81,6 +81,7 @@ def merge(
         stopped="; ".join(stopped) or None,
         not_compared=sorted(not_compared, key=places.__getitem__),
         strict=any(night.strict for night in nights),
+        sealed=all(night.sealed for night in nights),
         reports={},
     )
 

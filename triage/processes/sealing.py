@@ -102,18 +102,18 @@ def can_seal() -> bool:
     return True
 
 
-_is_off = False
+_is_wanted = True
 
 
-def switch_off() -> None:
-    """Seal nothing from now on, because the user typed `--unsealed`."""
-    global _is_off
-    _is_off = True
+def switch(*, on: bool) -> None:
+    """Seal nothing from now on if it is off, because the user typed `--unsealed`."""
+    global _is_wanted
+    _is_wanted = on
 
 
 def is_sealing() -> bool:
     """Return whether programs are sealed: the system can, and the user wants it."""
-    return not _is_off and can_seal()
+    return _is_wanted and can_seal()
 
 
 def missing_seals() -> list[str]:

@@ -203,10 +203,16 @@ def _tail(night: Night) -> Iterator[tuple[str, Style]]:
         count = plural(len(night.left_steps), "step")
         rest = f"of the investigation left: {step.reason}; the same command continues"
         yield f"{count} {rest}", "warning"
+    if not night.sealed:
+        yield _UNSEALED, "warning"
 
 
 def _is_internal(case: CaseResult) -> bool:
     return Cause.INTERNAL in (case.cause, case.baseline.cause)
+
+
+_SEALED = "compiles were sealed: they could read and write only what they needed"
+_UNSEALED = "compiles were not sealed: they could read and write all that you can"
 
 
 def night_document(night: Night) -> Document:
@@ -221,6 +227,7 @@ def night_document(night: Night) -> Document:
         *_verdict_blocks(night),
         Paragraph(night_verdict(night)),
         Table(("", "commit", "date"), ends),
+        Paragraph(_SEALED if night.sealed else _UNSEALED),
     ]
     for change, (title, _) in _CHANGED.items():
         groups = _groups(night.cases_with(change))
