@@ -30,6 +30,7 @@ from triage.model.case import OWN, Case, Flag, InputKind, Library, Reference, Ru
 from triage.model.content import file_sha256, settled_sha256
 from triage.model.errors import TriageError
 from triage.model.execution import Ending, Execution, Stage
+from triage.model.foreign_file import is_regular
 from triage.model.outcome import (
     OF_MACHINE,
     Cause,
@@ -535,11 +536,13 @@ def _onnxruntime_results(
         str(results),
         *map(str, inputs),
     ]
-    seal = Seal((*own_python(), case.input.path, *mentioned_by(case.input.path)))
+    model = (case.input.path, *mentioned_by(case.input.path))
+    seal = Seal((*own_python(), WORKER, *model))
     execution = run(
         argv, case.run.limits, scratch, seal=seal, env=dict(case.env), stop=stop
     )
-    if execution.ok and any(results.iterdir()):
+    files = list(results.iterdir())
+    if execution.ok and files and all(map(is_regular, files)):
         return results
     return recipe_mistake(
         "onnxruntime does not run the model: "

@@ -179,17 +179,17 @@ def argument_type(tree: Any) -> Any:
     else:
         *dimensions, element = tree.split("x")
     return import_module("jax").ShapeDtypeStruct(
-        [int(size) for size in dimensions], dtype_of(element)
+        [int(size) for size in dimensions], numpy_type(element)
     )
 
 
-def dtype_of(element: str) -> Any:
+def numpy_type(element: str) -> Any:
     """Return the type of numpy for an element type of MLIR. The worker next to this
     script knows them.
     """
     sys.path.insert(0, str(Path(__file__).parent))
     try:
-        return import_module("worker").dtype_of(element)
+        return import_module("worker").numpy_type(element)
     finally:
         del sys.path[0], sys.modules["worker"]
 

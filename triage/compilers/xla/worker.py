@@ -424,6 +424,7 @@ def numpy_type(element: str) -> Any:
 
     if element in ("i1", "pred"):
         return np.dtype(bool)
+    element = re.sub(r"complex<f(\d+)>", lambda part: f"c{2 * int(part[1])}", element)
     match = re.fullmatch(r"([a-z]+)(\d+)(\w*)", element.lower())
     assert match, element
     name = "_".join(filter(None, (_KINDS[match[1]] + match[2], match[3])))
