@@ -107,7 +107,9 @@ def wrong_compiler(installed: Callable[[str], Path], tmp_path: Path) -> Path:
     folder = tmp_path / "wrong"
     folder.mkdir()
     source = Path(__file__).parents[1] / "wrong_compiler.c"
-    argv = ["cc", f'-DREAL="{right}"', "-o", folder / "iree-compile", source]
+    (folder / "right").symlink_to(right.parent)
+    real = folder / "right" / right.name
+    argv = ["cc", f'-DREAL="{real}"', "-o", folder / "iree-compile", source]
     subprocess.run(argv, check=True)
     (folder / "iree-opt").symlink_to(right.with_name("iree-opt"))
     return folder

@@ -154,6 +154,8 @@ class _Comparison:
     compiles: int = 0
     printed: int = 0
     notes: list[str] = field(default_factory=list)
+    unprinted: NoAnswer | None = None
+    """Why a compiler prints no IR."""
     # guards the two counts: both compilers run at the same time
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -163,6 +165,9 @@ class _Comparison:
 
     def run(self) -> Attribution:
         traces, found = self._find_divergence(self.printer.vocabulary)
+        if self.unprinted is not None:
+            answer = self._answer(traces, ComparisonResult.INCONCLUSIVE)
+            return replace(answer, unanswered=self.unprinted)
         if not isinstance(self.printer, IrPrinter):
             return self._by_names(traces)
         compiles = self.failure is None or self.failure.stage is not Stage.COMPILE
@@ -337,6 +342,10 @@ class _Comparison:
                 f"its limit ({execution.ending.value}) after {execution.seconds:.0f} "
                 "s; later passes are not compared"
             )
+        elif self._compiles_on(toolchain) and not execution.ok:
+            name, line = toolchain.revision.name, execution.stderr.last_line
+            why = f"{name} does not compile when it prints its IR: {line}"
+            self.unprinted = NoAnswer(Cause.NOT_FOUND, why)
         return PrintedIr(collector.dumps, execution.ending, execution.ok)
 
     def _compiles_on(self, toolchain: Toolchain) -> bool:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 DISABLE = "xla_disable_hlo_passes"
 WORKER = Path(__file__).with_name("worker.py")
 _LOWERING = Path(__file__).with_name("lowering.py")
+_HLO_TEXT = Path(__file__).with_name("hlo_text.py")
 _ISOLATED_WORKER = ("-I", str(WORKER))  # -I hides the user's own modules
 _PACKAGE = "lib/python3*/site-packages/jaxlib"
 _INPUTS = {
@@ -132,7 +133,7 @@ class Xla(Compiler):
         """Return the environment, its interpreter and the worker: results of another
         worker must not be used again.
         """
-        return environment_needs(program.parents[1], WORKER, _LOWERING)
+        return environment_needs(program.parents[1], WORKER, _LOWERING, _HLO_TEXT)
 
     def describe(self, program: Path, seal: Seal) -> Description:
         answer = ask_compiler([str(program), *_ISOLATED_WORKER, "describe"], seal)

@@ -21,6 +21,7 @@ from contextlib import redirect_stdout
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 _OLDEST_READER = "1.0.0"
@@ -187,11 +188,8 @@ def numpy_type(element: str) -> Any:
     """Return the type of numpy for an element type of MLIR. The worker next to this
     script knows them.
     """
-    sys.path.insert(0, str(Path(__file__).parent))
-    try:
-        return import_module("worker").numpy_type(element)
-    finally:
-        del sys.path[0], sys.modules["worker"]
+    worker = run_path(str(Path(__file__).with_name("worker.py")))
+    return worker["numpy_type"](element)
 
 
 def print_portable(module: Any) -> None:

@@ -28,6 +28,7 @@ import traceback
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from typing import Any, NamedTuple
 
 # Lines of XLA's log.
@@ -192,8 +193,9 @@ def print_dumps(folder: Path, after: str, *, generic: bool) -> str:
     """Print the dumps of the first module after one pass, or after all. Return the text
     of its last dump.
     """
-    sys.path.insert(0, str(Path(__file__).parent))
-    generic_form: Callable[[str], str] = import_module("hlo_text").generic_form
+    # by its path, since a sealed program cannot list the folder
+    module_of_text = run_path(str(Path(__file__).with_name("hlo_text.py")))
+    generic_form: Callable[[str], str] = module_of_text["generic_form"]
     dumps = []
     for path in folder.glob("*.txt"):
         match = _DUMP.fullmatch(path.name)
