@@ -210,5 +210,9 @@ def environment(releases: FakeReleases, home: Path) -> dict[str, str]:
     return os.environ | {
         "TRIAGE_HOME": str(home),
         "TRIAGE_INDEX_URL": releases.url,
+        "PYTHONPATH": str(Path(__file__).with_name("unsealed_logs")),
+        "TRIAGE_TEST_LOGS": os.environ.get(
+            "TRIAGE_TEST_LOGS", str(releases.log.parent)
+        ),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
