@@ -45,6 +45,7 @@ _VOLATILE = frozenset(
         "compile_seconds",
         "started",
         "obtained",
+        "log",
     ]
 )
 _LEFTOVERS = (

@@ -16,7 +16,6 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple, Protocol, TypeVar
 
 from triage.model.errors import Interrupted
@@ -39,6 +38,7 @@ _DRAIN = 1.0
 # If time without a core does not count, a run may still take at most this many times
 # its limit.
 _MAX_STRETCH = 4.0
+_ROOT = Path("/")
 _LARGEST_ANSWER = 64 << 20  # bytes of a captured answer
 _BLOCK = 4096  # bytes; a smaller file counts as much
 # After a measurement of a folder, at least this many times its duration passes before
@@ -189,7 +189,7 @@ def run(
     Args:
         argv: The program and its arguments.
         limits: Its limits.
-        cwd: Its working folder, which it may write to.
+        cwd: Its working folder, which it may write to unless it is the root of all.
         seal: What it may read and write besides; None for all that this program may.
         purpose: Decides which variables it gets.
         env: Variables in addition to these.
@@ -206,7 +206,7 @@ def run(
         Interrupted: `stop` was set.
     """
     if seal and is_sealing():
-        seal = replace(seal, writes=(*seal.writes, cwd))
+        seal = replace(seal, writes=(*seal.writes, *([] if cwd == _ROOT else [cwd])))
     else:
         seal = None
     sink = log.write if log else None
@@ -239,10 +239,11 @@ def capture(
     purpose: Purpose = Purpose.COMPILE,
     env: Mapping[str, str | None] = _EMPTY,
 ) -> Execution:
-    """Run a program that prints a short answer, such as its version."""
+    """Run a program that prints a short answer, such as its version, and writes no
+    file.
+    """
     limits = unlimited(timeout, _LARGEST_ANSWER)
-    with TemporaryDirectory(prefix="triage-") as folder:
-        return run(argv, limits, Path(folder), seal=seal, purpose=purpose, env=env)
+    return run(argv, limits, _ROOT, seal=seal, purpose=purpose, env=env)
 
 
 @dataclass
