@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.git_history.history import ENV, History
-from triage.git_history.checkout import Checkout, GitFailed
+from triage.git_history.checkout import Checkout
+from triage.git_history.git_program import GitRefused
 from triage.git_history.repository import Repository
 from triage.processes.process import Log
 
@@ -154,7 +155,7 @@ def test_a_checkout_that_was_killed_is_begun_again(
     source = place(nested.path, shas[2])
     for left in (".git/index.lock", "third_party/part/.git/HEAD.lock"):
         (source / left).touch()
-    with pytest.raises(GitFailed, match=r"index\.lock"):
+    with pytest.raises(GitRefused, match=r"index\.lock"):
         place(nested.path, shas[3])
     (source.parent / ".source-unfinished").touch()
     assert contents(place(nested.path, shas[3])) == ("2", "2", "inner")
@@ -165,5 +166,5 @@ def test_a_submodule_that_cannot_be_fetched_is_named(
 ) -> None:
     user = clone(nested, tmp_path / "user")
     shutil.rmtree(tmp_path / "part")
-    with pytest.raises(GitFailed, match=r"third_party/part"):
+    with pytest.raises(GitRefused, match=r"third_party/part"):
         place(user, shas_of(nested)[2])

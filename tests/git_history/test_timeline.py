@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.git_history.history import History
 from tests.git_history.releases import Releases
-from triage.git_history.branches import Branch, MatchedBy, read_branches
+from triage.git_history.branches import Branch, read_branches
 from triage.git_history.repository import (
     Links,
     PinMove,
@@ -48,16 +48,13 @@ def test_a_folder_without_a_repository_is_refused(
         Timeline(tmp_path / "plain")
     with pytest.raises(BadInput, match="there is no folder"):
         Timeline(tmp_path / "missing")
-    with pytest.raises(BadInput, match="has no commits yet"):
+    with pytest.raises(BadInput, match="no branch, tag or commit 'HEAD'"):
         Timeline(history.path)
 
 
-def test_unknown_names_get_suggestions(history: History) -> None:
+def test_names_that_git_does_not_know(history: History) -> None:
     history.commit("one")
-    history.git("tag", "iree-3.5.0rc20250604")
     timeline = Timeline(history.path)
-    with pytest.raises(UnknownCommit, match=r"did you mean iree-3\.5\.0rc20250604\?"):
-        timeline.place("iree-3.5.0rc20250605")
     with pytest.raises(
         UnknownCommit, match=r"no branch, tag or commit 'deadbeef' .*git fetch --tags"
     ):
@@ -154,7 +151,7 @@ def test_commits_of_the_line_are_exact_and_those_of_a_branch_are_placed_where_it
     assert timeline.place("v1.0") == CommitPosition(1, branched["r2"], exact=False)
     # What a merge brought in was written on top of the commit it left from.
     assert timeline.place("side") == CommitPosition(0, branched["s"], exact=False)
-    with pytest.raises(BadInput, match="no history in common"):
+    with pytest.raises(BadInput, match="no first-parent history in common"):
         timeline.place("other")
 
 
@@ -162,11 +159,13 @@ def test_a_span_without_commits_says_why(
     history: History, branched: dict[str, str]
 ) -> None:
     timeline = Timeline(history.path)
-    with pytest.raises(BadInput, match=r"is newer than .*: exchange them"):
+    with pytest.raises(BadInput, match=r"is not older than .*: exchange them"):
         timeline.between("main", branched["a"])
-    with pytest.raises(BadInput, match="are the same commit"):
+    with pytest.raises(BadInput, match="is not older than"):
         timeline.between("main", "HEAD")
-    with pytest.raises(BadInput, match="only commits of a branch"):
+    with pytest.raises(
+        BadInput, match=r"is not older than .* on the first-parent history of HEAD$"
+    ):
         timeline.between(branched["b"], "release")
 
 
@@ -319,33 +318,19 @@ def branch_at(history: History, name: str, ref: str = "HEAD") -> Branch | None:
 def test_the_originals_of_cherry_picks_are_found(releases: Releases) -> None:
     shas = releases.shas
     expected = {
-        "v3.1.0": (
-            4,
-            {
-                "with-line": (7, MatchedBy.LINE),
-                "backport": (9, MatchedBy.PULL_REQUEST),
-                "revert": (None, None),
-            },
-        ),
-        "v3.2.0": (
-            12,
-            {
-                "changed": (14, MatchedBy.SUBJECT),
-                "squashed": (17, MatchedBy.PULL_REQUEST),
-                "own": (None, None),
-            },
-        ),
+        "v3.1.0": (4, {"with-line": 7, "backport": 9, "revert": None}),
+        "v3.2.0": (12, {"changed": 14, "squashed": 17, "own": None}),
     }
-    for tag, (start, commits) in expected.items():
+    for tag, (start, originals) in expected.items():
         branch = branch_at(releases.history, tag)
         assert branch is not None
         assert branch.start.commit == shas[start]
         assert {
-            own.commit: ([one.commit for one in own.picked_from], own.matched_by)
-            for own in branch.commits
+            commit.commit: commit.picked_from and commit.picked_from.commit
+            for commit in branch.commits
         } == {
-            shas[name]: ([] if number is None else [shas[number]], way)
-            for name, (number, way) in commits.items()
+            shas[name]: None if number is None else shas[number]
+            for name, number in originals.items()
         }
 
 

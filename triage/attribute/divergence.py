@@ -32,7 +32,8 @@ from triage.compilers.parts import IrPrinter, PassTrace
 from triage.execution.engine import Engine
 from triage.execution.match import same_signature
 from triage.execution.task import ProbeJob, Task
-from triage.git_history.repository import GitRefused, Repository
+from triage.git_history.git_program import GitRefused
+from triage.git_history.repository import Repository
 from triage.mlir.fingerprint import Vocabulary
 from triage.mlir.ir_reader import DumpReader
 from triage.model.case import Case

@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 
-from triage.git_history.repository import GitRefused, Repository
+from triage.git_history.git_program import GitRefused
+from triage.git_history.repository import Repository
 from triage.mlir.ir_reader import ir_lines
 from triage.model.pass_name import PassName, dumped_pass
 

@@ -11,7 +11,8 @@ from triage.attribute.divergence import AttributionRequest, attribute
 from triage.attribute.result import Attribution, ComparisonResult
 from triage.bisect.prior import PassEvidence
 from triage.execution.engine import Engine
-from triage.git_history.repository import GitRefused, Repository
+from triage.git_history.git_program import GitRefused
+from triage.git_history.repository import Repository
 from triage.model.case import Case
 from triage.model.errors import BadInput, Interrupted, TriageError
 from triage.toolchains.registry import ToolchainRef

@@ -9,14 +9,27 @@ writes files works in a private clone, whose settings are ours and the user's ow
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from triage.model.address import without_secrets
+from triage.model.errors import EnvironmentFailure
+from triage.model.execution import Ending
+from triage.processes.containment import Purpose
+from triage.processes.process import Log, StopSignal, run, unlimited
+
+# A server that sends nothing for 30 s has failed. Submodules that are fetched borrow
+# objects from those of the user's clone.
 _SETTINGS = shlex.split(
     "--no-pager -c core.fsmonitor=false -c core.hooksPath=/dev/null "
     "-c log.showSignature=false -c submodule.recurse=false -c gc.auto=0 "
     "-c maintenance.auto=false -c color.ui=never -c core.quotePath=false "
-    "-c diff.renames=true"
+    "-c diff.renames=true -c http.lowSpeedLimit=1 -c http.lowSpeedTime=30 "
+    "-c submodule.alternateLocation=superproject "
+    "-c submodule.alternateErrorStrategy=info"
 )
+_ENV = {"LC_ALL": "C.UTF-8", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_REPLACE_OBJECTS": "1"}
 # The commands that read a clone, with the options that keep drivers from starting.
 _READING = {
     "cat-file": "",
@@ -30,27 +43,63 @@ _READING = {
     "rev-list": "",
     "rev-parse": "",
 }
-
 # Without optional locks git does not refresh the index. No protocol is allowed, since
 # versions of git before 2.45 fetch what a partial clone lacks all the same.
-READ_ONLY: Mapping[str, str] = {
+READ_ONLY = {
     "GIT_ALLOW_PROTOCOL": "",
     "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
     "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "LC_ALL": "C",
 }
 """The variables of commands that read a clone."""
 
 
-def reading_command(name: str, *words: str) -> list[str]:
-    """Return the command line of a command that reads a clone."""
-    return git_command(name, *_READING[name].split(), *words)
+class GitRefused(EnvironmentFailure):
+    """A git command failed. The message contains git's message."""
 
 
-def git_command(*words: str) -> list[str]:
-    """Return a command line of git. In a clone of somebody else, it may run only what
-    `reading_command` returns.
+def reading(name: str, *words: str) -> list[str]:
+    """Return the words of a command that reads a clone."""
+    return [name, *_READING[name].split(), *words]
+
+
+def run_git(
+    words: Sequence[str],
+    folder: Path,
+    env: Mapping[str, str],
+    seconds: float,
+    *,
+    lines: Sequence[str] = (),
+    log: Log | None = None,
+    stop: StopSignal | None = None,
+) -> bytes:
+    """Return the output of `git WORDS` with `lines` as its standard input. In a clone
+    of somebody else, it may run only what `reading` returns, with `READ_ONLY`.
+
+    Raises GitRefused if the command fails.
     """
-    return ["git", *_SETTINGS, *words]
+    limits = unlimited(seconds)
+    with TemporaryDirectory(prefix="triage-") as scratch:
+        given, printed = Path(scratch, "given"), Path(scratch, "printed")
+        given.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        execution = run(
+            ["git", *_SETTINGS, *words],
+            limits,
+            folder,
+            seal=None,
+            purpose=Purpose.GIT,
+            env={**_ENV, **env},
+            stdin_from=given,
+            stdout_to=printed,
+            stop=stop,
+        )
+        output = printed.read_bytes()
+    if execution.ending is Ending.NOT_STARTED:
+        raise EnvironmentFailure("there is no git program on the PATH")
+    said, place = without_secrets(execution.stderr.text), ""
+    if log:
+        log.write(f"$ git {' '.join(words)}\n{said}".encode())
+        place = f" (log: {log.path})"
+    if not execution.ok:
+        reason = " ".join(said.split())[:400] or execution.ending_text(limits)
+        raise GitRefused(f"git {words[0]} failed in {folder}: {reason}{place}")
+    return output

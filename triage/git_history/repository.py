@@ -10,21 +10,18 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from triage.git_history.git_program import READ_ONLY, reading_command
+from triage.git_history.git_program import READ_ONLY, GitRefused, reading, run_git
 from triage.model.address import Address
-from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.errors import BadInput
 from triage.model.foreign_file import check_regular
-from triage.processes.containment import Purpose, ask
 
 # Seconds for the first command, which reads only the settings, and for another one. A
 # file of a clone may be a pipe that nobody writes to.
 _FIRST_ANSWER, _PATIENCE = 10.0, 300.0
-_SHA = re.compile(r"[0-9a-f]{4,64}")
 _LARGEST = 1 << 30  # bytes of a file of references
 # Files of a clone that git reads as text. Its errors print their lines.
 _PRINTED = shlex.split(
@@ -43,10 +40,6 @@ _LOG_OF_CHANGES = shlex.split(
 
 class UnknownCommit(BadInput):
     """The repository has no commit of this name."""
-
-
-class GitRefused(EnvironmentFailure):
-    """A git command failed. The message contains git's message."""
 
 
 class Repository:
@@ -102,27 +95,12 @@ class Repository:
         """Return the output of `git WORDS` with `lines` as its standard input. Raises
         GitRefused if the command fails.
         """
-        data = "".join(f"{line}\n" for line in lines).encode()
         # Without these, git takes the folder and the files that the clone names.
         env = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self._folder)}
-        try:
-            done = ask(
-                reading_command(*words),
-                data,
-                cwd=self._folder,
-                purpose=Purpose.GIT,
-                env={**READ_ONLY, **env},
-                seconds=seconds,
-            )
-        except FileNotFoundError as error:
-            raise EnvironmentFailure("there is no git program on the PATH") from error
-        except TimeoutError as error:
-            raise GitRefused(f"git {words[0]} in {self.path}: {error}") from error
-        if done.returncode:
-            printed = done.stderr.decode("utf-8", "replace")
-            reason = " ".join(printed.split())[:400] or "git gave no reason"
-            raise GitRefused(f"git {words[0]} failed in {self.path}: {reason}")
-        return done.stdout
+        command = reading(*words)
+        return run_git(
+            command, self._folder, {**READ_ONLY, **env}, seconds, lines=lines
+        )
 
     def text(self, *words: str, lines: Sequence[str] = ()) -> str:
         """Return the output of `ask` as text."""
@@ -163,21 +141,10 @@ class Repository:
                 "rev-parse", "--verify", "--end-of-options", commit
             ).split()[-1]
         except GitRefused as error:
-            raise self._unknown(name) from error
-
-    def _unknown(self, name: str) -> BadInput:
-        """Return the error for a name that git does not know, with advice."""
-        if not self.ask("rev-list", "--max-count=1", "--all"):
-            return BadInput(f"the repository {self.path} has no commits yet")
-        hint = f": {self.fetch_advice}"
-        if not _SHA.fullmatch(name):
-            kinds = ("refs/heads", "refs/tags", "refs/remotes")
-            listed = self.text("for-each-ref", "--format=%(refname:lstrip=2)", *kinds)
-            for near in get_close_matches(name, listed.splitlines(), n=1):
-                hint = f"; did you mean {near}?"
-        return UnknownCommit(
-            f"there is no branch, tag or commit {name!r} in {self.path}{hint}"
-        )
+            raise UnknownCommit(
+                f"there is no branch, tag or commit {name!r} in {self.path}: "
+                f"{self.fetch_advice}"
+            ) from error
 
     @property
     def fetch_advice(self) -> str:
@@ -188,18 +155,6 @@ class Repository:
                 "--tags`"
             )
         return "fetch newer commits with `git fetch --tags`"
-
-    @cached_property
-    def is_partial(self) -> bool:
-        """Whether the clone may lack contents of files, which git fetches one by one
-        when they are needed.
-        """
-        names = r"^(extensions\.partialclone|remote\..*\.promisor)$"
-        try:
-            settings = self.ask("config", "--get-regexp", names)
-        except GitRefused:  # no such setting
-            return False
-        return bool(settings.strip())
 
     @cached_property
     def remote(self) -> Address | None:
@@ -369,19 +324,15 @@ def links_of(remote: str | None) -> Links | None:
     >>> links_of("git@github.com:iree-org/iree.git")
     Links(web='https://github.com/iree-org/iree')
     """
-    if remote is None:
+    scp_like = _SCP_LIKE.fullmatch(remote or "")
+    if scp_like:
+        remote = "ssh://{}/{}".format(*scp_like.groups())
+    parts = urlsplit(remote or "")
+    path = parts.path.strip("/").removesuffix(".git")
+    if not parts.hostname or not path:
         return None
-    parts, scp_like = urlsplit(remote), _SCP_LIKE.fullmatch(remote)
-    scheme = "https"
-    if parts.scheme in ("http", "https") and parts.hostname:
-        scheme, host, path = parts.scheme, parts.hostname, parts.path
-        if parts.port:
-            host += f":{parts.port}"
-    elif parts.scheme in ("ssh", "git", "git+ssh") and parts.hostname:
-        host, path = parts.hostname, parts.path
-    elif scp_like:
-        host, path = scp_like.groups()
-    else:
-        return None
-    path = path.strip("/").removesuffix(".git")
-    return Links(f"{scheme}://{host}/{path}") if path else None
+    if parts.scheme in ("http", "https"):
+        return Links(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}/{path}")
+    if parts.scheme in ("ssh", "git", "git+ssh"):
+        return Links(f"https://{parts.hostname}/{path}")
+    return None

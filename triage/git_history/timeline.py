@@ -76,7 +76,6 @@ class Timeline:
         #: Oldest first, without their files.
         self.commits: Sequence[Commit] = self._read(since)
         self._at = {commit.sha: index for index, commit in enumerate(self.commits)}
-        self._files: dict[str, tuple[str, ...]] = {}
 
     def _read(self, since: str | None) -> tuple[Commit, ...]:
         if since is None:
@@ -118,10 +117,7 @@ class Timeline:
             )
         )
         if beyond >= len(self):
-            raise BadInput(
-                f"{name} has no history in common with {self.ref}; "
-                f"{self.repository.fetch_advice}"
-            )
+            raise self._no_common_history(name)
         return CommitPosition(len(self) - beyond - 1, sha, exact=False)
 
     def fork(self, name: str) -> Fork:
@@ -142,7 +138,10 @@ class Timeline:
                 return Fork(self, index, line, range(last + 1, len(line)))
         if self.since:  # it left before the first commit that was read
             return Timeline(self.repository, self.head).fork(name)
-        raise BadInput(
+        raise self._no_common_history(name)
+
+    def _no_common_history(self, name: str) -> BadInput:
+        return BadInput(
             f"{name} has no first-parent history in common with {self.ref}; "
             f"{self.repository.fetch_advice}"
         )
@@ -156,16 +155,10 @@ class Timeline:
         old, new = self.place(good), self.place(bad)
         if old.index < new.index:
             return range(old.index + 1, new.index + 1)
-        if old.index > new.index:
-            raise BadInput(
-                f"{good} ({self._brief(old)}) is newer than {bad} "
-                f"({self._brief(new)}): exchange them"
-            )
-        if old.exact and new.exact:
-            raise BadInput(f"{good} and {bad} are the same commit: {self._brief(old)}")
+        advice = ": exchange them" if old.index > new.index else ""
         raise BadInput(
-            f"between {good} and {bad} there are only commits of a branch, which "
-            f"starts at {self._brief(old)} of the first-parent history of {self.ref}"
+            f"{good} ({self._brief(old)}) is not older than {bad} ({self._brief(new)}) "
+            f"on the first-parent history of {self.ref}{advice}"
         )
 
     def _brief(self, position: CommitPosition) -> str:
@@ -176,15 +169,12 @@ class Timeline:
         """Return the commits at these indices, with the files that each changed against
         its first parent. Git is called once.
         """
-        wanted = [self.commits[index] for index in indices]
-        missing = [commit.sha for commit in wanted if commit.sha not in self._files]
-        if missing:
-            self._files |= {
-                sha: tuple(paths)
-                for sha, paths in self.repository.changes(missing, "--name-only")
-            }
+        commits = [self.commits[index] for index in indices]
+        shas = [commit.sha for commit in commits]
+        files = dict(self.repository.changes(shas, "--name-only")) if shas else {}
         return tuple(
-            replace(commit, files=self._files.get(commit.sha, ())) for commit in wanted
+            replace(commit, files=tuple(files.get(commit.sha, ())))
+            for commit in commits
         )
 
     @cached_property
@@ -195,43 +185,32 @@ class Timeline:
     def newest_at(self, when: str) -> int:
         """Return the index of the newest commit that is not later than a time, or than
         the end of a day in UTC. Raises BadInput if all are later.
+
+        It is the index that the fewest dates contradict, so that a commit with a wrong
+        date does not move it far.
         """
-        index = newest_at((commit.date for commit in self.commits), _moment(when))
-        if index < 0:
+        moment, best_index = _moment(when), -1
+        contradictions = fewest = 0  # of each index, compared with -1
+        for index, commit in enumerate(self.commits):
+            is_later = datetime.fromisoformat(commit.date) > moment
+            contradictions += 1 if is_later else -1
+            if contradictions <= fewest:
+                fewest, best_index = contradictions, index
+        if best_index < 0:
             raise BadInput(
                 f"no commit is as old as {when}: the oldest is of "
                 f"{self.commits[0].date[:10]}"
             )
-        return index
+        return best_index
 
 
 def _moment(when: str) -> datetime:
-    """Return the end of a day in UTC, or a time, which is in UTC unless it has an
-    offset. Raises BadInput if the text is not an ISO date.
+    """Return the end of a day in UTC, or a time. Raises BadInput if the text is not an
+    ISO date.
     """
     with suppress(ValueError):
         return datetime.combine(date.fromisoformat(when), time.max, UTC)
     try:
-        instant = datetime.fromisoformat(when)
+        return datetime.fromisoformat(when)
     except ValueError as error:
-        raise BadInput(
-            f"{when!r} is not a date: write 2025-06-04 or 2025-06-04T12:00:00+00:00"
-        ) from error
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-
-
-def newest_at(dates: Iterable[str], when: datetime) -> int:
-    """Return the index of the newest commit that is not later than `when`, or -1 if all
-    are later. `dates` are in ISO format, the oldest commit first.
-
-    The answer is the index that the fewest dates contradict, so that a commit with a
-    wrong date does not move it far.
-    """
-    best_index = -1
-    contradictions = fewest = 0  # of each index, compared with -1
-    for index, text in enumerate(dates):
-        is_later = datetime.fromisoformat(text) > when
-        contradictions += 1 if is_later else -1
-        if contradictions <= fewest:
-            fewest, best_index = contradictions, index
-    return best_index
+        raise BadInput(f"{when!r} is not a date: write 2025-06-04") from error

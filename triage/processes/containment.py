@@ -132,35 +132,6 @@ def _allowed(purpose: Purpose) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, purpose.value.split())))
 
 
-def ask(
-    argv: Sequence[str],
-    data: bytes,
-    *,
-    cwd: Path,
-    purpose: Purpose,
-    env: Mapping[str, str | None],
-    seconds: float,
-) -> subprocess.CompletedProcess[bytes]:
-    """Run a program that only reads and starts no other one, such as git, with `data`
-    as its standard input.
-
-    Raises OSError if it cannot be started, and TimeoutError after so many seconds.
-    """
-    environ = environment(purpose, env, cwd)
-    try:
-        return subprocess.run(
-            argv,
-            cwd=cwd,
-            input=data,
-            capture_output=True,
-            env=environ,
-            check=False,
-            timeout=seconds,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TimeoutError(f"no answer within {seconds:g} s") from error
-
-
 class Contained:
     """All processes of one run: the leader, which this program starts, and its
     descendants.

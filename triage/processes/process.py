@@ -178,6 +178,7 @@ def run(
     seal: Seal | None,
     purpose: Purpose = Purpose.COMPILE,
     env: Mapping[str, str | None] = _EMPTY,
+    stdin_from: Path | None = None,
     stdout_to: Path | None = None,
     log: Log | None = None,
     stop: StopSignal | None = None,
@@ -193,6 +194,7 @@ def run(
         seal: What it may read and write besides; None for all that this program may.
         purpose: Decides which variables it gets.
         env: Variables in addition to these.
+        stdin_from: A file with its standard input (default: empty).
         stdout_to: A file in `cwd` for its standard output, which the result then lacks.
         log: Receives all that it prints.
         stop: Ends the run.
@@ -217,6 +219,7 @@ def run(
         seal,
         environment(purpose, env, cwd),
         stop,
+        stdin_from,
         stdout_to,
         sink,
         on_stderr or sink,
@@ -256,6 +259,7 @@ class _Run:
     seal: Seal | None
     env: Mapping[str, str]
     stop: StopSignal | None
+    stdin_from: Path | None
     stdout_to: Path | None
     on_stdout: Sink | None
     on_stderr: Sink | None
@@ -281,10 +285,13 @@ class _Run:
         self.started = time.monotonic()
         with ExitStack() as stack:
             try:
+                given: IO[bytes] | int = NULL
+                if self.stdin_from:
+                    given = stack.enter_context(self.stdin_from.open("rb"))
                 output: IO[bytes] | int = PIPE
                 if self.stdout_to:
                     output = stack.enter_context(self.stdout_to.open("wb"))
-                streams = {"stdin": NULL, "stdout": output, "stderr": PIPE}
+                streams = {"stdin": given, "stdout": output, "stderr": PIPE}
                 self.contained = Contained(
                     self.argv,
                     self.seal,

@@ -86,7 +86,7 @@ def branch_facts(branches: Iterable[Branch]) -> list[tuple[str, str]]:
     """
     facts = []
     for branch in branches:
-        picks = sum(own.matched_by is not None for own in branch.commits)
+        picks = sum(own.picked_from is not None for own in branch.commits)
         lines = [
             f"{branch.name} left the main line at {branch.start.name} "
             f"({branch.start.date}): {plural(len(branch.commits), 'commit')} of its "
