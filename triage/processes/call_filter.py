@@ -55,80 +55,94 @@ ARCHITECTURES = {
     ),
 }
 
-# Numbers on x86-64 and on arm64, from the kernel's tables; None where there is none.
-CALLS: dict[str, tuple[int | None, int | None]] = {
-    "setrlimit": (160, 164),
-    "prlimit64": (302, 261),
-    # sockets, and other ways to use them
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-    "io_uring_setup": (425, 425),
-    # keys and memory of the whole system
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "shmget": (29, 194),
-    "msgget": (68, 186),
-    "semget": (64, 190),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
-    # other processes
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440),
-    "pidfd_getfd": (438, 438),
-    "kcmp": (312, 272),
-    "move_pages": (279, 239),
-    "migrate_pages": (256, 238),
-    "process_mrelease": (448, 448),
-    "sched_setaffinity": (203, 122),
-    "sched_setparam": (142, 118),
-    "sched_setscheduler": (144, 119),
-    "sched_setattr": (314, 274),
-    "setpriority": (141, 140),
-    "ioprio_set": (251, 30),
-    # the kernel itself, namespaces, files without a path
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "fanotify_init": (300, 262),
-    "open_by_handle_at": (304, 265),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "chroot": (161, 51),
-    "clone": (56, 220),
-    "clone3": (435, 435),
-    # mode, owner, times and attributes of files
-    "chmod": (90, None),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "chown": (92, None),
-    "fchown": (93, 55),
-    "lchown": (94, None),
-    "fchownat": (260, 54),
-    "utime": (132, None),
-    "utimes": (235, None),
-    "futimesat": (261, None),
-    "utimensat": (280, 88),
-    "setxattr": (188, 5),
-    "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7),
-    "removexattr": (197, 14),
-    "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16),
-    "setxattrat": (463, 463),
-    "removexattrat": (466, 466),
-    "file_setattr": (469, 469),
-    "ioctl": (16, 29),
-    # what truncates a file
-    "open": (2, None),
-    "openat": (257, 56),
-    "openat2": (437, 437),
-    "creat": (85, None),
-    "truncate": (76, 45),
-}
+# Calls with their numbers on x86-64 and on arm64, from the kernel's tables; - where
+# there is none. These are refused: other ways to use sockets; keys and memory of the
+# whole system; other processes; the kernel itself, namespaces, files without a path.
+_REFUSED_CALLS = """
+socket 41 198
+io_uring_setup 425 425
+add_key 248 217
+request_key 249 218
+keyctl 250 219
+shmget 29 194
+msgget 68 186
+semget 64 190
+mq_open 240 180
+mq_unlink 241 181
+ptrace 101 117
+process_vm_readv 310 270
+process_vm_writev 311 271
+process_madvise 440 440
+pidfd_getfd 438 438
+kcmp 312 272
+move_pages 279 239
+migrate_pages 256 238
+process_mrelease 448 448
+bpf 321 280
+perf_event_open 298 241
+userfaultfd 323 282
+fanotify_init 300 262
+open_by_handle_at 304 265
+unshare 272 97
+setns 308 268
+chroot 161 51
+"""
+# These change mode, owner, times and attributes of files. Landlock has no right for
+# them, and a linker or `cp` must go on.
+_IGNORED_CALLS = """
+chmod 90 -
+fchmod 91 52
+fchmodat 268 53
+fchmodat2 452 452
+chown 92 -
+fchown 93 55
+lchown 94 -
+fchownat 260 54
+utime 132 -
+utimes 235 -
+futimesat 261 -
+utimensat 280 88
+setxattr 188 5
+lsetxattr 189 6
+fsetxattr 190 7
+removexattr 197 14
+lremovexattr 198 15
+fremovexattr 199 16
+setxattrat 463 463
+removexattrat 466 466
+file_setattr 469 469
+"""
+# The answer to these depends on their arguments.
+_OTHER_CALLS = """
+setrlimit 160 164
+prlimit64 302 261
+socketpair 53 199
+sched_setaffinity 203 122
+sched_setparam 142 118
+sched_setscheduler 144 119
+sched_setattr 314 274
+setpriority 141 140
+ioprio_set 251 30
+clone 56 220
+clone3 435 435
+ioctl 16 29
+open 2 -
+openat 257 56
+openat2 437 437
+truncate 76 45
+"""
+
+
+def _numbers(table: str) -> dict[str, tuple[int | None, ...]]:
+    numbers = {}
+    for line in filter(None, table.splitlines()):
+        name, *texts = line.split()
+        numbers[name] = tuple(int(text) if text != "-" else None for text in texts)
+    return numbers
+
+
+CALLS = _numbers(_REFUSED_CALLS + _IGNORED_CALLS + _OTHER_CALLS)
+"""The numbers of each call, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,47 +190,31 @@ _NAMESPACES = 0x7E020000  # flags of clone
 _STREAM, _LOCAL = 1, 1  # a pair of streams leads nowhere; one of datagrams may
 # `ioctl` that change a file's attributes, and those of its encryption
 _FILE_ATTRIBUTES = (0x40086602, 0x401C5820)
+# Call -> the argument that names a thread. A program with many threads binds each to a
+# core by its number, and must go on.
+_OF_A_THREAD = {
+    "sched_setaffinity": 0,
+    "sched_setparam": 0,
+    "sched_setscheduler": 0,
+    "sched_setattr": 0,
+    "setpriority": 1,
+    "ioprio_set": 1,
+}
 SEALED_RULES = (
     *MARK_RULES,
-    *(
-        CallRule(name, REFUSED)
-        for name in (
-            *("socket", "io_uring_setup", "add_key", "request_key", "keyctl"),
-            *("shmget", "msgget", "semget", "mq_open", "mq_unlink", "ptrace"),
-            *("process_vm_readv", "process_vm_writev", "process_madvise", "kcmp"),
-            *("process_mrelease", "pidfd_getfd", "move_pages", "migrate_pages"),
-            *("bpf", "perf_event_open", "userfaultfd", "fanotify_init"),
-            *("open_by_handle_at", "unshare", "setns", "chroot"),
-        )
-    ),
+    *(CallRule(name, REFUSED) for name in _numbers(_REFUSED_CALLS)),
+    *(CallRule(name, IGNORED) for name in _numbers(_IGNORED_CALLS)),
     CallRule("socketpair", REFUSED, (Condition(0, _LOCAL, equal=False),)),
     CallRule("socketpair", REFUSED, (Condition(1, _STREAM, mask=0xF, equal=False),)),
     CallRule("clone", REFUSED, (Condition(0, 0, mask=_NAMESPACES, equal=False),)),
-    CallRule(
-        "clone3", UNKNOWN
-    ),  # its flags are in memory; the C library uses `clone` then
+    # its flags are in memory; the C library uses `clone` then
+    CallRule("clone3", UNKNOWN),
     _unless_zero("prlimit64", 0, FORBIDDEN),
-    # a program with many threads binds each to a core by its number, and must go on
-    _unless_zero("sched_setaffinity", 0, IGNORED),
-    _unless_zero("sched_setparam", 0, IGNORED),
-    _unless_zero("sched_setscheduler", 0, IGNORED),
-    _unless_zero("sched_setattr", 0, IGNORED),
-    _unless_zero("setpriority", 1, IGNORED),
-    _unless_zero("ioprio_set", 1, IGNORED),
+    *(_unless_zero(name, index, IGNORED) for name, index in _OF_A_THREAD.items()),
     # a third kind, all processes of a user, does not name one
     CallRule("setpriority", FORBIDDEN, (Condition(0, 2),)),
     CallRule("ioprio_set", FORBIDDEN, (Condition(0, 3),)),
-    *(CallRule("ioctl", FORBIDDEN, (Condition(1, each),)) for each in _FILE_ATTRIBUTES),
-    # Landlock has no right for these, and a linker or `cp` must go on.
-    *(
-        CallRule(name, IGNORED)
-        for name in (
-            *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown"),
-            *("fchownat", "utime", "utimes", "futimesat", "utimensat", "setxattr"),
-            *("lsetxattr", "fsetxattr", "removexattr", "lremovexattr", "fremovexattr"),
-            *("setxattrat", "removexattrat", "file_setattr"),
-        )
-    ),
+    *(CallRule("ioctl", FORBIDDEN, (Condition(1, code),)) for code in _FILE_ATTRIBUTES),
 )
 
 _ACCESS, _TRUNCATE = 0o3, 0o1000  # of the flags of `open`

@@ -5,7 +5,6 @@ crashed.
 from __future__ import annotations
 
 import ctypes
-import mmap
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -24,7 +23,6 @@ PRINT_ADDRESSES = {
     "LLVM_ENABLE_SYMBOLIZER_MARKUP": "1",
 }
 
-_ADDRESSES = b"LLVM_ENABLE_SYMBOLIZER_MARKUP"
 _PRINTER = b"_ZN4llvm3sys28PrintStackTraceOnErrorSignalENS_9StringRefEb"
 _RESET = "{{{reset}}}"
 _HEADER = "Stack dump with symbol names:"
@@ -58,13 +56,10 @@ def with_named_stack(execution: Execution) -> Execution:
 
 def stack_printer(library: Path) -> int | None:
     """Return the address, by a library's symbols, of LLVM's function that makes crashes
-    print their stack. Returns None if the library has no such function, or if its LLVM
-    is too old to print addresses.
+    print their stack. Returns None if the library has no such function.
     """
     table = _table(library)
-    if table and table.find(_ADDRESSES) >= 0:
-        return table.address_of(_PRINTER)
-    return None
+    return table.address_of(_PRINTER) if table else None
 
 
 class _Layout(NamedTuple):
@@ -179,25 +174,14 @@ class SymbolTable:
                     return _demangled(source.read(8 * _LONGEST_NAME).split(b"\0", 1)[0])
         return None
 
-    def find(self, text: bytes, *area: int) -> int:
-        """Return the offset of a text in the file, or in an area from an offset to
-        another one. Returns -1 if it is not there.
-        """
-        with (
-            self._path.open("rb") as source,
-            mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data,
-        ):
-            return data.find(text, *area)
-
     def address_of(self, mangled: bytes) -> int | None:
         """Return the address of a function, if there is such a symbol."""
-        text, names_end = b"\0" + mangled + b"\0", self._names + self._names_size
-        at = self.find(text, self._names, names_end)
-        if at < 0:
-            return None
-        has_name = self._symbols["name"] == at + 1 - self._names
+        with self._path.open("rb") as source:
+            source.seek(self._names)
+            position = source.read(self._names_size).find(b"\0" + mangled + b"\0")
+        has_name = self._symbols["name"] == position + 1
         addresses = self._symbols["value"][has_name].tolist()
-        return int(addresses[0]) if addresses else None
+        return int(addresses[0]) if position >= 0 and addresses else None
 
 
 @lru_cache(maxsize=8)

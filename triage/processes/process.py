@@ -211,20 +211,67 @@ def run(
         seal = replace(seal, writes=(*seal.writes, *([] if cwd == _ROOT else [cwd])))
     else:
         seal = None
+    most_used = UNLIMITED
+    if limits.output != UNLIMITED:  # what is there before does not count
+        most_used = _used(cwd, limits.output) + limits.output
+    half = max(1, limits.kept // 2)
+    stdout, stderr = Capture(half, half), Capture(half, half)
     sink = log.write if log else None
-    return _Run(
-        tuple(argv),
-        limits,
-        cwd,
-        seal,
-        environment(purpose, env, cwd),
-        stop,
-        stdin_from,
-        stdout_to,
-        sink,
-        on_stderr or sink,
-        on_tick,
-    ).execute()
+    randomised, started = not fix_addresses(), time.monotonic()
+    with ExitStack() as stack:
+        given: IO[bytes] | int = NULL
+        output: IO[bytes] | int = PIPE
+        try:
+            if stdin_from:
+                given = stack.enter_context(stdin_from.open("rb"))
+            if stdout_to:
+                output = stack.enter_context(stdout_to.open("wb"))
+            contained = Contained(
+                argv,
+                seal,
+                limits.output,
+                cwd=cwd,
+                env=environment(purpose, env, cwd),
+                stdin=given,
+                stdout=output,
+                stderr=PIPE,
+            )
+        except OSError as error:
+            return _not_started(tuple(argv), error)
+        watched = _Run(contained, limits, cwd, stop, on_tick, most_used, started)
+        selector = stack.enter_context(selectors.DefaultSelector())
+        for pipe, kept, to in (
+            (contained.process.stdout, stdout, sink),
+            (contained.process.stderr, stderr, on_stderr or sink),
+        ):
+            if pipe:
+                os.set_blocking(pipe.fileno(), False)
+                stack.enter_context(pipe)
+                selector.register(pipe, selectors.EVENT_READ, (kept, to))
+        try:
+            watched.attend(selector)
+        finally:
+            # What it left behind is killed while its process id cannot be reused.
+            code, usage = contained.reap()
+        give_up = time.monotonic() + _DRAIN
+        while selector.get_map() and time.monotonic() < give_up:
+            _read(selector, _TICK)
+    by_signal = -code if code < 0 else None
+    watched.note_end(code, usage)
+    return Execution(
+        argv=tuple(argv),
+        ending=watched.ending or (Ending.SIGNALLED if by_signal else Ending.EXITED),
+        exit_code=None if by_signal else code,
+        signal=by_signal,
+        seconds=round(time.monotonic() - started, 4),
+        cpu_seconds=round(usage.ru_utime + usage.ru_stime, 4),
+        peak_rss_mb=round(watched.peak / (1 << 20), 1),
+        stdout=stdout.captured(),
+        stderr=stderr.captured(),
+        randomised=randomised,
+        disk_free=watched.disk_free,
+        waited=round(watched.waited, 4),
+    )
 
 
 def unlimited(timeout: float = math.inf, kept: int = 128 << 10) -> Limits:
@@ -249,21 +296,25 @@ def capture(
     return run(argv, limits, _ROOT, seal=seal, purpose=purpose, env=env)
 
 
+def _not_started(argv: tuple[str, ...], error: OSError) -> Execution:
+    place, reason = error.filename or argv[0], error.strerror or error
+    printed = Captured(head=f"{place}: {reason}\n")
+    ending, nothing = Ending.NOT_STARTED, Captured()
+    return Execution(argv, ending, None, None, 0.0, 0.0, 0.0, nothing, printed)
+
+
 @dataclass
 class _Run:
-    """One run, with its state."""
+    """One run, whose limits are checked."""
 
-    argv: tuple[str, ...]
+    contained: Contained
     limits: Limits
     cwd: Path
-    seal: Seal | None
-    env: Mapping[str, str]
     stop: StopSignal | None
-    stdin_from: Path | None
-    stdout_to: Path | None
-    on_stdout: Sink | None
-    on_stderr: Sink | None
     on_tick: Callable[[], None] | None
+    most_used: int
+    """The bytes that its folder may have."""
+    started: float
     ending: Ending | None = None
     """The limit that was exceeded."""
     peak: int = 0
@@ -272,69 +323,14 @@ class _Run:
     """Seconds of the time limit in which it waited for a core."""
     disk_free: int | None = None
     """The smallest free space of the disk that was seen, in bytes."""
+    next_measurement: float = 0.0
     interruptions: int = field(default_factory=lambda: _interruptions)
 
-    def execute(self) -> Execution:
-        self.randomised = not fix_addresses()
-        self.most_used, self.next_measurement = UNLIMITED, 0.0
-        if self.limits.output != UNLIMITED:
-            # what is there before does not count
-            self.most_used = _used(self.cwd, self.limits.output) + self.limits.output
-        half = max(1, self.limits.kept // 2)
-        self.stdout, self.stderr = Capture(half, half), Capture(half, half)
-        self.started = time.monotonic()
-        with ExitStack() as stack:
-            try:
-                given: IO[bytes] | int = NULL
-                if self.stdin_from:
-                    given = stack.enter_context(self.stdin_from.open("rb"))
-                output: IO[bytes] | int = PIPE
-                if self.stdout_to:
-                    output = stack.enter_context(self.stdout_to.open("wb"))
-                streams = {"stdin": given, "stdout": output, "stderr": PIPE}
-                self.contained = Contained(
-                    self.argv,
-                    self.seal,
-                    self.limits.output,
-                    cwd=self.cwd,
-                    env=self.env,
-                    **streams,
-                )
-            except OSError as error:
-                return self._not_started(error)
-            process = self.contained.process
-            selector = stack.enter_context(selectors.DefaultSelector())
-            for pipe, kept, sink in (
-                (process.stdout, self.stdout, self.on_stdout),
-                (process.stderr, self.stderr, self.on_stderr),
-            ):
-                if pipe:
-                    os.set_blocking(pipe.fileno(), False)
-                    selector.register(
-                        stack.enter_context(pipe), selectors.EVENT_READ, (kept, sink)
-                    )
-            try:
-                self._attend(selector)
-            finally:
-                # What it left behind is killed while its process id cannot be reused.
-                code, usage = self.contained.reap()
-            give_up = time.monotonic() + _DRAIN
-            while selector.get_map() and time.monotonic() < give_up:
-                _read(selector, _TICK)
-        return self._ended(code, usage)
-
-    def _not_started(self, error: OSError) -> Execution:
-        place, reason = error.filename or self.argv[0], error.strerror or error
-        printed = Captured(head=f"{place}: {reason}\n")
-        ending, nothing = Ending.NOT_STARTED, Captured()
-        return Execution(self.argv, ending, None, None, 0.0, 0.0, 0.0, nothing, printed)
-
-    def _ended(self, code: int, usage: resource.struct_rusage) -> Execution:
-        """Return the facts of a run that ended. `code` is negative for a signal."""
-        by_signal = -code if code < 0 else None
+    def note_end(self, code: int, usage: resource.struct_rusage) -> None:
+        """Note what only the end of a run tells. `code` is negative for a signal."""
         self._note_free_space()
         # A file was too large. A shell turns the signal into an exit code.
-        is_too_large = signal.SIGXFSZ in (by_signal, code - 128)
+        is_too_large = signal.SIGXFSZ in (-code, code - 128)
         if (
             self.ending is None
             and self.limits.output != UNLIMITED
@@ -346,22 +342,8 @@ class _Run:
         # largest sample instead.
         if usage.ru_maxrss > resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
             self.peak = max(self.peak, usage.ru_maxrss << 10)
-        return Execution(
-            argv=self.argv,
-            ending=self.ending or (Ending.SIGNALLED if by_signal else Ending.EXITED),
-            exit_code=None if by_signal else code,
-            signal=by_signal,
-            seconds=round(time.monotonic() - self.started, 4),
-            cpu_seconds=round(usage.ru_utime + usage.ru_stime, 4),
-            peak_rss_mb=round(self.peak / (1 << 20), 1),
-            stdout=self.stdout.captured(),
-            stderr=self.stderr.captured(),
-            randomised=self.randomised,
-            disk_free=self.disk_free,
-            waited=round(self.waited, 4),
-        )
 
-    def _attend(self, selector: selectors.BaseSelector) -> None:
+    def attend(self, selector: selectors.BaseSelector) -> None:
         """Read and check the limits until the process has ended."""
         next_check = self.started + _TICK
         with ExitStack() as stack:
