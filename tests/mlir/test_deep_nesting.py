@@ -54,7 +54,6 @@ def read(text: str) -> None:
     IreeLinter().check(module, [], "rocm", "gfx942")
     list(rewrite.static_candidates(text))
     rewrite.return_static_values(copy)
-    rewrite.widen_floats(copy, rewrite.float_types(copy))
 
 
 @pytest.mark.parametrize(

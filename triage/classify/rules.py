@@ -242,10 +242,8 @@ class RemedyCandidate(Strict):
     """Declare every device that the program names."""
     option: str | None = None
     """An option to launch a kernel with, in turn with each of `values`."""
-    rewrite: Literal["barriers", "static", "dtype"] | None = None
-    """Put barriers before transfers, make dimensions of arguments static, or compute
-    with 32 bit floats.
-    """
+    rewrite: Literal["barriers", "static"] | None = None
+    """Put barriers before transfers, or make dimensions of arguments static."""
     why: Text = ""
     checks_less: bool = False
     """The flag only silences a check."""

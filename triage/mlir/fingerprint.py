@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 Spellings = tuple[tuple[re.Pattern[str], str], ...]
 
-MODULUS = 1 << 128
+_MODULUS = 1 << 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,20 +129,39 @@ def values_by_key(choices: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     return found
 
 
+@dataclass(slots=True)
+class Tally:
+    """Adds up what becomes a fingerprint. Names and order do not count."""
+
+    digest: int = 0
+    operations: Counter[str] = field(default_factory=Counter)
+    choices: set[tuple[str, str]] = field(default_factory=set)
+    decided: set[tuple[str, str]] = field(default_factory=set)
+    shared_bytes: int = 0
+
+    def add(self, part: Tally | Fingerprint) -> None:
+        self.digest += part.digest
+        self.operations.update(part.operations)
+        self.choices |= part.choices
+        self.decided |= part.decided
+        self.shared_bytes += part.shared_bytes
+
+    def fingerprint(self, own_digest: int = 0) -> Fingerprint:
+        """Return the fingerprint of all that was added, inside an operation of this
+        digest.
+        """
+        return Fingerprint(
+            (self.digest + own_digest) % _MODULUS,
+            dict(self.operations),
+            frozenset(self.choices),
+            frozenset(self.decided),
+            self.shared_bytes,
+        )
+
+
 def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
-    """Return one fingerprint for several functions. Their names and their order do not
-    count.
-    """
-    digest, shared = 0, 0
-    operations: Counter[str] = Counter()
-    choices: set[tuple[str, str]] = set()
-    decided: set[tuple[str, str]] = set()
+    """Return one fingerprint for several functions."""
+    tally = Tally()
     for fingerprint in fingerprints:
-        digest = (digest + fingerprint.digest) % MODULUS
-        shared += fingerprint.shared_bytes
-        operations.update(fingerprint.operations)
-        choices |= fingerprint.choices
-        decided |= fingerprint.decided
-    return Fingerprint(
-        digest, dict(operations), frozenset(choices), frozenset(decided), shared
-    )
+        tally.add(fingerprint)
+    return tally.fingerprint()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 
-from triage.mlir.fingerprint import MODULUS, Fingerprint, Spellings, Vocabulary
+from triage.mlir.fingerprint import Fingerprint, Spellings, Tally, Vocabulary
 from triage.mlir.generic_form import OPERATION
 from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
 from triage.model.content import LineCutter
@@ -57,19 +57,13 @@ class IrDump:
 
 
 @dataclass(slots=True)
-class _OpenDigest:
+class _OpenOperation:
     """An operation whose regions are being read."""
 
     name: str
-    symbol: str | None = None
-    digest: int = 0
-    """The sum of the digests of the operations inside: their order and nesting do not
-    count.
-    """
-    operations: Counter[str] = field(default_factory=Counter)
-    choices: set[tuple[str, str]] = field(default_factory=set)
-    decided: set[tuple[str, str]] = field(default_factory=set)
-    shared: int = 0
+    symbol: str | None
+    inside: Tally = field(default_factory=Tally)
+    """Of the operations inside: their order and nesting do not count."""
 
 
 class IrReader:
@@ -88,7 +82,7 @@ class IrReader:
 
     def reset(self) -> None:
         """Discard an incomplete operation and wait for the next outermost one."""
-        self._open: list[_OpenDigest] = []
+        self._open: list[_OpenOperation] = []
         self._functions: dict[str, Fingerprint] = {}
         self._device: set[str] = set()
         self._done = False
@@ -102,17 +96,17 @@ class IrReader:
             name = self._words.operations.get(head[2], head[2])
             if text.endswith("({"):
                 name = self._words.with_body.get(name.partition(".")[0], name)
-                self._open.append(_OpenDigest(name, _symbol(text)))
-                self._add_choices(self._open[-1], name, text, "")
+                self._open.append(_OpenOperation(name, _symbol(text)))
+                self._add_choices(self._open[-1].inside, name, text, "")
             elif self._open:
-                self._add_operation(self._open[-1], name, text)
+                self._add_operation(self._open[-1].inside, name, text)
         elif self._open and text.lstrip().startswith("})"):
             self._close(self._open.pop(), text)
 
-    def _add_operation(self, parent: _OpenDigest, name: str, line: str) -> None:
+    def _add_operation(self, tally: Tally, name: str, line: str) -> None:
         """Add an operation without regions to the operation around it."""
         words, types = self._words, self._types(line)
-        self._add_choices(parent, name, line, types)
+        self._add_choices(tally, name, line, types)
         is_bookkeeping = (
             words.bookkeeping
             and words.bookkeeping.fullmatch(types)
@@ -120,26 +114,20 @@ class IrReader:
         )
         if name in words.inert or is_bookkeeping:
             return
-        parent.operations[name] += 1
-        parent.digest += _digest(f"{name}|{types}")
+        tally.operations[name] += 1
+        tally.digest += _digest(f"{name}|{types}")
         if name in words.allocates and words.shared and words.shared.search(types):
-            parent.shared += _buffer_bytes(types)
+            tally.shared_bytes += _buffer_bytes(types)
 
-    def _close(self, child: _OpenDigest, line: str) -> None:
+    def _close(self, child: _OpenOperation, line: str) -> None:
         """Read the line after the last region of an operation, and add the operation to
         the one around it. Report the outermost one.
         """
         types = self._types(line)
         child.symbol = child.symbol or _symbol(line)
-        self._add_choices(child, child.name, line, types)
+        self._add_choices(child.inside, child.name, line, types)
         own = _digest(f"{child.name}|{types}")
-        fingerprint = Fingerprint(
-            (child.digest + own) % MODULUS,
-            child.operations,
-            frozenset(child.choices),
-            frozenset(child.decided),
-            child.shared,
-        )
+        fingerprint = child.inside.fingerprint(own)
         if child.name in self._words.functions and child.symbol:
             self._functions[child.symbol] = fingerprint
             if any(outer.name in self._words.executables for outer in self._open):
@@ -150,12 +138,8 @@ class IrReader:
                 PrintedModule(fingerprint, self._functions, frozenset(self._device))
             )
             return
-        parent = self._open[-1]
-        parent.operations.update(child.operations)
-        parent.choices |= child.choices
-        parent.decided |= child.decided
-        parent.shared += child.shared
-        parent.digest += child.digest
+        parent = self._open[-1].inside
+        parent.add(child.inside)
         if child.name not in self._words.inert:
             parent.operations[child.name] += 1
             parent.digest += own
@@ -170,9 +154,7 @@ class IrReader:
         types = _without_locations(line[start + 3 :])
         return _normalised(types, self._words.spellings)
 
-    def _add_choices(
-        self, operation: _OpenDigest, name: str, line: str, types: str
-    ) -> None:
+    def _add_choices(self, tally: Tally, name: str, line: str, types: str) -> None:
         """Add the choices that the attributes in a line hold."""
         for attribute in self._words.decisions:
             begin = line.find(f"{attribute} = ")
@@ -181,11 +163,11 @@ class IrReader:
                 end = end_of_attribute(line, begin)
                 text = _normalised(line[begin:end], self._words.spellings)
                 for key, value in _CHOICE.findall(text):
-                    operation.choices.add((f"{attribute}.{key}", value))
-                    operation.decided.add((f"{name} {types} {attribute}.{key}", value))
+                    tally.choices.add((f"{attribute}.{key}", value))
+                    tally.decided.add((f"{name} {types} {attribute}.{key}", value))
                 begin = line.find(f"{attribute} = ", end)
         if self._words.detailed:
-            operation.choices.update(_details(name, line, self._words))
+            tally.choices.update(_details(name, line, self._words))
 
 
 def _details(name: str, line: str, words: Vocabulary) -> Iterator[tuple[str, str]]:

@@ -1,16 +1,14 @@
-"""Rewrite an MLIR module of any dialect: to static shapes, or to 32 bit floats.
+"""Rewrite an MLIR module of any dialect to static shapes.
 
-For static shapes, every unknown dimension of the arguments becomes a number. The
-toolchain's own canonicalization propagates it through the program, and
-`return_static_values` to the results of functions.
+Every unknown dimension of the arguments becomes a number. The toolchain's own
+canonicalization propagates it through the program, and `return_static_values` to the
+results of functions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-
-import numpy as np
+from collections.abc import Iterator, Mapping
 
 from triage.mlir import Module, Operation, Value, parse_module
 from triage.mlir.tree import arguments_of, function_types, set_function_types, symbols
@@ -175,62 +173,6 @@ def _functions_never_called(module: Module) -> list[Operation]:
     return found
 
 
-WIDE = "f32"
-CONVERTIBLE = {"f16": "<f2", "bf16": "<u2", "f64": "<f8"}
-"""Types whose constants are converted, however they are written -> format in numpy."""
-
-_CASTS = ("arith.extf", "arith.truncf")
-# A type alone or as an element type, not as a part of a name.
-_FLOAT = re.compile(r"(?:(?<=[\d?]x)|(?<![\w.@#!%]))(f16|bf16|f64|f8E\w+)(?!\w)")
-_CONSTANT = re.compile(r" : (?:(?:tensor|vector)<[\d?x]*)?(f16|bf16|f64)>?$")
-_STRING = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")')
-_BITS = re.compile(r"(?<![\w.])0x([0-9A-Fa-f]+)(?!\w)")
-_BLOB = re.compile(r'"0x([0-9A-Fa-f]+)"')
-
-
-def float_types(module: Module) -> list[str]:
-    """Return the float types of the module's values and aliases, except f32."""
-    texts = dict.fromkeys(
-        [*module.aliases.values(), *(value.type for value in module.values())]
-    )
-    return list(dict.fromkeys(name for text in texts for name in _FLOAT.findall(text)))
-
-
-def widen_floats(module: Module, types: Collection[str]) -> bool:
-    """Replace some of the module's `float_types` with f32, in place. Return whether the
-    module changed.
-
-    A module with resources of such a type is not changed. A module with constants of 8
-    bit types that are written as bits becomes invalid.
-    """
-    in_resources = {
-        name
-        for operation in module.walk()
-        for text in operation.texts()
-        if "dense_resource<" in text
-        for name in _FLOAT.findall(text)
-    }
-    if not types or not in_resources.isdisjoint(types):
-        return False
-    for value in module.values():
-        value.type = _widened(value.type, types)
-    for operation in module.walk():
-        for attributes in (operation.properties, operation.attributes):
-            attributes.update(
-                {key: _widened(text, types) for key, text in attributes.items()}
-            )
-    module.aliases = {
-        alias: _widened(text, types) for alias, text in module.aliases.items()
-    }
-    casts = [
-        each
-        for each in module.walk()
-        if each.name in _CASTS and each.operands[0].type == each.results[0].type
-    ]
-    replace_results(module, {cast.results[0]: cast.operands[0] for cast in casts})
-    return True
-
-
 def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:
     """Use other values in place of results, and remove the operations whose first
     result is replaced. `replaced` maps results to values.
@@ -249,45 +191,3 @@ def replace_results(module: Module, replaced: Mapping[Value, Value]) -> None:
                 if value not in replaced:
                     break
             operation.operands[index] = value
-
-
-def _widened(text: str, types: Collection[str]) -> str:
-    """Return a type or an attribute with f32 in place of some types. Numbers of
-    constants that are written as bits are converted.
-    """
-    constant = _CONSTANT.search(text)
-    if constant and constant[1] in types:
-        text = _widened_bits(text, constant[1])
-    parts = _STRING.split(text)
-    for index in range(0, len(parts), 2):  # the others are strings
-        parts[index] = _FLOAT.sub(
-            lambda found: WIDE if found[1] in types else found[0], parts[index]
-        )
-    return "".join(parts)
-
-
-def _widened_bits(text: str, type_: str) -> str:
-    """Convert the numbers in a constant: `"0x..."` is a blob of numbers with the least
-    byte first, `0x...` one number with the greatest byte first.
-    """
-
-    def widen_blob(blob: re.Match[str]) -> str:
-        return f'"0x{_as_f32(bytes.fromhex(blob[1]), type_).hex().upper()}"'
-
-    def widen_number(bits: re.Match[str]) -> str:
-        wide = _as_f32(bytes.fromhex(bits[1])[::-1], type_)
-        return f"0x{wide[::-1].hex().upper()}"
-
-    text = _BLOB.sub(widen_blob, text)
-    return text if '"' in text else _BITS.sub(widen_number, text)
-
-
-def _as_f32(raw: bytes, name: str) -> bytes:
-    """Convert numbers of a type to 32 bits each, least byte first. One that is too
-    large becomes infinite.
-    """
-    numbers = np.frombuffer(raw, CONVERTIBLE[name])
-    if name == "bf16":  # the upper half of a 32 bit float
-        return (numbers.astype("<u4") << 16).tobytes()
-    with np.errstate(over="ignore"):
-        return numbers.astype("<f4").tobytes()

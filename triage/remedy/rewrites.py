@@ -23,12 +23,8 @@ from triage.mlir import (
 )
 from triage.mlir.rewrite import (
     CANONICALIZE,
-    CONVERTIBLE,
-    WIDE,
-    float_types,
     return_static_values,
     static_candidates,
-    widen_floats,
 )
 from triage.model.case import Case, InputKind
 from triage.model.revision import Toolchain
@@ -38,10 +34,7 @@ from triage.toolchains.home import KeptKind, save_file
 # Bytes of an input; parsing takes seconds for each rewrite.
 _LARGEST = {"static": 2 << 20}
 _LARGEST_OTHERS = 16 << 20
-_CAVEATS = {
-    "static": "It is the program for one size only.",
-    "dtype": "It computes and stores other types.",
-}
+_CAVEATS = {"static": "It is the program for one size only."}
 
 
 def add_barriers(module: Module, barrier: str, transfers: Collection[str]) -> bool:
@@ -82,10 +75,6 @@ def _candidates(
         yield from static_candidates(text)
         return
     module = parse_module(text)
-    if rewrite == "dtype":
-        types = [name for name in float_types(module) if name in CONVERTIBLE]
-        if widen_floats(module, types):
-            yield module, f"{WIDE} in the place of {' and '.join(types)}"
     if (
         rewrite == "barriers"
         and names

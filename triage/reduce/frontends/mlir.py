@@ -20,10 +20,8 @@ from triage.mlir import Module, UnparsableError, parse_module, print_module
 from triage.mlir.rewrite import (
     DYNAMIC,
     dimensions,
-    float_types,
     reshaped,
     set_static_arguments,
-    widen_floats,
 )
 from triage.mlir.tree import array_elements
 from triage.reduce.engine import (
@@ -94,7 +92,7 @@ def mlir_frontend(checker: Checker) -> Frontend:
             shorten_constants,
             make_static,
         ),
-        (shrink_dimensions, widen_elements, drop_attributes, fewer_devices, drop_flags),
+        (shrink_dimensions, drop_attributes, fewer_devices, drop_flags),
         _approach,
         checker.notes,
         "its generic form",
@@ -278,17 +276,6 @@ def with_one_value(text: str) -> str:
     elif element[1].startswith(("i", "ui", "si")):
         value = "1"
     return f"dense<{value}>{text[found.end() :]}"
-
-
-def widen_elements(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
-    """Replace all other floating-point types by f32."""
-    module, _ = copy_module(module_of(candidate))
-    if not widen_floats(module, float_types(module)):
-        return candidate
-    widened = with_module(candidate, module)
-    if not test.is_valid_change(widened):
-        return candidate
-    return test.first([widened]) or candidate
 
 
 def shrink_dimensions(candidate: ReducedCase, test: InterestingnessTest) -> ReducedCase:
