@@ -87,7 +87,7 @@ def test_a_release_that_has_a_fix_of_its_branch_alone(
     found, _ = searched(
         releases,
         tmp_path,
-        {*MAIN, "with-line", "backport", "changed", "squashed", "own"},
+        {*MAIN, "plain", "backport", "changed", "squashed", "own"},
     )
     assert (culprit(found), found.kind) == (releases.shas["revert"], BisectKind.FIX)
     assert found.before

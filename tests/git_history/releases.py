@@ -31,15 +31,9 @@ class Releases:
             enumerate(made.history.git("rev-list", "--reverse", "main").split())
         )
         made.branch("3.1.x", 4)
-        made.pick("with-line", 7, line=True)
+        made.pick("plain", 7)
         made.pick("backport", 9)
-        made.history.git(
-            "commit",
-            "--quiet",
-            "--amend",
-            "--message=Backport #109",
-            "--date=2025-07-01T00:00:00+00:00",
-        )
+        made.history.git("commit", "--quiet", "--amend", "--message=Backport #109")
         made.shas["backport"] = made.history.head()
         made.shas["revert"] = made.commit(
             'Revert "Change 3 (#103)"', {"part3.cpp": "int part;\n"}
@@ -65,17 +59,9 @@ class Releases:
             "switch", "--quiet", "--create", f"release/{name}", self.shas[number]
         )
 
-    def pick(
-        self,
-        name: str,
-        number: int,
-        *,
-        line: bool = False,
-        files: dict[str, str] | None = None,
-    ) -> None:
+    def pick(self, name: str, number: int, files: dict[str, str] | None = None) -> None:
         """Cherry-pick a change; with other contents where `files` says so."""
-        words = ("-x", self.shas[number]) if line else (self.shas[number],)
-        self.history.git("cherry-pick", *words)
+        self.history.git("cherry-pick", self.shas[number])
         for path, text in (files or {}).items():
             self.history.write(path, text)
             self.history.git("commit", "--quiet", "--all", "--amend", "--no-edit")

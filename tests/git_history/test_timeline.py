@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,9 @@ from tests.git_history.history import History
 from tests.git_history.releases import Releases
 from triage.git_history.branches import Branch, read_branches
 from triage.git_history.repository import (
-    Links,
     PinMove,
     UnknownCommit,
     day_in,
-    links_of,
-    pull_request,
     read_moves,
 )
 from triage.git_history.timeline import CommitPosition, Timeline
@@ -69,23 +65,11 @@ def test_names_that_git_does_not_know(history: History) -> None:
 
 def test_a_shallow_clone_is_completed(history: History, tmp_path: Path) -> None:
     shas = [history.commit(f"c{number}") for number in range(5)]
-    subprocess.run(
-        [
-            "git",
-            "clone",
-            "-q",
-            "--depth=2",
-            f"file://{history.path}",
-            tmp_path / "clone",
-        ],
-        check=True,
-    )
+    history.git("clone", "-q", "--depth=2", history.path.as_uri(), f"{tmp_path}/clone")
     assert len(Timeline(tmp_path / "clone")) == 2
     with pytest.raises(UnknownCommit, match="git fetch --unshallow"):
         Timeline(tmp_path / "clone").place(shas[0])
-    subprocess.run(
-        ["git", "fetch", "-q", "--unshallow"], cwd=tmp_path / "clone", check=True
-    )
+    history.git("-C", f"{tmp_path}/clone", "fetch", "-q", "--unshallow")
     assert len(Timeline(tmp_path / "clone")) == 5
 
 
@@ -226,19 +210,10 @@ def test_a_clone_without_contents_is_not_made_to_fetch_them(
     history.commit("root", {"a": "1\n"})
     history.commit("next", {"a": "2\n", "b": "1\n"})
     history.git("config", "uploadpack.allowFilter", "true")
-    clone = tmp_path / "clone"
-    command = [
-        "git",
-        "clone",
-        "-q",
-        "--no-checkout",
-        "--filter=blob:none",
-        f"file://{history.path}",
-        clone,
-    ]
-    subprocess.run(command, check=True)
+    words = ["clone", "-q", "--no-checkout", "--filter=blob:none"]
+    history.git(*words, history.path.as_uri(), f"{tmp_path}/clone")
     history.path.rename(tmp_path / "moved")  # nothing can be fetched
-    assert files(Timeline(clone), 1) == {"a", "b"}
+    assert files(Timeline(tmp_path / "clone"), 1) == {"a", "b"}
 
 
 @pytest.fixture
@@ -284,26 +259,6 @@ def test_git_is_named_in_one_place() -> None:
     assert naming == {"git_program.py"}
 
 
-def test_pull_requests() -> None:
-    subjects = (
-        "[GPU] Collapse dimensions (#20320)",
-        "Merge pull request #7 from a/b",
-        "see (#12) for more",
-    )
-    assert [pull_request(subject) for subject in subjects] == [20320, 7, None]
-
-
-def test_pages_of_remotes() -> None:
-    remotes = (
-        "https://user:secret@github.com/iree-org/iree.git",
-        "git@github.com:iree-org/iree.git",
-    )
-    assert {links_of(remote) for remote in remotes} == {
-        Links("https://github.com/iree-org/iree")
-    }
-    assert [links_of(remote) for remote in ("/srv/git/iree.git", None)] == [None, None]
-
-
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
     return Releases.begin(tmp_path_factory.mktemp("branched") / "repo")
@@ -318,7 +273,7 @@ def branch_at(history: History, name: str, ref: str = "HEAD") -> Branch | None:
 def test_the_originals_of_cherry_picks_are_found(releases: Releases) -> None:
     shas = releases.shas
     expected = {
-        "v3.1.0": (4, {"with-line": 7, "backport": 9, "revert": None}),
+        "v3.1.0": (4, {"plain": 7, "backport": 9, "revert": None}),
         "v3.2.0": (12, {"changed": 14, "squashed": 17, "own": None}),
     }
     for tag, (start, originals) in expected.items():

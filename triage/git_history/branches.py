@@ -141,6 +141,8 @@ def _with_originals(fork: Fork) -> tuple[BranchCommit, ...]:
             numbers = map(int, _PULL.findall(messages[commit.sha]))
             named = [by_number[number] for number in numbers if number in by_number]
             originals = named[:1] or originals
-        picked_from = originals[0].revision if len(originals) == 1 else None
+        picked_from = None
+        if len(originals) == 1:
+            picked_from = originals[0].revision
         commits.append(BranchCommit(**asdict(commit.revision), picked_from=picked_from))
     return tuple(commits)

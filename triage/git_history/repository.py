@@ -289,7 +289,14 @@ _SCP_LIKE = re.compile(r"(?:[^@/\s]+@)?([\w.-]+):(?!/)(\S+)")
 
 
 def pull_request(subject: str) -> int | None:
-    """Return the pull request that a commit's subject names."""
+    """Return the pull request that a commit's subject names.
+
+    >>> pull_request("[GPU] Collapse dimensions (#20320)")
+    20320
+    >>> pull_request("Merge pull request #7 from a/b")
+    7
+    >>> pull_request("see (#12) for more")
+    """
     match = _SQUASHED.search(subject) or _MERGED.match(subject)
     return int(match[1]) if match else None
 
@@ -323,6 +330,9 @@ def links_of(remote: str | None) -> Links | None:
 
     >>> links_of("git@github.com:iree-org/iree.git")
     Links(web='https://github.com/iree-org/iree')
+    >>> links_of("https://user:secret@host:8443/a/b.git")
+    Links(web='https://host:8443/a/b')
+    >>> links_of("/srv/git/iree.git")
     """
     scp_like = _SCP_LIKE.fullmatch(remote or "")
     if scp_like:

@@ -155,7 +155,9 @@ class Timeline:
         old, new = self.place(good), self.place(bad)
         if old.index < new.index:
             return range(old.index + 1, new.index + 1)
-        advice = ": exchange them" if old.index > new.index else ""
+        advice = ""
+        if old.index > new.index:
+            advice = ": exchange them"
         raise BadInput(
             f"{good} ({self._brief(old)}) is not older than {bad} ({self._brief(new)}) "
             f"on the first-parent history of {self.ref}{advice}"
@@ -171,7 +173,7 @@ class Timeline:
         """
         commits = [self.commits[index] for index in indices]
         shas = [commit.sha for commit in commits]
-        files = dict(self.repository.changes(shas, "--name-only")) if shas else {}
+        files = dict(self.repository.changes(shas, "--name-only"))
         return tuple(
             replace(commit, files=tuple(files.get(commit.sha, ())))
             for commit in commits

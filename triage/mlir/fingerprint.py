@@ -130,7 +130,7 @@ def values_by_key(choices: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
 
 
 @dataclass(slots=True)
-class Tally:
+class FingerprintTally:
     """Adds up what becomes a fingerprint. Names and order do not count."""
 
     digest: int = 0
@@ -139,7 +139,7 @@ class Tally:
     decided: set[tuple[str, str]] = field(default_factory=set)
     shared_bytes: int = 0
 
-    def add(self, part: Tally | Fingerprint) -> None:
+    def add(self, part: FingerprintTally | Fingerprint) -> None:
         self.digest += part.digest
         self.operations.update(part.operations)
         self.choices |= part.choices
@@ -161,7 +161,7 @@ class Tally:
 
 def combined(fingerprints: Iterable[Fingerprint]) -> Fingerprint:
     """Return one fingerprint for several functions."""
-    tally = Tally()
+    tally = FingerprintTally()
     for fingerprint in fingerprints:
         tally.add(fingerprint)
     return tally.fingerprint()

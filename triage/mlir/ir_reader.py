@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 
-from triage.mlir.fingerprint import Fingerprint, Spellings, Tally, Vocabulary
+from triage.mlir.fingerprint import Fingerprint, FingerprintTally, Spellings, Vocabulary
 from triage.mlir.generic_form import OPERATION
 from triage.mlir.tree import UnbalancedError, closing, end_of_attribute, entries
 from triage.model.content import LineCutter
@@ -62,7 +62,7 @@ class _OpenOperation:
 
     name: str
     symbol: str | None
-    inside: Tally = field(default_factory=Tally)
+    inside: FingerprintTally = field(default_factory=FingerprintTally)
     """Of the operations inside: their order and nesting do not count."""
 
 
@@ -103,7 +103,7 @@ class IrReader:
         elif self._open and text.lstrip().startswith("})"):
             self._close(self._open.pop(), text)
 
-    def _add_operation(self, tally: Tally, name: str, line: str) -> None:
+    def _add_operation(self, tally: FingerprintTally, name: str, line: str) -> None:
         """Add an operation without regions to the operation around it."""
         words, types = self._words, self._types(line)
         self._add_choices(tally, name, line, types)
@@ -154,7 +154,9 @@ class IrReader:
         types = _without_locations(line[start + 3 :])
         return _normalised(types, self._words.spellings)
 
-    def _add_choices(self, tally: Tally, name: str, line: str, types: str) -> None:
+    def _add_choices(
+        self, tally: FingerprintTally, name: str, line: str, types: str
+    ) -> None:
         """Add the choices that the attributes in a line hold."""
         for attribute in self._words.decisions:
             begin = line.find(f"{attribute} = ")

@@ -137,7 +137,7 @@ def _numbers(table: str) -> dict[str, tuple[int | None, ...]]:
     numbers = {}
     for line in filter(None, table.splitlines()):
         name, *texts = line.split()
-        numbers[name] = tuple(int(text) if text != "-" else None for text in texts)
+        numbers[name] = tuple(None if text == "-" else int(text) for text in texts)
     return numbers
 
 

@@ -59,7 +59,9 @@ def stack_printer(library: Path) -> int | None:
     print their stack. Returns None if the library has no such function.
     """
     table = _table(library)
-    return table.address_of(_PRINTER) if table else None
+    if table is None:
+        return None
+    return table.address_of(_PRINTER)
 
 
 class _Layout(NamedTuple):
@@ -181,7 +183,9 @@ class SymbolTable:
             position = source.read(self._names_size).find(b"\0" + mangled + b"\0")
         has_name = self._symbols["name"] == position + 1
         addresses = self._symbols["value"][has_name].tolist()
-        return int(addresses[0]) if position >= 0 and addresses else None
+        if position < 0 or not addresses:
+            return None
+        return int(addresses[0])
 
 
 @lru_cache(maxsize=8)
