@@ -14,7 +14,7 @@ from triage.git_history.repository import (
     PinMove,
     UnknownCommit,
     day_in,
-    read_moves,
+    pin_moved,
 )
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.errors import BadInput
@@ -213,7 +213,10 @@ def test_a_clone_without_contents_is_not_made_to_fetch_them(
     words = ["clone", "-q", "--no-checkout", "--filter=blob:none"]
     history.git(*words, history.path.as_uri(), f"{tmp_path}/clone")
     history.path.rename(tmp_path / "moved")  # nothing can be fetched
-    assert files(Timeline(tmp_path / "clone"), 1) == {"a", "b"}
+    timeline = Timeline(tmp_path / "clone")
+    [commit] = timeline.with_files([1])
+    assert set(commit.files) == {"a", "b"}
+    assert pin_moved(timeline.repository, commit, "a") is None
 
 
 @pytest.fixture
@@ -238,17 +241,16 @@ def pinned(history: History, tmp_path: Path) -> tuple[History, list[str]]:
 def test_which_commits_moved_a_pin(pinned: tuple[History, list[str]]) -> None:
     history, (one, two) = pinned
     timeline = Timeline(history.path)
-    every = [commit.sha for commit in timeline.commits]
-    assert read_moves(timeline.repository, every, "third_party/llvm") == {
-        every[1]: PinMove("third_party/llvm", None, one),
-        every[2]: PinMove("third_party/llvm", one, two),
-        every[4]: PinMove("third_party/llvm", two, None),
-    }
-    assert read_moves(timeline.repository, every, "llvm-hash.txt") == {
-        every[1]: PinMove("llvm-hash.txt", None, one),
-        every[3]: PinMove("llvm-hash.txt", one, two),
-    }
-    assert read_moves(timeline.repository, every, "nothing/here") == {}
+    commits = timeline.with_files(range(len(timeline)))
+    for path, moves in {
+        "third_party/llvm": {1: (None, one), 2: (one, two), 4: (two, None)},
+        "llvm-hash.txt": {1: (None, one), 3: (one, two)},
+        "nothing/here": {},
+    }.items():
+        assert [pin_moved(timeline.repository, commit, path) for commit in commits] == [
+            PinMove(path, *moves[index]) if index in moves else None
+            for index in range(len(commits))
+        ]
     assert files(timeline, 2) == {"third_party/llvm", "x"}
 
 

@@ -18,7 +18,7 @@ from triage.bisect.belief import Floats
 from triage.bisect.prior import Clues, commit_prior, explain, table_of
 from triage.bisect.result import Suspect
 from triage.git_history.branches import Branch, place_of, read_branches, same_change
-from triage.git_history.repository import Links, links_of, pull_request, read_moves
+from triage.git_history.repository import Links, links_of, pin_moved, pull_request
 from triage.git_history.timeline import Timeline
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, Unobtainable
@@ -189,18 +189,14 @@ class CommitCandidates(BisectRange):
 
     def details(self, indices: Sequence[int], clues: Clues) -> Mapping[int, Suspect]:
         reasons = explain(self.commits[1:], clues, table_of(self.project))
-        shas, pin = [self.commits[index].sha for index in indices], self.project.llvm
-        if pin:
-            moves = read_moves(self.timeline.repository, shas, pin)
-        else:
-            moves = {}
+        repository, pin = self.timeline.repository, self.project.llvm
         details = {}
         for index in indices:
             change = self.candidates[index].change
             assert change is not None
             details[index] = replace(
                 change,
-                pin_moved=moves.get(self.commits[index].sha),
+                pin_moved=pin_moved(repository, self.commits[index], pin or ""),
                 reasons=reasons[index - 1],
                 place=self._branch_text(index),
             )

@@ -77,7 +77,10 @@ def run_git(
 
     Raises GitRefused if the command fails.
     """
-    limits = unlimited(seconds)
+    limits, place = unlimited(seconds), ""
+    if log:
+        log.write(f"$ git {' '.join(words)}\n".encode())
+        place = f" (log: {log.path})"
     with TemporaryDirectory(prefix="triage-") as scratch:
         given, printed = Path(scratch, "given"), Path(scratch, "printed")
         given.write_text("".join(f"{line}\n" for line in lines), "utf-8")
@@ -95,10 +98,9 @@ def run_git(
         output = printed.read_bytes()
     if execution.ending is Ending.NOT_STARTED:
         raise EnvironmentFailure("there is no git program on the PATH")
-    said, place = without_secrets(execution.stderr.text), ""
+    said = without_secrets(execution.stderr.text)
     if log:
-        log.write(f"$ git {' '.join(words)}\n{said}".encode())
-        place = f" (log: {log.path})"
+        log.write(said.encode())
     if not execution.ok:
         reason = " ".join(said.split())[:400] or execution.ending_text(limits)
         raise GitRefused(f"git {words[0]} failed in {folder}: {reason}{place}")

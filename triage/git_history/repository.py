@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -18,6 +19,7 @@ from triage.git_history.git_program import READ_ONLY, GitRefused, reading, run_g
 from triage.model.address import Address
 from triage.model.errors import BadInput
 from triage.model.foreign_file import check_regular
+from triage.model.revision import Commit
 
 # Seconds for the first command, which reads only the settings, and for another one. A
 # file of a clone may be a pipe that nobody writes to.
@@ -34,7 +36,7 @@ _PRINTED = shlex.split(
 # folders show what a commit is about.
 _LOG_OF_CHANGES = shlex.split(
     "log -z --no-walk=unsorted --stdin --format=%x00%H --first-parent -m --no-renames "
-    "--no-abbrev --ignore-submodules=none --no-relative -O/dev/null"
+    "--ignore-submodules=none --no-relative -O/dev/null --name-only --"
 )
 
 
@@ -106,18 +108,10 @@ class Repository:
         """Return the output of `ask` as text."""
         return self.ask(*words, lines=lines).decode("utf-8", "replace")
 
-    def changes(
-        self, shas: Sequence[str], how: str, *paths: str
-    ) -> Iterator[tuple[str, list[str]]]:
-        """Yield the sha of each commit, with the words that `git log` prints about the
-        files that it changed against its first parent.
-
-        Args:
-            shas: The commits.
-            how: The option of git log that says what to print, such as `--numstat`.
-            paths: The only files to print (default: all).
-        """
-        words = self.text(*_LOG_OF_CHANGES, how, "--", *paths, lines=shas).split("\0")
+    def changed_files(self, shas: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Return the files that each commit changed against its first parent."""
+        words = self.text(*_LOG_OF_CHANGES, lines=shas).split("\0")
+        files: dict[str, tuple[str, ...]] = {}
         block: list[str] = []
         # An empty word begins a commit: a file may have a name like a sha, but never an
         # empty name.
@@ -126,8 +120,9 @@ class Repository:
                 # git prints a line break before the first change of a commit
                 block.append(word.removeprefix("\n"))
             elif block:
-                yield block[0], block[1:]
+                files[block[0]] = tuple(block[1:])
                 block = []
+        return files
 
     def resolve(self, name: str) -> str:
         """Return the full sha of the commit that a sha, branch or tag names. Raises
@@ -240,9 +235,6 @@ def day_in(text: str) -> str | None:
     return None
 
 
-_GITLINK = "160000"
-
-
 @dataclass(frozen=True, slots=True)
 class PinMove:
     """A commit that changes which commit of another repository is used, such as an
@@ -255,32 +247,29 @@ class PinMove:
     after: str | None
 
 
-def read_moves(
-    repository: Repository, shas: Iterable[str], path: str
-) -> dict[str, PinMove]:
-    """Return how commits change the pin at `path`, a submodule or a file. Commits that
-    do not change it are left out.
+def pin_moved(repository: Repository, commit: Commit, path: str) -> PinMove | None:
+    """Return how a commit, read with its files, changes the pin at `path`, a submodule
+    or a file; None if it does not change it, or the clone lacks the file's content.
     """
-    moves = {}
-    for sha, words in repository.changes(list(shas), "--raw", f":(top,literal){path}"):
-        for change, changed in zip(words[::2], words[1::2], strict=True):
-            if changed == path:
-                # `:100644 100644 1a2b3c 4d5e6f M`
-                modes_and_objects = change.removeprefix(":").split(" ")
-                old_mode, new_mode, old, new = modes_and_objects[:4]
-                before = _pinned(repository, old_mode, old)
-                moves[sha] = PinMove(path, before, _pinned(repository, new_mode, new))
-    return moves
-
-
-def _pinned(repository: Repository, mode: str, pointed: str) -> str | None:
-    """Return the commit of a submodule, or the one in a file; None for no file."""
-    if set(mode) == {"0"}:
+    if path not in commit.files:
         return None
-    if mode == _GITLINK:
-        return pointed
-    words = repository.text("cat-file", "blob", pointed).split()
-    return words[0] if words else None
+    before = None
+    with suppress(GitRefused):
+        if commit.parent:
+            before = _pinned(repository, commit.parent, path)
+        return PinMove(path, before, _pinned(repository, commit.sha, path))
+    return None
+
+
+def _pinned(repository: Repository, sha: str, path: str) -> str | None:
+    """Return the commit of a submodule, or the one in a file; None for no file."""
+    listed = repository.text("ls-tree", "--full-tree", sha, "--", path).split()
+    if not listed:
+        return None
+    _, kind, pinned, *_ = listed
+    if kind == "blob":
+        pinned = next(iter(repository.text("cat-file", "blob", pinned).split()), "")
+    return pinned or None
 
 
 _SQUASHED = re.compile(r"\s*\(#(\d+)\)\s*$")

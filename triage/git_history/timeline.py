@@ -172,11 +172,9 @@ class Timeline:
         its first parent. Git is called once.
         """
         commits = [self.commits[index] for index in indices]
-        shas = [commit.sha for commit in commits]
-        files = dict(self.repository.changes(shas, "--name-only"))
+        files = self.repository.changed_files([commit.sha for commit in commits])
         return tuple(
-            replace(commit, files=tuple(files.get(commit.sha, ())))
-            for commit in commits
+            replace(commit, files=files.get(commit.sha, ())) for commit in commits
         )
 
     @cached_property
