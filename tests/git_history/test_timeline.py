@@ -13,7 +13,6 @@ from triage.git_history.branches import Branch, read_branches
 from triage.git_history.repository import (
     PinMove,
     UnknownCommit,
-    day_in,
     pin_moved,
 )
 from triage.git_history.timeline import CommitPosition, Timeline
@@ -151,16 +150,6 @@ def test_a_span_without_commits_says_why(
         BadInput, match=r"is not older than .* on the first-parent history of HEAD$"
     ):
         timeline.between(branched["b"], "release")
-
-
-def test_days_in_names() -> None:
-    assert (
-        day_in("iree-3.5.0rc20250604") == day_in("nightly-2025-06-04") == "2025-06-04"
-    )
-    assert day_in("3.2.0.dev20241011+git4f2c8e1") == "2024-10-11"
-    assert [
-        day_in(text) for text in ("v3.5.0", "x-20251399", "3.0.0.post20240716052845")
-    ] == [None] * 3
 
 
 def test_the_newest_commit_of_a_day(history: History) -> None:
