@@ -126,7 +126,7 @@ def test_the_users_repository_is_only_read_and_serves_submodules_offline(
 
 
 @pytest.mark.parametrize(
-    "kind", ["partial", pytest.param("worktree", marks=pytest.mark.slow)]
+    "kind", ["partial", "shallow", pytest.param("worktree", marks=pytest.mark.slow)]
 )
 def test_every_kind_of_clone_serves(
     nested: History, place: Place, tmp_path: Path, kind: str
@@ -136,6 +136,8 @@ def test_every_kind_of_clone_serves(
     match kind:
         case "partial":
             clone(nested, user, "--filter=blob:none", "--no-checkout")
+        case "shallow":
+            clone(nested, user, "--depth=2", "--no-checkout")
         case "worktree":
             nested.git("worktree", "add", "--quiet", "--detach", str(user), "HEAD~1")
     before = snapshot(user), snapshot(nested.path)
