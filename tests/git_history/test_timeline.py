@@ -12,6 +12,7 @@ from tests.git_history.releases import Releases
 from triage.git_history.branches import Branch, read_branches
 from triage.git_history.repository import (
     PinMove,
+    Repository,
     UnknownCommit,
     pin_moved,
 )
@@ -255,9 +256,9 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Releases:
     return Releases.begin(tmp_path_factory.mktemp("branched") / "repo")
 
 
-def branch_at(history: History, name: str, ref: str = "HEAD") -> Branch | None:
-    timeline = Timeline(history.path, ref=ref)
-    branches = read_branches(timeline, [(name, timeline.repository.resolve(name))])
+def branch_at(history: History, name: str) -> Branch | None:
+    repository = Repository(history.path)
+    branches = read_branches(repository, [(name, repository.resolve(name))])
     return branches[0] if branches else None
 
 

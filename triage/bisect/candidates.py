@@ -204,10 +204,11 @@ class CommitCandidates(BisectRange):
 
     @cached_property
     def branches(self) -> tuple[Branch, ...]:
-        ends = (self.candidates[0], self.candidates[-1])
-        return read_branches(
-            self.timeline, [(end.revision.name, end.shas[-1]) for end in ends]
-        )
+        ends = [
+            (end.revision.name, end.shas[-1])
+            for end in (self.candidates[0], self.candidates[-1])
+        ]
+        return read_branches(self.timeline.repository, ends)
 
     def original(self, index: int) -> int | None:
         if not self.candidates[index].is_undone:

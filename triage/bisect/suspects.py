@@ -55,7 +55,8 @@ def rank_changes(
     old, new = range_end(request, good), range_end(request, bad)
     since = common_commit(request.repository, [old.commit, new.commit])
     timeline = line_to(request.repository, new.commit, since)
-    branches = read_branches(timeline, [(good, old.commit), (bad, new.commit)])
+    ends = [(good, old.commit), (bad, new.commit)]
+    branches = read_branches(request.repository, ends)
     span = timeline.between(old.commit, new.commit)
     lost = _lost_commits(timeline, old.commit, span, branches)
     commits = (*lost, *timeline.with_files(span))

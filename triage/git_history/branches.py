@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from triage.git_history.git_program import GitRefused
 from triage.git_history.repository import Repository, pull_request, title
-from triage.git_history.timeline import Fork, Timeline
+from triage.git_history.timeline import first_parents
 from triage.model.errors import BadInput
 from triage.model.revision import Commit, Revision
 
@@ -77,25 +77,20 @@ def same_change(sha: str, branches: Iterable[Branch]) -> frozenset[str]:
 
 
 def read_branches(
-    timeline: Timeline, ends: Iterable[tuple[str, str]]
+    repository: Repository, ends: Iterable[tuple[str, str]]
 ) -> tuple[Branch, ...]:
     """Return the branches of releases, given the name and the commit of each. A release
     on the main line has no branch, nor has one that shares no history with it.
     """
-    lines = [
-        Timeline(timeline.repository, ref, timeline.since)
-        for ref in main_refs(timeline.repository) or ["HEAD"]
-    ]
+    mains = main_refs(repository) or ["HEAD"]
     branches = []
     for name, sha in ends:
-        forks: list[Fork] = []
-        for line in lines:
-            with suppress(BadInput):
-                forks.append(line.fork(sha))
-        fork = min(forks, key=lambda fork: len(fork.own), default=None)
-        if fork and fork.own:
-            start = fork.base.commits[fork.index].revision
-            branches.append(Branch(name, start, _with_originals(fork)))
+        own = first_parents(repository, sha, "--not", *mains)
+        if own and own[0].parent:
+            (start,) = first_parents(repository, "-1", own[0].parent)
+            later = first_parents(repository, *mains, f"^{start.sha}")
+            commits = _with_originals(repository, own, later)
+            branches.append(Branch(name, start.revision, commits))
     return tuple(branches)
 
 
@@ -123,19 +118,21 @@ def common_commit(repository: Repository, shas: Iterable[str]) -> str | None:
         return None
 
 
-def _with_originals(fork: Fork) -> tuple[BranchCommit, ...]:
-    """Return the commits of a branch with their originals."""
-    later = fork.base.commits[fork.index + 1 :]
+def _with_originals(
+    repository: Repository, own: Sequence[Commit], later: Sequence[Commit]
+) -> tuple[BranchCommit, ...]:
+    """Return the commits of a branch with their originals. `later` are the commits of
+    the main line that may be originals.
+    """
     by_number = {pull_request(commit.subject): commit for commit in later}
     by_title: dict[str, list[Commit]] = {}
     for commit in later:
         by_title.setdefault(title(commit.subject), []).append(commit)
-    shas = [fork.line.commits[index].sha for index in fork.own]
-    fields = fork.base.repository.text(*_LOG_OF_MESSAGES, lines=shas).split("\0")
+    shas = [commit.sha for commit in own]
+    fields = repository.text(*_LOG_OF_MESSAGES, lines=shas).split("\0")
     messages = dict(zip(fields[::2], fields[1::2], strict=False))
     commits = []
-    for index in fork.own:
-        commit = fork.line.commits[index]
+    for commit in own:
         originals: Sequence[Commit] = by_title.get(title(commit.subject), ())
         if _NAMES_ANOTHER.search(messages[commit.sha]):
             numbers = map(int, _PULL.findall(messages[commit.sha]))

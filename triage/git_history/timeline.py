@@ -19,6 +19,18 @@ _LOG = shlex.split(
 )
 
 
+def first_parents(repository: Repository, *words: str) -> tuple[Commit, ...]:
+    """Return the commits that `git log --first-parent WORDS` lists, oldest first,
+    without their files.
+    """
+    fields = repository.text(*_LOG, *words, "--").split("\0")
+    columns = (fields[first:-1:4] for first in range(4))
+    return tuple(
+        Commit(sha, parents.partition(" ")[0] or None, date, subject)
+        for sha, parents, date, subject in zip(*columns, strict=True)
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class CommitPosition:
     """The position of a commit on a timeline."""
@@ -36,10 +48,10 @@ class CommitPosition:
 class Fork:
     """A first-parent history that leaves a timeline."""
 
-    base: Timeline
-    """The timeline that it leaves."""
     index: int
-    """The index of the last common commit on `base`."""
+    """The index of the last common commit on the timeline, which is read whole if that
+    commit is older than what was read.
+    """
     line: Timeline
     """The history."""
     own: range
@@ -79,22 +91,13 @@ class Timeline:
 
     def _read(self, since: str | None) -> tuple[Commit, ...]:
         if since is None:
-            return self._log(self.head)
-        later = self._log(self.head, f"^{since}")
+            return first_parents(self.repository, self.head)
+        later = first_parents(self.repository, self.head, f"^{since}")
         if not later:
-            return self._log("-1", self.head)
+            return first_parents(self.repository, "-1", self.head)
         if later[0].parent is None:  # `since` belongs to another history
             return later
-        return (*self._log("-1", later[0].parent), *later)
-
-    def _log(self, *words: str) -> tuple[Commit, ...]:
-        fields = self.repository.text(*_LOG, *words, "--").split("\0")
-        return tuple(
-            Commit(sha, parents.partition(" ")[0] or None, date, subject)
-            for sha, parents, date, subject in zip(
-                *(fields[first:-1:4] for first in range(4)), strict=True
-            )
-        )
+        return (*first_parents(self.repository, "-1", later[0].parent), *later)
 
     def __len__(self) -> int:
         return len(self.commits)
@@ -130,12 +133,12 @@ class Timeline:
         """
         position = self.place(name)
         if position.exact:
-            return Fork(self, position.index, self, range(0))
+            return Fork(position.index, self, range(0))
         line = Timeline(self.repository, position.sha, self.since)
         for last in reversed(range(len(line))):
             index = self._at.get(line.commits[last].sha)
             if index is not None:
-                return Fork(self, index, line, range(last + 1, len(line)))
+                return Fork(index, line, range(last + 1, len(line)))
         if self.since:  # it left before the first commit that was read
             return Timeline(self.repository, self.head).fork(name)
         raise self._no_common_history(name)
