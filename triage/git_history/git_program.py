@@ -11,7 +11,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from triage.model.address import without_secrets
 from triage.model.errors import EnvironmentFailure
@@ -81,21 +80,18 @@ def run_git(
     if log:
         log.write(f"$ git {' '.join(words)}\n".encode())
         place = f" (log: {log.path})"
-    with TemporaryDirectory(prefix="triage-") as scratch:
-        given, printed = Path(scratch, "given"), Path(scratch, "printed")
-        given.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-        execution = run(
-            ["git", *_SETTINGS, *words],
-            limits,
-            folder,
-            seal=None,
-            purpose=Purpose.GIT,
-            env={**_ENV, **env},
-            stdin_from=given,
-            stdout_to=printed,
-            stop=stop,
-        )
-        output = printed.read_bytes()
+    output = bytearray()
+    execution = run(
+        ["git", *_SETTINGS, *words],
+        limits,
+        folder,
+        seal=None,
+        purpose=Purpose.GIT,
+        env={**_ENV, **env},
+        data="".join(f"{line}\n" for line in lines).encode(),
+        stop=stop,
+        on_stdout=output.extend,
+    )
     if execution.ending is Ending.NOT_STARTED:
         raise EnvironmentFailure("there is no git program on the PATH")
     said = without_secrets(execution.stderr.text)
@@ -104,4 +100,4 @@ def run_git(
     if not execution.ok:
         reason = " ".join(said.split())[:400] or execution.ending_text(limits)
         raise GitRefused(f"git {words[0]} failed in {folder}: {reason}{place}")
-    return output
+    return bytes(output)

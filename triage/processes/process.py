@@ -16,6 +16,7 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, NamedTuple, Protocol, TypeVar
 
 from triage.model.errors import Interrupted
@@ -178,10 +179,11 @@ def run(
     seal: Seal | None,
     purpose: Purpose = Purpose.COMPILE,
     env: Mapping[str, str | None] = _EMPTY,
-    stdin_from: Path | None = None,
+    data: bytes = b"",
     stdout_to: Path | None = None,
     log: Log | None = None,
     stop: StopSignal | None = None,
+    on_stdout: Sink | None = None,
     on_stderr: Sink | None = None,
     on_tick: Callable[[], None] | None = None,
 ) -> Execution:
@@ -194,10 +196,11 @@ def run(
         seal: What it may read and write besides; None for all that this program may.
         purpose: Decides which variables it gets.
         env: Variables in addition to these.
-        stdin_from: A file with its standard input (default: empty).
+        data: Its standard input.
         stdout_to: A file in `cwd` for its standard output, which the result then lacks.
         log: Receives all that it prints.
         stop: Ends the run.
+        on_stdout: Receives its standard output, instead of `log`.
         on_stderr: Receives its standard error, instead of `log`.
         on_tick: Called about 20 times a second.
 
@@ -222,8 +225,10 @@ def run(
         given: IO[bytes] | int = NULL
         output: IO[bytes] | int = PIPE
         try:
-            if stdin_from:
-                given = stack.enter_context(stdin_from.open("rb"))
+            if data:
+                given = stack.enter_context(TemporaryFile())
+                given.write(data)
+                given.seek(0)
             if stdout_to:
                 output = stack.enter_context(stdout_to.open("wb"))
             contained = Contained(
@@ -241,7 +246,7 @@ def run(
         watched = _Run(contained, limits, cwd, stop, on_tick, most_used, started)
         selector = stack.enter_context(selectors.DefaultSelector())
         for pipe, kept, to in (
-            (contained.process.stdout, stdout, sink),
+            (contained.process.stdout, stdout, on_stdout or sink),
             (contained.process.stderr, stderr, on_stderr or sink),
         ):
             if pipe:
