@@ -180,11 +180,11 @@ def argument_type(tree: Any) -> Any:
     else:
         *dimensions, element = tree.split("x")
     return import_module("jax").ShapeDtypeStruct(
-        [int(size) for size in dimensions], numpy_type(element)
+        [int(size) for size in dimensions], _numpy_type(element)
     )
 
 
-def numpy_type(element: str) -> Any:
+def _numpy_type(element: str) -> Any:
     """Return the type of numpy for an element type of MLIR. The worker next to this
     script knows them.
     """
