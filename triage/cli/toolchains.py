@@ -248,7 +248,7 @@ def prune_toolchains(
 
 @command
 def doctor(output: FormatOption = "text") -> Exit:
-    """Check this machine: disk, memory, uv, releases, caches. Exit 4 when compiling
+    """Check this machine: home, memory, seal, toolchains, index. Exit 4 when compiling
     cannot work.
     """
     checks = checkup(Families())

@@ -27,7 +27,6 @@ from triage.toolchains.home import (
 )
 
 T = TypeVar("T")
-LEFT = "left-"  # how the name of a folder begins that could not be removed
 _CHECKSUM = ".sha256"  # suffix of the file with the checksum
 
 
@@ -46,8 +45,7 @@ class Scratch:
         with disk_errors("make room for compiles"):
             root.mkdir(parents=True, exist_ok=True)
             for folder in root.iterdir():
-                if not folder.name.startswith(LEFT):
-                    self._remove_unlocked(folder)
+                self._remove_unlocked(folder)
 
     @contextmanager
     def folder(self) -> Iterator[Path]:
@@ -61,17 +59,8 @@ class Scratch:
             os.close(lock)
 
     def _remove(self, folder: Path) -> None:
-        """Remove a folder. One that cannot be removed gets a name that no later command
-        tries again.
-        """
         if not remove_tree(folder):
-            aside = folder.with_name(f"{LEFT}{folder.name}")
-            with suppress(OSError):
-                folder.rename(aside)
-            self._warn(
-                "a compile left files that cannot be removed in "
-                f"{aside if aside.exists() else folder}"
-            )
+            self._warn(f"a compile left files that cannot be removed in {folder}")
 
     def _remove_unlocked(self, folder: Path) -> None:
         with suppress(OSError):
