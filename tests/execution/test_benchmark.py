@@ -12,7 +12,7 @@ from tests.bisect.letters import case_named, release_refs
 from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
 from triage.execution import benchmark as benchmarks
 from triage.execution.benchmark import Benchmark, Configuration
-from triage.execution.in_turn import Pace, Sample
+from triage.execution.in_turn import Pace
 from triage.model.outcome import Cause, NoAnswer
 
 CASE = case_named("case")
@@ -77,7 +77,7 @@ def test_a_program_that_stops_running_has_a_reason_and_no_verdict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Broken(InventedProgram):
-        def sample(self, *_: object, **__: object) -> Sample | NoAnswer:
+        def sample(self, *_: object, **__: object) -> float | NoAnswer:
             return NoAnswer(Cause.NOISE, "it ran out of memory")
 
     machine = Machine(1)

@@ -15,7 +15,6 @@ import typer
 
 from triage.bisect.belief import confirmations_needed
 from triage.bisect.candidates import CommitCandidates
-from triage.bisect.metric import MetricChoice, engine_with_threshold
 from triage.bisect.plan import bisect_between, candidates_of, compilers_at
 from triage.bisect.request import BisectRequest
 from triage.bisect.result import CONFIDENCE, Answer, Bisection, BisectKind
@@ -46,6 +45,7 @@ from triage.cli.program import TEXTS
 from triage.cli.screen import AppContext
 from triage.compilers.registry import Families, recipe_families
 from triage.execution.engine import Engine
+from triage.execution.number_judge import MetricChoice, engine_with_judge
 from triage.execution.results import Forecast, forecast
 from triage.execution.task import ProbeJob
 from triage.git_history.repository import Repository
@@ -381,7 +381,7 @@ def _measuring(
         )
     ends = _in_order(request.kind, *compilers_at(request, before, after))
     choice = MetricChoice.parse(text, SECONDS, threshold)
-    with engine_with_threshold(request.engine, request.case, ends, choice) as judging:
+    with engine_with_judge(request.engine, request.case, ends, choice) as judging:
         yield replace(request, engine=judging)
 
 

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from triage.bisect.metric import MetricChoice
-from triage.bisect.metric_ratio import engine_with_ratio
 from triage.cli.context import select_families
 from triage.cli.exit_codes import Exit, command, exit_without_answer
 from triage.cli.options import (
@@ -26,6 +24,7 @@ from triage.cli.options import (
     option,
     rev_option,
 )
+from triage.execution.number_judge import MetricChoice, engine_with_judge
 from triage.model.errors import BadInput
 from triage.reduce.baseline import ReductionRequest
 from triage.reduce.replay import Replay, Replays, open_reproducers
@@ -102,7 +101,9 @@ def reduce_recipe(
             if metric and better:
                 choice = MetricChoice.parse(metric, SECONDS)
                 judging = stack.enter_context(
-                    engine_with_ratio(engine, case, (better, bad), choice)
+                    engine_with_judge(
+                        engine, case, (better, bad), choice, other_programs=True
+                    )
                 )
             reduction = reduce_case(judging, request)
         if reduction.unanswered is None:

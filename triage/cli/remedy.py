@@ -79,7 +79,7 @@ def remedy(
     - `triage remedy recipes/row-sum.yaml -t 3.11.0 --good 3.10.0 --metric run_seconds
       --budget 30`
     """
-    from triage.bisect.metric import MetricChoice, engine_with_threshold
+    from triage.execution.number_judge import MetricChoice, engine_with_judge
     from triage.remedy.search import RemedyRequest, find_remedies
     from triage.report.tables import remedy_document
 
@@ -97,7 +97,7 @@ def remedy(
             request = replace(request, untimed=engine)
             choice = MetricChoice.parse(metric, SECONDS, times_only=True)
             engine = opened.enter_context(
-                engine_with_threshold(engine, case, (reference, bad), choice)
+                engine_with_judge(engine, case, (reference, bad), choice)
             )
         found = find_remedies(engine, request)
     write_report(output, found, remedy_document)

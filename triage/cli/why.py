@@ -217,7 +217,8 @@ def attribute_case(
     """
     from triage.attribute.divergence import AttributionRequest, attribute
     from triage.attribute.result import ComparisonResult
-    from triage.bisect.metric import MetricChoice, engine_with_threshold, slower_kernel
+    from triage.execution.benchmark import slower_kernel
+    from triage.execution.number_judge import MetricChoice, engine_with_judge
     from triage.git_history.repository import Repository
     from triage.reduce.baseline import ReductionRequest
     from triage.reduce.workflow import find_first_wrong
@@ -234,10 +235,10 @@ def attribute_case(
         if metric is not None:
             choice = MetricChoice.parse(metric, SECONDS, times_only=True)
             judging = opened.enter_context(
-                engine_with_threshold(engine, case, ends, choice)
+                engine_with_judge(engine, case, ends, choice)
             )
             if metric.startswith(str(Metric.RUN_SECONDS)):
-                kernel = slower_kernel(engine, case, ends, SECONDS)
+                kernel = slower_kernel(engine, case, *ends, SECONDS)
         request = AttributionRequest(case, *ends, clone, kernel=kernel)
         found = attribute(judging, request)
         if found.failure and found.failure.stage is Stage.COMPARE:

@@ -85,7 +85,7 @@ class Prober(Protocol):
     def recall(self, job: ProbeJob) -> Probe | None: ...
 
 
-class NumberJudge(Protocol):
+class Judge(Protocol):
     """Calls a case failed whose number is too bad."""
 
     @property
@@ -95,10 +95,8 @@ class NumberJudge(Protocol):
         """
         ...
 
-    def judge(
-        self, probe: Probe, ref: ToolchainRef, again: Callable[[], Probe], /
-    ) -> Probe:
-        """Return the probe as the number decides. again: makes it once more."""
+    def judge(self, probe: Probe, ref: ToolchainRef, /) -> Probe:
+        """Return the probe as the number decides."""
         ...
 
 
@@ -113,7 +111,7 @@ class Engine:
         *,
         jobs: int | None = None,
         progress: Progress | None = None,
-        judge: NumberJudge | None = None,
+        judge: Judge | None = None,
     ) -> None:
         """Make tasks as the planner plans them.
 
@@ -145,7 +143,7 @@ class Engine:
             return self._cluster.slots()
         return self.local_jobs
 
-    def with_judge(self, judge: NumberJudge) -> Engine:
+    def with_judge(self, judge: Judge) -> Engine:
         """Return another engine, on this machine, for which a bad number is a
         failure.
         """
@@ -199,8 +197,7 @@ class Engine:
         ref = self.registry.ref_of(toolchain)
         if self._judge is None or ref is None:
             return probe
-        again = partial(self.probe_on, case, toolchain, fresh=True, here=True)
-        return self._judge.judge(probe, ref, again)
+        return self._judge.judge(probe, ref)
 
     def observe(
         self,
@@ -409,8 +406,7 @@ class Engine:
             probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
         if judge is None:
             return probe
-        again = partial(self.probe_on, case, toolchain, fresh=True, here=True)
-        return judge.judge(replace(probe, case=case), job.ref, again)
+        return judge.judge(replace(probe, case=case), job.ref)
 
     def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
         """Open a pool of at most `jobs` threads that wait for compilers. An error or

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import count
 from statistics import median
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from triage.model.json_form import UNPRINTED, in_json, key
 from triage.model.outcome import NoAnswer
@@ -69,6 +69,14 @@ class Ratio:
             return Pace.SAME
         return Pace.NOISY
 
+    def inverse(self) -> Ratio:
+        """Return the ratio of the second time to the first."""
+        value, high, low = (
+            1 / ratio if ratio else math.inf
+            for ratio in (self.value, self.low, self.high)
+        )
+        return Ratio(value, low, high)
+
     @property
     def metrics(self) -> dict[str, float]:
         """The ratio as metrics of a probe."""
@@ -104,15 +112,8 @@ def ratio_of(baseline: Sequence[float], new: Sequence[float]) -> Ratio | None:
     return Ratio(middle, float(ratios[left_out]), float(ratios[-1 - left_out]))
 
 
-class Sample(NamedTuple):
-    """The time of one start of a program, and the most memory that it used."""
-
-    seconds: float
-    peak_mb: float
-
-
-Sampler = Callable[[], Sample | NoAnswer]
-"""Measures something once."""
+Sampler = Callable[[], float | NoAnswer]
+"""Measures something once, such as a time in seconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,9 +122,6 @@ class Contender:
 
     sampler: Sampler | None = field(default=None, metadata=UNPRINTED)
     samples: list[float] = field(default_factory=list)
-    """Times in seconds."""
-    peak_mb: float | None = None
-    """The most memory that a run used."""
     problem: NoAnswer | None = field(default=None, metadata=UNPRINTED)
     """Why it cannot be measured."""
 
@@ -149,8 +147,7 @@ class Contender:
         if isinstance(sample, NoAnswer):
             self.problem = sample
         elif keep:
-            self.samples.append(sample.seconds)
-            self.peak_mb = max(self.peak_mb or 0.0, sample.peak_mb)
+            self.samples.append(sample)
 
 
 ContenderT = TypeVar("ContenderT", bound=Contender)

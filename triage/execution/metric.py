@@ -6,17 +6,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 from triage.model.case import Case
 from triage.model.execution import Stage
 from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
 from triage.recipes.values import rounded_text
-
-if TYPE_CHECKING:
-    from triage.toolchains.registry import ToolchainRef
 
 RUN_MS = "run_ms"  # the metric of a run that is measured
 DISPATCHES = "dispatches"
@@ -34,23 +31,20 @@ def judge_thresholds(
         if name not in metrics:
             return NoAnswer(Cause.FLAG, f"this version does not report {name}")
         if metrics[name] > largest:
-            return _failure_above(name, metrics[name], largest, stage)
+            texts = rounded_text(metrics[name]), rounded_text(largest)
+            headline = f"{name} is {texts[0]}, above {texts[1]}"
+            details = {"value": texts[0], "threshold": texts[1]}
+            return metric_failure(name, headline, details, stage)
     return None
 
 
-def _failure_above(
+def metric_failure(
     name: str,
-    value: float,
-    largest: float,
+    headline: str,
+    details: Mapping[str, str],
     stage: Stage = Stage.COMPILE,
-    *,
-    lower_is_worse: bool = False,
 ) -> Failed:
-    details = {"value": rounded_text(value), "threshold": rounded_text(largest)}
-    headline = (
-        f"{name} is {details['value']}, {'below' if lower_is_worse else 'above'} "
-        f"{details['threshold']}"
-    )
+    """Return the failure of a number that is too large."""
     return Failed(
         Failure(
             "metric", "metric", f"metric:{name}", headline, details=details, stage=stage
@@ -58,26 +52,6 @@ def _failure_above(
     )
 
 
-def metric_failure(metric: Metric, value: float, before: float, good: str) -> Failure:
-    """Return the failure of a number that grew, or that shrank where less is worse.
-    The numbers are compared ones; good: the name of the good toolchain.
-    """
-    texts = [
-        rounded_text(metric.comparison_value(number)) for number in (value, before)
-    ]
-    return Failure(
-        "metric",
-        "metric",
-        f"metric:{metric}",
-        f"{metric} is {texts[0]}, and {texts[1]} on {good}",
-        details={"value": texts[0], "good": texts[1]},
-        stage=Stage.COMPILE,
-    )
-
-
-_NEAR = 1.3  # a value within this factor of the threshold is measured again
-TIMES = 3  # measurements at most; the smallest counts, since a busy machine only adds
-# times and memory
 _OF_THE_MACHINE = re.compile(r"(?:^|_)(?:seconds|s|ms|us|ns|rss_mb)$")
 
 
@@ -87,16 +61,13 @@ class Metric:
     CPU seconds or the run time of the output, or the recipe's compiler prints it.
 
     lower_is_worse: it became worse when it shrank, such as a number of vectorized
-    loops. Then its reciprocal is compared, which grows.
+    loops.
     """
 
     name: str
     lower_is_worse: bool = False
 
     CPU_SECONDS: ClassVar[Metric]
-    PEAK_RSS_MB: ClassVar[Metric]
-    ARTIFACT_BYTES: ClassVar[Metric]
-    # measured in turn with the good and the bad compiler of a bisect
     RUN_SECONDS: ClassVar[Metric]
 
     def __str__(self) -> str:
@@ -107,79 +78,39 @@ class Metric:
         """Whether it is the same each time, however busy the machine is."""
         return _OF_THE_MACHINE.search(self.name) is None
 
-    def comparison_value(self, value: float) -> float:
-        """Return the number to compare instead of a value: its reciprocal if lower is
-        worse. Applied twice, it returns the value.
+    @property
+    def is_of_run(self) -> bool:
+        """Whether it is the run time of the compiled program."""
+        return self.name == "run_seconds"
+
+    @property
+    def is_time(self) -> bool:
+        """Whether triage measures it while nothing else runs."""
+        return self.name in ("cpu_seconds", "run_seconds")
+
+    def ratio(self, before: float, after: float) -> float:
+        """Return how many times as bad a number became.
+
+        >>> Metric("spills").ratio(0, 1088), Metric("vectors", True).ratio(6, 3)
+        (inf, 2.0)
         """
-        if not self.lower_is_worse:
-            return value
-        if value > 0:
-            return 1 / value
-        return math.inf
+        if self.lower_is_worse:
+            before, after = after, before
+        if before > 0:
+            return after / before
+        return math.inf if after > 0 else 1.0
 
 
-Metric.CPU_SECONDS, Metric.PEAK_RSS_MB = Metric("cpu_seconds"), Metric("peak_rss_mb")
-Metric.ARTIFACT_BYTES = Metric("artifact_bytes")
+Metric.CPU_SECONDS = Metric("cpu_seconds")
 Metric.RUN_SECONDS = Metric("run_seconds")
 
 
-@dataclass(frozen=True, slots=True)
-class MetricThreshold:
-    """Reads a compile whose number is above the threshold as a failure of its own
-    class.
-
-    Every search that looks for failures can then look for numbers. Other failures stay
-    what they are. threshold: of what is compared of the metric.
-    """
-
-    metric: Metric
-    threshold: float
-
-    is_alone: ClassVar[bool] = False
-
-    def judge(
-        self, probe: Probe, _ref: ToolchainRef, again: Callable[[], Probe]
-    ) -> Probe:
-        """Return the probe as the threshold judges it. `again` repeats the compile
-        while the value is near the threshold.
-        """
-        value = value_of(probe, self.metric)
-        for _ in range(TIMES - 1):
-            if (
-                value is None
-                or self.metric.exact
-                or not self.threshold / _NEAR < value < self.threshold * _NEAR
-            ):
-                break
-            repeated = value_of(again(), self.metric)
-            if repeated is not None:
-                value = min(value, repeated)
-        if value is None or value <= self.threshold:
-            return probe
-        value = self.metric.comparison_value(value)
-        threshold = self.metric.comparison_value(self.threshold)
-        return replace(
-            probe,
-            outcome=_failure_above(
-                self.metric.name,
-                value,
-                threshold,
-                lower_is_worse=self.metric.lower_is_worse,
-            ),
-        )
-
-
 def value_of(probe: Probe, metric: Metric) -> float | None:
-    """Return the comparison value of a number; None if the case did not pass or the
-    number was not measured.
+    """Return a number of a probe; None if the case did not pass or the number was not
+    measured.
     """
     if not isinstance(probe.outcome, Passed):
         return None
-    own = {
-        Metric.CPU_SECONDS.name: probe.measured.cpu_seconds,
-        Metric.PEAK_RSS_MB.name: probe.measured.peak_rss_mb,
-    }
-    value = own.get(metric.name, probe.measured.metrics.get(metric.name))
-    if value is None:
-        return None
-    return metric.comparison_value(value)
+    measured = probe.measured
+    usual = {"cpu_seconds": measured.cpu_seconds, "peak_rss_mb": measured.peak_rss_mb}
+    return usual.get(metric.name, measured.metrics.get(metric.name))

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING
 from triage.compilers.invocation import Invocation
 from triage.execution.engine import Engine
 from triage.execution.files import Prepared
-from triage.execution.in_turn import Sample
-from triage.execution.metric import DISPATCHES
+from triage.execution.in_turn import Sampler
+from triage.execution.judge import judge, rules_of
+from triage.execution.metric import DISPATCHES, Metric, value_of
 from triage.execution.mlir_tools import Reader
 from triage.execution.reads import files_in
 from triage.execution.run_task import no_program, with_readable_values
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
-from triage.model.execution import Limits
+from triage.model.execution import Execution, Limits
 from triage.model.foreign_file import is_regular
-from triage.model.outcome import Cause, NoAnswer, Passed
+from triage.model.outcome import Cause, Failed, NoAnswer
 from triage.processes.process import run
 from triage.processes.sealing import Seal
 from triage.recipes.run_values import zero_of
@@ -54,7 +55,7 @@ class Program:
     dispatches: int | None = None
     """How many kernels its functions start, if that is known."""
 
-    def sample(self, engine: Engine, spec: RunSpec) -> Sample | NoAnswer:
+    def sample(self, engine: Engine, spec: RunSpec) -> float | NoAnswer:
         """Measure once, while nothing else of this program runs.
 
         Times of a device with one thread are CPU times: other work on the core does not
@@ -89,7 +90,7 @@ class Program:
         if execution.ok:
             times = self.measures.seconds(output, cpu=on_one_core)
             if times:
-                return Sample(times[0], execution.peak_rss_mb)
+                return times[0]
         # some versions print errors on standard output
         errors = execution.stderr.text.strip() or output.strip()
         if execution.signal:
@@ -104,14 +105,29 @@ class Program:
         return NoAnswer(Cause.NOISE, f"the run ended with {ending}")
 
 
-def time_compile(engine: Engine, case: Case, ref: ToolchainRef) -> Sample | NoAnswer:
-    """Measure the compile of a case once, in CPU time. Nothing else is compiled
-    meanwhile.
+def compile_sampler(
+    engine: Engine, metric: Metric, case: Case, ref: ToolchainRef
+) -> Sampler:
+    """Return what compiles a case and reads a number of the compile; one that varies is
+    read of a new compile.
     """
-    probe = engine.probe(replace(case, run=None), ref, fresh=True)
-    if not isinstance(probe.outcome, Passed):
-        return NoAnswer(Cause.NOISE, "it does not compile again")
-    return Sample(probe.measured.cpu_seconds, probe.measured.peak_rss_mb)
+    if metric.is_time:
+        case = replace(case, run=None)
+
+    def sample() -> float | NoAnswer:
+        probe = engine.probe(case, ref, fresh=not metric.exact)
+        value = value_of(probe, metric)
+        name = ref.revision.name
+        if value is not None:
+            return value
+        if isinstance(probe.outcome, NoAnswer):
+            return replace(probe.outcome, reason=f"{name}: {probe.outcome.reason}")
+        if isinstance(probe.outcome, Failed):
+            return NoAnswer(Cause.NOISE, f"it does not compile on {name}")
+        names = sorted({*probe.measured.metrics, "cpu_seconds", "peak_rss_mb"})
+        return NoAnswer(Cause.NOISE, f"on {name} it has {', '.join(names)}")
+
+    return sample
 
 
 def dispatch_programs(
@@ -206,13 +222,15 @@ def compile_measured(
                 target.stat().st_size,
                 None if count is None else int(count),
             )
-    outcome = engine.probe(plain, ref).outcome
+    assert isinstance(compiled, Execution)
+    outcome = judge(compiled, rules_of(plain))
+    if isinstance(outcome, Failed):
+        headline = outcome.failure.headline
+        why = f"it does not compile: {headline}"
+        return NoAnswer(Cause.NOISE, why, outcome.failure)
     if isinstance(outcome, NoAnswer):
         return outcome
-    if outcome.failure is None:
-        return NoAnswer(Cause.NOISE, "it did not compile again")
-    why = f"it does not compile: {outcome.failure.headline}"
-    return NoAnswer(Cause.NOISE, why, outcome.failure)
+    return NoAnswer(Cause.NOISE, "the compile wrote nothing")
 
 
 def _with_options(options: Sequence[str], invocation: Invocation) -> Invocation:

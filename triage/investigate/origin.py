@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 
 from triage.bisect.candidates import BisectRange, release_range
-from triage.bisect.metric import MetricChoice, engine_with_threshold
 from triage.bisect.plan import (
     VersionRange,
     candidates_of,
@@ -24,6 +23,7 @@ from triage.bisect.search import BisectSearch, run_search
 from triage.bisect.two_changes import search_change
 from triage.execution.engine import Engine
 from triage.execution.metric import Metric
+from triage.execution.number_judge import MetricChoice, engine_with_judge
 from triage.model.case import Case
 from triage.model.errors import BadInput, EnvironmentFailure
 from triage.model.outcome import Cause, Failure, NoAnswer
@@ -113,7 +113,7 @@ class OriginFinder:
         if self.between.problem is not None:
             return Bisection.inconclusive(case, self.between.problem)
         try:
-            with engine_with_threshold(self.engine, case, self.pair, choice) as judging:
+            with engine_with_judge(self.engine, case, self.pair, choice) as judging:
                 finder = replace(self, engine=judging, compare_passes=False)
                 return finder.bisect_and_narrow(case).bisection
         except BadInput as error:  # the two toolchains do not differ any more

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 
 from triage.execution.benchmark import Benchmark, Configuration, Series
 from triage.execution.engine import Engine
 from triage.execution.in_turn import LOOKS, Contender, Pace, measure_in_turn, ratio_of
-from triage.execution.timing import time_compile
+from triage.execution.metric import Metric
+from triage.execution.timing import compile_sampler
 from triage.model.case import Case
 from triage.nightly.result import TimeChange
 from triage.toolchains.registry import ToolchainRef
@@ -28,7 +28,7 @@ def compile_times(
     Nothing else is compiled meanwhile. Numbers of another hour are not used.
     """
     old, new = (
-        Contender(sampler=partial(time_compile, engine, case, ref))
+        Contender(sampler=compile_sampler(engine, Metric.CPU_SECONDS, case, ref))
         for ref in (baseline, toolchain)
     )
     ratio, verdict = None, Pace.NOISY
@@ -106,6 +106,5 @@ def _program_metrics(rows: Sequence[Series]) -> dict[str, float]:
         "run_seconds": series.median,
         "dispatches": program.dispatches if program else None,
         "artifact_bytes": program.bytes if program else None,
-        "run_peak_mb": series.peak_mb,
     }
     return {name: value for name, value in values.items() if value is not None}

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ValidationError
 from triage.compilers.registry import load_cases
 from triage.execution.engine import Engine
 from triage.execution.judge import is_recorded_as, result_of
-from triage.execution.metric import Metric, MetricThreshold
+from triage.execution.metric import Metric
+from triage.execution.number_judge import NumberJudge
 from triage.execution.task import ProbeJob
 from triage.model.case import Case
 from triage.model.errors import BadFiles, BadInput, Problem
@@ -54,7 +55,7 @@ class ReproducerRecord(BaseModel):
     failure: RecordedFailure = RecordedFailure()
 
     @property
-    def judge(self) -> MetricThreshold | None:
+    def judge(self) -> NumberJudge | None:
         """The threshold for a metric: between its numbers on the bad and the good
         revision; None for another failure, or without both numbers.
         """
@@ -68,14 +69,8 @@ class ReproducerRecord(BaseModel):
         except (LookupError, TypeError, ValueError):
             return None
         metric = Metric(name, lower_is_worse=value < good)
-        low, high = metric.comparison_value(good), metric.comparison_value(value)
-        if 0 < low < high < math.inf:
-            limit = math.sqrt(low * high)
-        elif low > 0:
-            limit = min(high / 2, low * 2)
-        else:
-            limit = high / 2
-        return MetricThreshold(metric, limit)
+        limit = math.sqrt(value * good) or max(value, good) / 2
+        return NumberJudge(metric, limit)
 
 
 @dataclass(frozen=True, slots=True)

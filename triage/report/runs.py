@@ -176,7 +176,7 @@ def benchmark_document(result: Benchmark) -> Document:
     """
     rows: TableRows = []
     for configuration in result.configurations:
-        program, peak = result.program(configuration), result.peak_mb(configuration)
+        program = result.program(configuration)
         times = [
             _cell(result, result.of(configuration, function))
             for function in result.functions
@@ -186,13 +186,12 @@ def benchmark_document(result: Benchmark) -> Document:
             size = size_text(program.bytes)
             if program.dispatches is not None:
                 dispatches = str(program.dispatches)
-        memory = f"{peak:.0f} MiB" if peak else ""
-        rows.append([configuration.name, *times, dispatches, size, memory])
+        rows.append([configuration.name, *times, dispatches, size])
     blocks: list[Block] = []
     if result.stopped:
         note = Span("Partial: the measurement was interrupted.", "warning")
         blocks.append(Paragraph(note))
-    columns = ["configuration", *result.functions, "dispatches", "size", "peak memory"]
+    columns = ["configuration", *result.functions, "dispatches", "size"]
     blocks.append(Table(columns, rows))
     unmeasured: dict[tuple[str, str], list[str]] = {}
     for series in result.series:

@@ -1,0 +1,181 @@
+"""What is judged by a number is never on the wrong side, however busy the machine is;
+what is on no side is skipped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.bisect.letters import case_named, outcome, release_refs
+from tests.execution.invented_programs import MAIN, RUNNER, InventedProgram, Machine
+from triage.execution.in_turn import LEAST
+from triage.execution.metric import Metric
+from triage.execution.number_judge import (
+    MetricChoice,
+    NumberJudge,
+    engine_with_judge,
+)
+from triage.model.case import Case
+from triage.model.errors import BadInput, EnvironmentFailure
+from triage.model.outcome import (
+    Cause,
+    Failed,
+    Measured,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Probe,
+)
+from triage.toolchains.registry import ToolchainRef
+
+CASE = case_named("case")
+OLD, MIDDLE, NEW = release_refs(3)
+
+
+def passed(ref: ToolchainRef, **metrics: float) -> Probe:
+    measured = Measured(metrics=metrics)
+    return Probe(CASE, ref.revision, None, Passed(), measured, cached=True)
+
+
+def run_time(true: float, machine: Machine) -> Probe:
+    """Judge a program that takes so long, and 0.01 on the good toolchain."""
+
+    def measure(_case: Case, ref: ToolchainRef) -> Any:
+        program = InventedProgram(machine, 0.01 if ref == OLD else true)
+        return partial(program.sample, RUNNER, MAIN)
+
+    judge = NumberJudge(Metric.RUN_SECONDS, 1.41, OLD, measure, CASE, 600.0)
+    return judge.judge(passed(MIDDLE), MIDDLE)
+
+
+@pytest.mark.parametrize("busy", [{}, {"drift": 2.0}, {"outliers": 0.2}], ids=str)
+def test_the_side_of_a_run_time_is_never_wrong(busy: dict[str, float]) -> None:
+    for seed in range(15):
+        fast, slow = (run_time(true, Machine(seed, **busy)) for true in (0.01, 0.02))
+        assert isinstance(fast.outcome, Passed | NoAnswer)
+        assert not isinstance(slow.outcome, Passed)
+    assert isinstance(run_time(0.01, Machine(1)).outcome, Passed)
+    slow = run_time(0.02, Machine(1))
+    assert isinstance(slow.outcome, Failed)
+    assert slow.outcome.failure.signature == "metric:run_seconds"
+    assert float(slow.outcome.failure.details["low"]) > 1.41
+    assert not slow.cached
+
+
+@dataclass
+class InventedCompiles:
+    """Stands where an `Engine` stands: compiles whose numbers are invented. made:
+    releases as they were compiled.
+    """
+
+    true: dict[str, float]
+    machine: Machine | None = None
+    outcome: Outcome = field(default_factory=Passed)
+    made: list[str] = field(default_factory=list)
+    judge: Any = None
+
+    def with_judge(self, judge: NumberJudge) -> Any:
+        return SimpleNamespace(judge=judge)
+
+    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool) -> Probe:
+        name = ref.revision.name
+        self.made.append(name)
+        value = self.true[name]
+        if self.machine:
+            value = self.machine.seconds(value)
+        measured = Measured(cpu_seconds=value, metrics={"spills": value})
+        return Probe(case, ref.revision, None, self.outcome, measured, cached=False)
+
+    def judged(self, metric: str, threshold: float | None = None) -> Probe:
+        """Judge the revision in the middle."""
+        choice = MetricChoice(Metric(metric), 600.0, threshold=threshold)
+        with engine_with_judge(self, CASE, (OLD, NEW), choice) as engine:  # type: ignore[arg-type]
+            self.made.clear()
+            value = self.true[MIDDLE.revision.name]
+            return engine.judge.judge(passed(MIDDLE, spills=value), MIDDLE)  # type: ignore[attr-defined,no-any-return]
+
+
+def compiles(*true: float, **more: Any) -> InventedCompiles:
+    return InventedCompiles(
+        dict(zip(("1.0.0", "1.1.0", "1.2.0"), true, strict=True)), **more
+    )
+
+
+@pytest.mark.parametrize("busy", [{}, {"drift": 1.0}, {"outliers": 0.1}], ids=str)
+def test_a_compile_near_the_limit_is_repeated_in_turn_with_the_good_one(
+    busy: dict[str, float],
+) -> None:
+    for seed in range(5):
+        for middle, wrong in ((1.0, Failed), (1.5, Passed)):
+            engine = compiles(1.0, middle, 1.5, machine=Machine(seed, **busy))
+            try:
+                read = engine.judged("cpu_seconds")
+            except BadInput:
+                assert busy  # the machine is too busy to tell the ends apart
+                continue
+            assert not isinstance(read.outcome, wrong)
+            assert len(engine.made) >= 2 * LEAST
+    quiet = compiles(1.0, 1.5, 1.5, machine=Machine(1))
+    assert isinstance(quiet.judged("cpu_seconds").outcome, Failed)
+
+
+def test_a_compile_far_from_the_limit_is_made_once() -> None:
+    engine = compiles(1.0, 30.0, 25.0, machine=Machine(1))
+    assert isinstance(engine.judged("cpu_seconds").outcome, Failed)
+    assert engine.made == ["1.0.0", "1.1.0"]
+
+
+@pytest.mark.parametrize(
+    ("true", "threshold", "fails"),
+    [
+        ((4.0, 5.0, 16.0), None, False),
+        ((4.0, 9.0, 16.0), None, True),
+        ((4.0, 9.0, 16.0), 10.0, False),
+        ((0.0, 0.0, 16.0), None, False),
+        ((0.0, 1.0, 16.0), None, True),
+        ((16.0, 5.0, 4.0), None, True),
+        ((16.0, 9.0, 4.0), None, False),
+        ((16.0, 9.0, 4.0), 10.0, True),
+        ((16.0, 0.0, 0.0), None, True),
+    ],
+)
+def test_a_number_is_bad_beyond_halfway_in_the_direction_of_the_ends(
+    true: tuple[float, ...], threshold: float | None, fails: bool
+) -> None:
+    outcome = compiles(*true).judged("spills", threshold).outcome
+    assert isinstance(outcome, Failed) is fails
+
+
+def test_a_revision_without_the_number_is_no_answer() -> None:
+    def unknown(_case: Case, ref: ToolchainRef) -> Any:
+        return lambda: 1.0 if ref == OLD else NoAnswer(Cause.FLAG, "no number")
+
+    judge = NumberJudge(Metric("spills"), 2.0, OLD, unknown, CASE)
+    assert isinstance(judge.judge(passed(MIDDLE), MIDDLE).outcome, NoAnswer)
+
+
+def test_ends_with_similar_numbers_cannot_be_bisected() -> None:
+    for metric in ("spills", "cpu_seconds"):
+        with pytest.raises(BadInput, match="differ too little"):
+            compiles(1.0, 1.0, 1.005).judged(metric)
+
+
+@pytest.mark.parametrize(
+    ("ending", "error", "why"),
+    [
+        (NoAnswer(Cause.TOOLCHAIN, "no build"), EnvironmentFailure, "no build"),
+        (NoAnswer(Cause.FLAG, "unknown flag"), BadInput, "unknown flag"),
+        (outcome("F"), BadInput, "does not compile"),
+        (Passed(), BadInput, "cpu_seconds, peak_rss_mb, spills"),
+    ],
+)
+def test_an_end_without_a_number_is_an_error_with_the_reason(
+    ending: Outcome, error: type[Exception], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        compiles(1.0, 1.0, 2.0, outcome=ending).judged("loops")
