@@ -28,8 +28,6 @@ here="$(dirname "$0")/../.."
 echo "$$ $PPID $(head -n 1 "$1")" >> "$here/calls"
 while [ -e "$here/pause" ]; do sleep 0.05; done
 case "$(cat "$1")" in
-  *die-once*) [ -e "$here/died" ] || { touch "$here/died"; kill -9 $PPID; sleep 60; } ;;
-  *die*) kill -9 $PPID; sleep 60 ;;
   *wait*) while [ ! -e "$here/go" ]; do sleep 0.05; done ;;
 esac
 case "$(cat "$1")" in *fail*) echo "error: it fails" >&2; exit 1 ;; esac

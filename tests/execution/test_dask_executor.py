@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -40,38 +41,45 @@ def test_workers_make_the_probes_and_the_client_keeps_the_facts(lab: Lab) -> Non
     )
 
 
-@pytest.fixture
-def _unsealed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let compilers signal their workers."""
-    monkeypatch.setenv("TRIAGE_TEST_UNSEALED", "1")
+def kill_workers_of(lab: Lab, job: str, times: int) -> None:
+    """Kill the worker that makes a job, so many times."""
+    for number in range(times):
+
+        def calls() -> list[list[str]]:
+            return [call for call in lab.calls() if call[2] == job]
+
+        until(lambda: len(calls()) > number, "the job starts")  # noqa: B023
+        os.kill(int(calls()[number][1]), signal.SIGKILL)
 
 
-@pytest.mark.usefixtures("_unsealed")
 def test_a_job_whose_worker_is_killed_is_made_elsewhere_and_counted_once(
     lab: Lab,
 ) -> None:
-    lab.write(unlucky="die-once", fine="fine")
+    lab.write(unlucky="wait", fine="fine")
     lab.worker("first")
     lab.worker("second")
-    code, results, _ = lab.run("unlucky", "fine")
+    process = lab.client("unlucky", "fine")
+    kill_workers_of(lab, "wait", 1)
+    until(lambda: [call[2] for call in lab.calls()].count("wait") == 2, "again")
+    (lab.folder / "go").touch()
+    code, results, _ = lab.answer(process)
     assert (code, {result["status"] for result in results.values()}) == (0, {"passed"})
-    assert [call[2] for call in lab.calls()].count("die-once") == 2
     assert lab.records("client") == 2
 
 
-@pytest.mark.usefixtures("_unsealed")
 def test_a_job_that_ends_three_workers_is_untestable(lab: Lab) -> None:
-    lab.write(deadly="die", fine="fine")
+    lab.write(deadly="wait", fine="fine")
     lab.worker("first")
     lab.worker("second")
-    code, results, _ = lab.run("deadly", "fine")
+    process = lab.client("deadly", "fine")
+    kill_workers_of(lab, "wait", 3)
+    code, results, _ = lab.answer(process)
     assert (code, results["deadly"]["status"], results["fine"]["status"]) == (
         4,
         "untestable",
         "passed",
     )
     assert "ended its worker" in results["deadly"]["reason"]
-    assert [call[2] for call in lab.calls()].count("die") == 3
     assert lab.records("client") == 1
 
 

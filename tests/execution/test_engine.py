@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,16 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.execution.test_inputs import contents_in, inputs_without_importer
+from tests.execution.test_inputs import contents_in
 from tests.programs import write_program
 from triage.compilers.base import Compiler, Description
 from triage.compilers.invocation import Invocation
 from triage.compilers.parts import Measures, PassTrace, Runner
 from triage.execution.cache import ResultCache
-from triage.execution.engine import Engine
+from triage.execution.capacity import Capacity
+from triage.execution.engine import Engine, EngineOptions
 from triage.execution.files import Scratch
-from triage.execution.plan import Planner
-from triage.execution.task import Capacity, Maker
+from triage.execution.references import reference_results
 from triage.model.case import Case, Input, InputKind, Reference, RunSpec, Target
 from triage.model.execution import Limits
 from triage.model.outcome import Cause, Failed, NoAnswer
@@ -151,10 +150,9 @@ def engine_in(folder: Path) -> Engine:
         ref_of=lambda _toolchain: None,
         contents=contents_in(folder),
     )
-    cache = ResultCache(folder / "evidence.db")
-    maker = Maker(registry.home, cache, threading.Event(), os.cpu_count() or 1)
-    inputs = inputs_without_importer(folder)
-    return Engine(Planner(registry, {"script": ScriptFamily()}, inputs, maker))
+    cache, stop = ResultCache(folder / "evidence.db"), threading.Event()
+    families = {"script": ScriptFamily()}
+    return Engine(registry, families, cache, stop, EngineOptions())
 
 
 def test_a_crash_is_confirmed_by_a_second_run(lab: Laboratory) -> None:
@@ -230,8 +228,8 @@ def test_results_that_depend_on_unwritten_memory_are_remembered(
     lab.plan(COMPILES)
     case = replace(lab.case(), run=RunSpec())
     for engine in (lab.engine, engine_in(lab.folder)):
-        results = engine.planner.reference_results(
-            case, lab.toolchain, Reference("1.0.0"), lab.folder / "kept"
+        results = reference_results(
+            engine, case, lab.toolchain, Reference("1.0.0"), lab.folder / "kept"
         )
         assert isinstance(results, NoAnswer)
         assert "memory" in results.reason

@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.execution.damage import do, each_damage
-from triage.compilers.base import ModelImporter
+from triage.execution import inputs as prepared_inputs
 from triage.execution.cache import ResultCache
 from triage.execution.files import Prepared
-from triage.execution.inputs import Download, GeneratorProgram, Inputs, OnnxImporters
+from triage.execution.inputs import Inputs
 from triage.model.address import Address
 from triage.model.case import Artifact, Case, Input, InputKind, Target
 from triage.model.execution import Limits
@@ -17,26 +19,18 @@ from triage.toolchains.contents import Contents
 from triage.toolchains.home import Home, Workspace
 
 
-def no_download(url: str, _target: Path) -> None:
-    raise AssertionError(url)
-
-
 def contents_in(folder: Path) -> Contents:
     return Contents(Workspace(Home(folder / "contents")))
 
 
-def inputs_without_importer(folder: Path, download: Download = no_download) -> Inputs:
-    stop = threading.Event()
-    importers = OnnxImporters(ModelImporter("none", ()), tuple, stop, lambda: None)
-    return Inputs(
-        folder / "made",
-        ResultCache(folder / "imports.db"),
-        stop,
-        fresh=False,
-        onnx=importers,
-        contents=contents_in(folder),
-        download=download,
+def inputs_in(folder: Path) -> Inputs:
+    workspace = Workspace(Home(folder))
+    registry: Any = SimpleNamespace(
+        home=workspace.home, workspace=workspace, contents=contents_in(folder)
     )
+    families: Any = {"iree": SimpleNamespace(generator=())}
+    cache = ResultCache(folder / "imports.db")
+    return Inputs(registry, families, cache, threading.Event())
 
 
 def prepared(script: Path) -> Prepared:
@@ -52,10 +46,7 @@ def prepared(script: Path) -> Prepared:
         Target("llvm-cpu"),
         limits=Limits(timeout=30),
     )
-    folder = script.parent
-    generator = GeneratorProgram.own(contents_in(folder))
-    inputs = inputs_without_importer(folder)
-    answer = inputs.prepare(case, None, None, generator)
+    answer = inputs_in(script.parent).prepare(case, None)
     assert isinstance(answer, Prepared)
     return answer
 
@@ -96,14 +87,16 @@ def test_a_damaged_cached_input_is_generated_again(
 
 @pytest.mark.parametrize("suffixes", [(".bin",), (".bin", ".sha256")])
 def test_downloads_that_took_each_others_name_are_obtained_again(
-    tmp_path: Path, suffixes: tuple[str, ...]
+    tmp_path: Path, suffixes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also of the same size; those that were not touched are downloaded once."""
     urls: list[Address] = []
 
-    def download(url: Address, target: Path) -> None:
+    def download(_workspace: Workspace, url: Address, target: Path) -> None:
         urls.append(url)
         target.write_text(url)
+
+    monkeypatch.setattr(prepared_inputs, "download", download)
 
     artifacts = [
         Artifact(
@@ -113,14 +106,14 @@ def test_downloads_that_took_each_others_name_are_obtained_again(
         for name in ("a", "b")
     ]
     for _ in range(2):
-        assert inputs_without_importer(tmp_path, download).obtain(artifacts) is None
+        assert inputs_in(tmp_path).obtain(artifacts) is None
     assert len(urls) == 2
     for suffix in suffixes:
         first, second = (item.path.with_suffix(suffix) for item in artifacts)
         first.rename(aside := tmp_path / "aside")
         second.rename(first)
         aside.rename(second)
-    assert inputs_without_importer(tmp_path, download).obtain(artifacts) is None
+    assert inputs_in(tmp_path).obtain(artifacts) is None
     assert [item.path.read_text() for item in artifacts] == [
         item.source for item in artifacts
     ]

@@ -46,7 +46,7 @@ class FakeProber:
     def __init__(self, limit: Failure) -> None:
         self.limit = limit
 
-    def trial(self, case: Case, toolchain: Any, naming: Naming, **_: object) -> Probe:
+    def probe_on(self, case: Case, toolchain: Any, **_: object) -> Probe:
         word, *where = case.input.path.read_text().splitlines()[0].split()
         limit = replace(self.limit, location=f"input.mlir:{where[0] if where else 1}:1")
         failure = limit if word == "limit" else FAILURES.get(word)

@@ -23,37 +23,50 @@ from contextlib import (
     AbstractContextManager,
     ExitStack,
     contextmanager,
+    nullcontext,
     suppress,
 )
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from triage.compilers.invocation import Invocation
-from triage.compilers.registry import Families, onnx_family
+from triage.compilers.base import Compiler
+from triage.compilers.invocation import Invocation, reported_facts
+from triage.compilers.registry import Families
 from triage.execution.cache import ResultCache
-from triage.execution.inputs import Inputs, OnnxImporters
-from triage.execution.plan import Planner, why_no_task
-from triage.execution.task import (
-    Cluster,
-    Maker,
-    Naming,
-    ProbeJob,
-    Task,
-    probe_not_made,
-    signature_of,
-)
-from triage.model.address import Address
+from triage.execution.capacity import AnyOf, Capacity
+from triage.execution.files import KeptFiles, Scratch
+from triage.execution.inputs import Inputs, NoInput
+from triage.execution.judge import judge, needs_pass, rules_of
+from triage.execution.metric import DISPATCHES
+from triage.execution.plan import Planner
+from triage.execution.reads import what_was_refused
+from triage.execution.record import Record
+from triage.execution.run_task import RunTask, agreeing_runs
+from triage.execution.task import Naming, ProbeJob, Task, probe_not_made
 from triage.model.case import Case
 from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
-from triage.model.execution import Execution
-from triage.model.outcome import Cause, Failed, Measured, NoAnswer, Passed, Probe
+from triage.model.execution import Ending, Execution
+from triage.model.foreign_file import is_regular, regular_size
+from triage.model.outcome import (
+    OF_MACHINE,
+    Cause,
+    Failed,
+    Measured,
+    NoAnswer,
+    Outcome,
+    Passed,
+    Probe,
+)
+from triage.model.pass_name import NO_PASS, PassName
 from triage.model.progress import Progress
 from triage.model.revision import Toolchain
-from triage.processes.process import StopSignal
-from triage.toolchains.home import KeptKind, Workspace, lock_file, open_home
-from triage.toolchains.install import provide_onnx
+from triage.processes.crash_stack import with_named_stack
+from triage.processes.process import StopSignal, run
+from triage.processes.sealing import Seal
+from triage.toolchains.home import lock_file, open_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 # increase the number when the IR is read in another way
@@ -61,8 +74,13 @@ _RESOURCES = "resource metrics 1"
 _DOWNLOADS = 4  # of toolchains at once; more would share the same bandwidth
 _QUEUED = 256  # jobs that wait for a cluster at once, in a thread each
 _FRAMES = 30  # of a traceback: the last ones, since endless recursion has a thousand
-# bytes of a file of weights: those of a model with 8 billion parameters take 16 GiB
-_LARGEST_DOWNLOAD = 32 << 30
+# Endings that one run does not prove.
+_REPEATED = (Ending.SIGNALLED, Ending.TIMED_OUT, Ending.OVER_MEMORY, Ending.OVER_OUTPUT)
+_HEADROOM = 1.25  # the peak of a compile varies between runs and releases
+_LEAST_MB = 256.0
+
+OnOutput = Callable[[Path], object]
+"""Receives the path of what a compile wrote, before it is removed."""
 
 
 class Prober(Protocol):
@@ -100,6 +118,43 @@ class Judge(Protocol):
         ...
 
 
+class Cluster(Protocol):
+    """Other machines that make tasks."""
+
+    def slots(self) -> int:
+        """Return how many tasks they make at once."""
+        ...
+
+    def make(
+        self, task: Task, needed_mb: float, stop: StopSignal
+    ) -> list[Record] | NoAnswer | None:
+        """Return the records of a task, or why there are none. None if only this
+        machine can make it.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """How an engine works."""
+
+    jobs: int | None = None
+    """How many compiles run at once (default: one for each core, or for each slot of a
+    cluster).
+    """
+    fresh: bool = False
+    """Ignore the result cache."""
+    progress: Progress | None = None
+    warn: Callable[[str], None] = lambda _: None
+    """Receives what the user must know."""
+    cluster: Callable[[ToolchainRegistry], AbstractContextManager[Cluster]] | None = (
+        None
+    )
+    """Opens machines that make tasks as well."""
+    is_dry: bool = False
+    """Install, download and compile nothing."""
+
+
 class Engine:
     """Everything that a search needs: toolchains, tasks, and how much of the machine it
     may use. Safe for several threads.
@@ -107,48 +162,165 @@ class Engine:
 
     def __init__(
         self,
-        planner: Planner,
-        *,
-        jobs: int | None = None,
-        progress: Progress | None = None,
-        judge: Judge | None = None,
+        registry: ToolchainRegistry,
+        compilers: Mapping[str, Compiler],
+        cache: ResultCache,
+        stop: threading.Event,
+        options: EngineOptions,
+        cluster: Cluster | None = None,
     ) -> None:
-        """Make tasks as the planner plans them.
-
-        `jobs` compiles run at once (default: one for each core, or for each slot of the
-        cluster). `judge` calls failed what has a bad number.
-        """
-        self.planner = planner
-        self.maker = planner.maker
-        self.registry = planner.registry
-        self.compilers = planner.compilers
-        self.inputs = planner.inputs
-        self.cache = planner.maker.cache
-        self.stop = planner.maker.stop
-        self.progress = progress or Progress()
-        self.local_jobs = jobs or os.cpu_count() or 1
+        """Make tasks here or on a cluster, until `stop` is set."""
+        self.registry, self.compilers, self.cache = registry, compilers, cache
+        self.stop, self.progress = stop, options.progress or Progress()
+        self.local_jobs = options.jobs or os.cpu_count() or 1
         self.compiles = 0
         """Made so far, cached answers not counted."""
-        self._jobs = jobs
-        self._cluster = None if judge else planner.maker.cluster
-        self._judge = judge
+        self.kept = KeptFiles()
+        self.scratch = Scratch(registry.home.scratch, options.warn)
+        self.capacity = Capacity(self.local_jobs)
+        inputs = Inputs(registry, compilers, cache, stop, fresh=options.fresh)
+        self.planner = Planner(registry, compilers, inputs, self)
+        self.most_jobs, self._is_dry = options.jobs, options.is_dry
+        self.cluster = cluster
+        self.judge: Judge | None = None
         self._installed: set[tuple[str, str]] = set()
 
     @property
     def jobs(self) -> int:
         """How many compiles run at once. Connects to the cluster, if there is one."""
-        if self._jobs:
-            return self._jobs
-        if self._cluster:
-            return self._cluster.slots()
+        if self.most_jobs:
+            return self.most_jobs
+        if self.cluster:
+            return self.cluster.slots()
         return self.local_jobs
 
     def with_judge(self, judge: Judge) -> Engine:
         """Return another engine, on this machine, for which a bad number is a
         failure.
         """
-        jobs = 1 if judge.is_alone else self.local_jobs
-        return Engine(self.planner, jobs=jobs, progress=self.progress, judge=judge)
+        engine = copy(self)
+        engine.judge, engine.cluster, engine.compiles = judge, None, 0
+        if judge.is_alone:
+            engine.most_jobs = engine.local_jobs = 1
+        return engine
+
+    # Many probes at once
+
+    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
+        """Make one probe on this machine and wait for it."""
+        [probe] = self.probe_all([ProbeJob(case, ref, fresh=fresh, here=True)])
+        return probe
+
+    def probe_all(
+        self, jobs: Sequence[ProbeJob], what: str = "compile"
+    ) -> Iterator[Probe]:
+        """Yield probes as they are ready, in any order, and count in `compiles` those
+        that were not cached. `what`: names the work next to the progress bar.
+
+        A toolchain that cannot be obtained makes its probes untestable: TOOLCHAIN when
+        there is none, ENVIRONMENT when it may be obtained another time. An error,
+        Ctrl-C and closing the iterator set `stop` and wait for what runs.
+        """
+        if not jobs:
+            return
+        refs = {_key_of(job.ref): job.ref for job in jobs}
+        at_once = min(_DOWNLOADS, len(refs))
+        if any(ref.bring for ref in refs.values()):
+            # of commits, whose compilers may be built, each on a core
+            at_once = min(at_once, self.local_jobs)
+        on_cluster = self.cluster is not None and not all(job.here for job in jobs)
+        slots = _QUEUED if on_cluster else self.local_jobs
+        first = f"{what}  {_name_of(jobs[0])}" if len(jobs) == 1 else what
+        progress = self.progress.task(first, total=len(jobs))
+        threads = self.registry.workspace.threads
+        try:
+            with threads(at_once) as fetchers, threads(slots) as workers:
+                obtain = self.registry.obtain
+                fetched = {
+                    key: fetchers.submit(obtain, ref) for key, ref in refs.items()
+                }
+                probes = [
+                    workers.submit(self._probe, job, fetched[_key_of(job.ref)])
+                    for job in jobs
+                ]
+                for future in as_completed(probes):
+                    probe = future.result()
+                    progress.advance()
+                    name = f"{probe.case.name} on {probe.revision.name}"
+                    progress.describe(f"{what}  {name}")
+                    if not probe.cached and probe.measured.seconds > 0:
+                        self.compiles += 1
+                    yield probe
+        finally:
+            progress.finish()
+
+    def _probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
+        """Make one probe. A defect of this program that a case brings out makes that
+        case untestable, not the others.
+        """
+        try:
+            toolchain = fetched.result()
+        except EnvironmentFailure as error:
+            return _without_toolchain(job, error)
+        try:
+            probe = self.probe_on(
+                job.case, toolchain, fresh=job.fresh, here=job.here, ref=job.ref
+            )
+            if job.resources and isinstance(probe.outcome, Passed):
+                shown = self._resource_metrics(job.case, toolchain)
+                metrics = {**probe.measured.metrics, **shown}
+                measured = replace(probe.measured, metrics=metrics)
+                return replace(probe, measured=measured)
+        except (TriageError, OSError):
+            raise
+        except Exception as error:
+            problem = self.internal_error(_name_of(job), error)
+            return probe_not_made(job.case, toolchain, problem)
+        return probe
+
+    def readable(self, job: ProbeJob) -> tuple[Path, ...]:
+        """Return what the compile of a job may read besides the system's own files;
+        nothing if it cannot be made.
+        """
+        try:
+            task = self.planner.plan(job.case, self.registry.obtain(job.ref))
+        except EnvironmentFailure:
+            return ()
+        return task.seal.reads if isinstance(task, Task) else ()
+
+    def recall(self, job: ProbeJob) -> Probe | None:
+        """Return the probe of a job if it is cached. Installs and compiles nothing."""
+        key = _key_of(job.ref)
+        if job.fresh or not (
+            key in self._installed or self.registry.is_installed(job.ref)
+        ):
+            return None
+        self._installed.add(key)  # checking every file of an install takes milliseconds
+        try:
+            return self.cached_probe_on(job.case, self.registry.obtain(job.ref))
+        except EnvironmentFailure:
+            return None
+
+    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
+        """Open a pool of at most `jobs` threads that wait for compilers. An error or
+        Ctrl-C ends the compilers first.
+        """
+        return self.registry.workspace.threads(min(count, self.local_jobs))
+
+    def internal_error(self, name: str, error: Exception) -> NoAnswer:
+        """Print the traceback of a defect that a case brings out; return why the case
+        is untestable.
+        """
+        trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
+        self.progress.error(
+            f"internal error on {name}; this is a bug in triage:\n{trace}"
+        )
+        return NoAnswer(
+            Cause.INTERNAL,
+            f"internal error of triage: {type(error).__name__}: {str(error)[:200]}",
+        )
+
+    # One probe
 
     def probe_on(
         self,
@@ -157,47 +329,227 @@ class Engine:
         *,
         fresh: bool = False,
         here: bool = False,
+        once: Naming | None = None,
+        attempt: int = 0,
+        cancelled: StopSignal | None = None,
+        ref: ToolchainRef | None = None,
     ) -> Probe:
-        """Return the probe of a case on a toolchain; see `Maker.run`."""
-        return self.maker.run(
-            self.planner.plan(case, toolchain), fresh=fresh, here=here
-        )
+        """Return the probe of a case on a toolchain, as `run` does.
+
+        With `once`, compile once, without repeating doubtful endings, and record that
+        apart from probes: for a search that tries many programs and probes only its
+        result in full. Each `attempt` is cached by itself.
+        """
+        judging, planned = self.judge, case
+        if judging and judging.is_alone:
+            planned = replace(case, run=None)
+        task = self.planner.plan(planned, toolchain)
+        if once and isinstance(task, Task):
+            task = replace(task, variant=f"trial {attempt} {once}", naming=once)
+        probe = self.run(task, cancelled, fresh=fresh, here=here)
+        ref = ref or self.registry.ref_of(toolchain)
+        if judging is None or ref is None:
+            return probe
+        return judging.judge(replace(probe, case=case), ref)
 
     def cached_probe_on(self, case: Case, toolchain: Toolchain) -> Probe | None:
         """Return the probe of a case on a toolchain if it is cached. None if a number
         is judged, because that compiles.
         """
-        if self._judge:
+        if self.judge:
             return None
-        return self.maker.cached_probe(self.planner.plan(case, toolchain))
+        task = self.planner.plan(case, toolchain)
+        return task if isinstance(task, Probe) else self.find(task)
 
-    def trial(
+    def find(self, task: Task) -> Probe | None:
+        """Return the probe of a task if the cache has all its records, else None."""
+        run_key = task.run_key
+        keys = [task.key] if run_key is None else [task.key, run_key]
+        return task.probe(*self.cache.find_all(*keys), cached=True)
+
+    def run(
         self,
-        case: Case,
-        toolchain: Toolchain,
-        naming: Naming,
+        task: Task | Probe,
+        stop: StopSignal | None = None,
+        on_output: OnOutput | None = None,
         *,
-        attempt: int = 0,
-        cancelled: StopSignal | None = None,
+        fresh: bool = False,
         here: bool = False,
     ) -> Probe:
-        """Compile a case once, without repeating doubtful endings, run it where it is
-        run, and record it apart from probes.
+        """Return the probe of a task: from the cache unless `fresh` is set, else make
+        it and keep the records for which the machine is not to blame.
 
-        This is for a search that tries many programs and probes only its result in
-        full. Each `attempt` is cached by itself.
-        `cancelled` ends the compile early, with Interrupted. With `here`, no cluster is
-        used.
+        With `here`, no cluster is used. Raises Interrupted when a stop signal is set;
+        nothing is recorded then.
         """
-        task = self.planner.plan(case, toolchain)
-        if isinstance(task, Task):
-            task = replace(task, variant=f"trial {attempt} {naming}", naming=naming)
-        here = here or self._judge is not None
-        probe = self.maker.run(task, cancelled, here=here)
-        ref = self.registry.ref_of(toolchain)
-        if self._judge is None or ref is None:
-            return probe
-        return self._judge.judge(probe, ref)
+        if isinstance(task, Probe):  # it could not be planned
+            return task
+        cached = None if fresh else self.find(task)
+        if cached:
+            return cached
+        if self._is_dry:
+            raise EnvironmentFailure("a dry run compiles nothing")
+        records: list[Record] | NoAnswer | None = None
+        if self.cluster and not (here or on_output):
+            needed_mb = self._reservation(task.case)
+            records = self.cluster.make(task, needed_mb, AnyOf(self.stop, stop))
+        if records is None:
+            records = self.make(task, stop, on_output)
+        if isinstance(records, NoAnswer):
+            return probe_not_made(task.case, task.toolchain, records)
+        if task.has_changed():
+            changed = NoAnswer(Cause.ENVIRONMENT, "a file changed while it was read")
+            return probe_not_made(task.case, task.toolchain, changed)
+        probe = task.probe(*records, cached=False)
+        assert probe  # every stage has a record
+        if probe.outcome.cause in OF_MACHINE:
+            records = records[:-1]
+        self.cache.add(*records)
+        return probe
+
+    def make(
+        self,
+        task: Task,
+        stop: StopSignal | None = None,
+        on_output: OnOutput | None = None,
+    ) -> list[Record]:
+        """Compile here, run the program if there is one, and return a record of each;
+        see `run`.
+        """
+        rules_of(task.case)  # reports mistakes in them before anything is compiled
+        either = AnyOf(self.stop, stop)
+        ran: list[Record] = []
+
+        def use(module: Path) -> None:
+            """Run the program while its file exists; the last compile counts."""
+            if isinstance(task.run, RunTask):
+                ran[:] = [self._run_program(task, task.run, module, either)]
+            if on_output:
+                on_output(module)
+
+        with self.capacity.reserve(self._reservation(task.case)):
+            if task.naming is None:
+                compiled = self._compile_surely(task, either, use)
+            else:
+                compiled = self._compile_once(task, either, use)
+            execution = self._with_refusal(
+                task,
+                compiled.execution,
+                task.seal,
+                lambda: self._compile(task, either, reads_all=True),
+            )
+        return [replace(compiled, execution=execution), *ran]
+
+    def _reservation(self, case: Case) -> float:
+        """Return the MiB to set aside: what the case used last time with some headroom,
+        else its whole limit.
+        """
+        limit = case.limits.memory / (1 << 20)
+        last = self.cache.last_peak_mb(case.name)
+        if last:
+            return min(limit, max(_LEAST_MB, last * _HEADROOM))
+        return limit
+
+    def _run_program(
+        self, task: Task, run: RunTask, module: Path, stop: StopSignal
+    ) -> Record:
+        """Run a compiled program. No process that uses this home measures while it is
+        measured.
+        """
+        with ExitStack() as held:
+            if run.spec.measured:
+                lock = self.registry.home.measuring_lock
+                with suppress(OSError):  # a file system without locks
+                    held.enter_context(lock_file(lock, fcntl.LOCK_EX, self.stop))
+            agreement = partial(_agreement_of, task.case)
+            execution, disagreements = run.make(module, stop, agreement)
+        again = partial(run.start, module, stop, reads_all=True)
+        execution = self._with_refusal(task, execution, run.seal(module), again)
+        return task.record(task.run_key or "", execution, disagreements=disagreements)
+
+    def _with_refusal(
+        self,
+        task: Task,
+        execution: Execution,
+        seal: Seal,
+        start: Callable[[], Execution],
+    ) -> Execution:
+        """Return an execution that failed with what its seal refused, if that is why.
+
+        If the output names no path, the program is started once more and may read
+        everything. If it fails all the same, the seal is not why.
+        """
+        refused = what_was_refused(execution, seal)
+        if refused is None or not task.sealed:
+            return execution
+        if not refused.startswith("/"):
+            agreement = partial(_agreement_of, task.case)
+            if agreement(execution) == agreement(start()):
+                return execution
+        return replace(execution, refused=refused)
+
+    # One compile
+
+    def _compile_surely(
+        self, task: Task, stop: StopSignal, use: Callable[[Path], None]
+    ) -> Record:
+        """Compile up to three times until the ending is sure. If the failure needs the
+        name of its pass, compile once more, printing it.
+        """
+        same, disagreements = agreeing_runs(
+            lambda: self._compile(task, stop, on_output=use),
+            lambda execution: execution.ending not in _REPEATED,
+            partial(_agreement_of, task.case),
+        )
+        execution, failing_pass = same[0], None
+        if execution.ending is Ending.SIGNALLED:
+            execution = self._identifying_crash(task, same, stop)
+        elif needs_pass(execution, rules_of(task.case)):
+            reporting = task.with_pass_reporting()
+            if reporting != task:
+                _, failing_pass = self._compile_naming(reporting, stop)
+        return task.record(task.key, execution, failing_pass, disagreements)
+
+    def _compile_once(
+        self, task: Task, stop: StopSignal, use: Callable[[Path], None]
+    ) -> Record:
+        reporting = task.with_pass_reporting()
+        if task.naming is Naming.AT_ONCE and reporting != task:
+            execution, failing_pass = self._compile_naming(reporting, stop, use)
+            return task.record(task.key, execution, failing_pass)
+        return task.record(task.key, self._compile(task, stop, on_output=use))
+
+    def _compile_naming(
+        self,
+        reporting: Task,
+        stop: StopSignal,
+        use: Callable[[Path], None] | None = None,
+    ) -> tuple[Execution, PassName]:
+        """Compile with options that print the failing pass. Return the execution and
+        that pass, `NO_PASS` if none was printed.
+        """
+        from triage.classify import PassScanner  # slow to import
+
+        scanner = PassScanner()
+        execution = self._compile(
+            reporting, stop, on_stderr=scanner.feed, on_output=use
+        )
+        return execution, scanner.finish() or NO_PASS
+
+    def _identifying_crash(
+        self, task: Task, runs: Sequence[Execution], stop: StopSignal
+    ) -> Execution:
+        """Return the crash that identifies the failure. Threads that crash at different
+        places print different stacks; then the case is compiled once more on one
+        thread, and that stack counts.
+        """
+        single, rules = task.on_one_thread(), rules_of(task.case)
+        signatures = {_signature_of(judge(run, rules)) for run in runs}
+        if single != task and len(signatures) > 1:
+            again = self._compile(single, stop)
+            if again.signal == runs[0].signal:
+                return again
+        return runs[0]
 
     def observe(
         self,
@@ -206,57 +558,101 @@ class Engine:
         alter: Callable[[Invocation], Invocation],
         *,
         on_stderr: Callable[[bytes], None] | None = None,
-        on_output: Callable[[Path], object] | None = None,
+        on_output: OnOutput | None = None,
         writes: tuple[Path, ...] = (),
     ) -> Execution | NoAnswer:
         """Run the case's invocation as `alter` changes it; nothing is looked up or
         recorded.
 
-        `on_stderr` receives standard error as it arrives. `on_output` receives the path
-        of what a successful run wrote, before it is removed.
+        `on_stderr` receives standard error as it arrives. `writes` are further folders
+        that it may write to.
         """
         task = self.planner.plan(case, toolchain)
         if isinstance(task, Probe):
-            return why_no_task(task.outcome)
-        return self.maker.compile(
-            replace(task, invocation=alter(task.invocation)),
-            on_stderr=on_stderr,
-            on_output=on_output,
-            writes=writes,
+            assert not isinstance(task.outcome, Passed)
+            return NoInput(task.outcome).reason
+        altered = replace(task, invocation=alter(task.invocation))
+        return self._compile(
+            altered, on_stderr=on_stderr, on_output=on_output, writes=writes
         )
 
-    def resource_metrics(self, case: Case, toolchain: Toolchain) -> Mapping[str, float]:
+    def _compile(
+        self,
+        task: Task,
+        stop: StopSignal | None = None,
+        *,
+        on_stderr: Callable[[bytes], None] | None = None,
+        on_output: OnOutput | None = None,
+        writes: tuple[Path, ...] = (),
+        reads_all: bool = False,
+    ) -> Execution:
+        """Compile once in a folder of its own; with `reads_all`, it may read
+        everything.
+        """
+        kernels = task.compiler.kernels if task.counts_dispatches else None
+        seal = replace(task.seal, writes=writes)
+        with self.scratch.folder() as folder:
+            output, counted = folder / "out", folder / "statistics.json"
+            argv = task.argv(output)
+            if kernels:
+                argv += kernels.count_options(counted)
+            execution = run(
+                argv,
+                task.case.limits,
+                folder,
+                seal=seal.reading_all() if reads_all else seal,
+                env=task.env,
+                stop=stop or self.stop,
+                on_stderr=on_stderr,
+            )
+            execution = with_named_stack(execution)
+            size = regular_size(output) if execution.ok else None
+            # the exit status alone is what a user's script says
+            must_write = task.invocation.has_output and task.case.script is None
+            if execution.ok and must_write and not size:
+                execution = replace(execution, ending=Ending.NO_OUTPUT)
+            facts = reported_facts(execution)
+            metrics = dict(facts.metrics)
+            if kernels and is_regular(counted):
+                count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
+                if count is not None:
+                    metrics[DISPATCHES] = float(count)
+            if on_output and size:
+                on_output(output)
+        return replace(execution, output_bytes=size, phase=facts.phase, metrics=metrics)
+
+    # What else is known of a case
+
+    def _resource_metrics(
+        self, case: Case, toolchain: Toolchain
+    ) -> Mapping[str, float]:
         """Return the resource metrics of a compiled case on its target, such as shared
         memory, as the IR of one more compile shows them. Empty when the family's IR
         does not show them or that compile fails.
         """
         resources = self.compilers[case.compiler].resources
-        if resources is None:
-            return {}
         task = self.planner.plan(case, toolchain)
+        if resources is None or isinstance(task, Probe):
+            return {}
         phase = resources.best_phase(toolchain, case.phase)
-        if isinstance(task, Probe) or phase is None:
+        if phase is None:
             return {}
         task = replace(task, variant=_RESOURCES)
         cached = self.cache.find(task.key)
         if cached:
             return cached.metrics
         numbers: dict[str, float] = {}
-        execution = self.maker.compile(
-            replace(task, invocation=resources.stopped_after(task.invocation, phase)),
+        stopped = resources.stopped_after(task.invocation, phase)
+        execution = self._compile(
+            replace(task, invocation=stopped),
             on_output=lambda printed: numbers.update(
                 resources.metrics(printed, case.target.backend)
             ),
         )
         if numbers:
-            self.cache.add(
-                task.record(
-                    task.key, replace(execution, metrics=numbers, output_bytes=None)
-                )
-            )
+            shown = replace(execution, metrics=numbers, output_bytes=None)
+            self.cache.add(task.record(task.key, shown))
         return numbers
-
-    # What is known of a case
 
     def last_execution(
         self, case: Case, toolchain: Toolchain
@@ -282,158 +678,23 @@ class Engine:
         if isinstance(task, Probe):
             return False
         compiled = self.cache.records(task.key)
+        probes = [task.probe(record, cached=True) for record in compiled]
         if compiled and task.run_key:
             ran = self.cache.records(task.run_key)
-        else:
-            ran = []
-        probes = [task.probe(record, cached=True) for record in compiled]
-        probes += [task.probe(compiled[0], record, cached=True) for record in ran]
+            probes += [task.probe(compiled[0], record, cached=True) for record in ran]
         outcomes = [
             probe.outcome
             for probe in probes
             if probe and not isinstance(probe.outcome, NoAnswer)
         ]
-        return len(set(map(signature_of, outcomes))) > 1 or any(
-            isinstance(each, Failed) and each.flaky for each in outcomes
-        )
-
-    def readable(self, job: ProbeJob) -> tuple[Path, ...]:
-        """Return what the compile of a job may read besides the system's own files;
-        nothing if it cannot be made.
-        """
-        try:
-            task = self.planner.plan(job.case, self.registry.obtain(job.ref))
-        except EnvironmentFailure:
-            return ()
-        return task.seal.reads if isinstance(task, Task) else ()
-
-    def recall(self, job: ProbeJob) -> Probe | None:
-        """Return the probe of a job if it is cached. Installs and compiles nothing."""
-        key = _key_of(job.ref)
-        if job.fresh or not (
-            key in self._installed or self.registry.is_installed(job.ref)
-        ):
-            return None
-        self._installed.add(key)  # checking every file of an install takes milliseconds
-        try:
-            return self.cached_probe_on(job.case, self.registry.obtain(job.ref))
-        except EnvironmentFailure:
-            return None
-
-    # Many probes at once
-
-    def probe(self, case: Case, ref: ToolchainRef, *, fresh: bool = False) -> Probe:
-        """Make one probe on this machine and wait for it."""
-        [probe] = self.probe_all([ProbeJob(case, ref, fresh=fresh, here=True)])
-        return probe
-
-    def probe_all(
-        self, jobs: Sequence[ProbeJob], what: str = "compile"
-    ) -> Iterator[Probe]:
-        """Yield probes as they are ready, in any order, and count in `compiles` those
-        that were not cached. `what`: names the work next to the progress bar.
-
-        A toolchain that cannot be obtained makes its probes untestable: TOOLCHAIN when
-        there is none, ENVIRONMENT when it may be obtained another time. An error,
-        Ctrl-C and closing the iterator set `stop` and wait for what runs.
-        """
-        if not jobs:
-            return
-        refs = {_key_of(job.ref): job.ref for job in jobs}
-        on_cluster = self._cluster is not None and not all(job.here for job in jobs)
-        threads = self.registry.workspace.threads
-        at_once = _DOWNLOADS
-        if any(ref.bring for ref in refs.values()):
-            # of commits, whose compilers may be built, each on a core
-            at_once = min(_DOWNLOADS, self.local_jobs)
-        text = what
-        if len(jobs) == 1:
-            text = f"{what}  {jobs[0].case.name} on {jobs[0].ref.revision.name}"
-        progress = self.progress.task(text, total=len(jobs))
-        try:
-            with (
-                threads(min(at_once, len(refs))) as fetchers,
-                threads(_QUEUED if on_cluster else self.local_jobs) as workers,
-            ):
-                fetched = {
-                    key: fetchers.submit(self.registry.obtain, ref)
-                    for key, ref in refs.items()
-                }
-                probes = [
-                    workers.submit(self._probe, job, fetched[_key_of(job.ref)])
-                    for job in jobs
-                ]
-                for future in as_completed(probes):
-                    probe = future.result()
-                    progress.advance()
-                    progress.describe(
-                        f"{what}  {probe.case.name} on {probe.revision.name}"
-                    )
-                    if not probe.cached and probe.measured.seconds > 0:
-                        self.compiles += 1
-                    yield probe
-        finally:
-            progress.finish()
-
-    def _probe(self, job: ProbeJob, fetched: Future[Toolchain]) -> Probe:
-        """Make one probe. A defect of this program that a case brings out makes that
-        case untestable, not the others.
-        """
-        try:
-            toolchain = fetched.result()
-        except EnvironmentFailure as error:
-            return _without_toolchain(job, error)
-        try:
-            return self._probe_with(job, toolchain)
-        except (TriageError, OSError):
-            raise
-        except Exception as error:
-            name = f"{job.case.name} on {job.ref.revision.name}"
-            return probe_not_made(job.case, toolchain, self.internal_error(name, error))
-
-    def _probe_with(self, job: ProbeJob, toolchain: Toolchain) -> Probe:
-        judge, case = self._judge, job.case
-        if judge and judge.is_alone:
-            planned = replace(case, run=None)  # the judge runs it
-        else:
-            planned = case
-        task = self.planner.plan(planned, toolchain)
-        here = job.here or judge is not None
-        probe = self.maker.run(task, fresh=job.fresh, here=here)
-        if job.resources and isinstance(probe.outcome, Passed):
-            shown = self.resource_metrics(case, toolchain)
-            metrics = {**probe.measured.metrics, **shown}
-            probe = replace(probe, measured=replace(probe.measured, metrics=metrics))
-        if judge is None:
-            return probe
-        return judge.judge(replace(probe, case=case), job.ref)
-
-    def threads(self, count: int) -> AbstractContextManager[ThreadPoolExecutor]:
-        """Open a pool of at most `jobs` threads that wait for compilers. An error or
-        Ctrl-C ends the compilers first.
-        """
-        return self.registry.workspace.threads(min(count, self.local_jobs))
-
-    def internal_error(self, name: str, error: Exception) -> NoAnswer:
-        """Print the traceback of a defect that a case brings out; return why the case
-        is untestable.
-        """
-        trace = "".join(traceback.format_exception(error, limit=-_FRAMES))
-        self.progress.error(
-            f"internal error on {name}; this is a bug in triage:\n{trace}"
-        )
-        return NoAnswer(
-            Cause.INTERNAL,
-            f"internal error of triage: {type(error).__name__}: {str(error)[:200]}",
-        )
+        is_flaky = any(outcome.flaky for outcome in outcomes)
+        return is_flaky or len(set(map(_signature_of, outcomes))) > 1
 
 
 def _without_toolchain(job: ProbeJob, error: EnvironmentFailure) -> Probe:
     """Return the probe of a job whose toolchain cannot be obtained."""
-    if isinstance(error, Unobtainable):
-        cause = Cause.TOOLCHAIN
-    else:
-        cause = Cause.ENVIRONMENT
+    is_lasting = isinstance(error, Unobtainable)
+    cause = Cause.TOOLCHAIN if is_lasting else Cause.ENVIRONMENT
     why = NoAnswer(cause, str(error))
     version = job.ref.release.version if job.ref.release else None
     return Probe(job.case, job.ref.revision, version, why, Measured(), cached=False)
@@ -443,47 +704,29 @@ def _key_of(ref: ToolchainRef) -> tuple[str, str]:
     return ref.family, ref.revision.name
 
 
-@contextmanager
-def time_limit(stop: threading.Event, seconds: float) -> Iterator[threading.Event]:
-    """Set `stop`, which ends an engine's work with Interrupted, after so many seconds.
-    Yields an event that is set by then.
+def _name_of(job: ProbeJob) -> str:
+    return f"{job.case.name} on {job.ref.revision.name}"
+
+
+def _agreement_of(case: Case, execution: Execution) -> str:
+    """Return what two runs must have in common to agree.
+
+    For a crash, only the signal: with several threads the stack differs from run to
+    run.
     """
-    over = threading.Event()
-
-    def end() -> None:
-        over.set()
-        stop.set()
-
-    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield over
-    finally:
-        timer.cancel()
-        if over.is_set():
-            stop.clear()
+    if execution.ending is Ending.SIGNALLED:
+        return f"signal {execution.signal}"
+    outcome = judge(execution, rules_of(case))
+    if isinstance(outcome, NoAnswer):
+        return outcome.cause
+    return _signature_of(outcome)
 
 
-@dataclass(frozen=True)
-class EngineOptions:
-    """How an engine works."""
-
-    jobs: int | None = None
-    """How many compiles run at once (default: one for each core, or for each slot of a
-    cluster).
-    """
-    fresh: bool = False
-    """Ignore the result cache."""
-    progress: Progress | None = None
-    warn: Callable[[str], None] = lambda _: None
-    """Receives what the user must know about a compiler's own output."""
-    cluster: Callable[[ToolchainRegistry], AbstractContextManager[Cluster]] | None = (
-        None
-    )
-    """Opens machines that make tasks as well."""
-    is_dry: bool = False
-    """Install, download and compile nothing."""
+def _signature_of(outcome: Outcome) -> str:
+    """Return what is the same for outcomes that do not contradict each other."""
+    if isinstance(outcome, Failed):
+        return outcome.failure.signature
+    return ""
 
 
 @contextmanager
@@ -495,59 +738,21 @@ def open_engine(
 
     `cases` are those to compile: their recipes may describe further compiler families.
     """
-    own = options or EngineOptions()
+    options = options or EngineOptions()
     stop, home, families = threading.Event(), open_home(), Families(cases)
     with ExitStack() as opened:
         # a file system without locks, or a home that cannot be written
         with suppress(OSError):
             opened.enter_context(lock_file(home.use_lock, fcntl.LOCK_SH, stop))
-        cache = ResultCache(home.results_database, own.warn, fresh=own.fresh)
+        cache = ResultCache(home.results_database, options.warn, fresh=options.fresh)
         opened.callback(cache.close)
+        registry = ToolchainRegistry(
+            home, families, options.progress, stop, is_dry=options.is_dry
+        )
+        cluster = options.cluster(registry) if options.cluster else nullcontext()
         try:
-            registry = ToolchainRegistry(
-                home, families, own.progress, stop, is_dry=own.is_dry
-            )
-            inputs = _inputs(registry, cache, stop, fresh=own.fresh)
-            slots = own.jobs or os.cpu_count() or 1
-            with ExitStack() as joined:
-                cluster = None
-                if own.cluster:
-                    cluster = joined.enter_context(own.cluster(registry))
-                maker = Maker(
-                    home, cache, stop, slots, own.warn, cluster, is_dry=own.is_dry
-                )
-                planner = Planner(registry, families, inputs, maker)
-                yield Engine(planner, jobs=own.jobs, progress=own.progress)
+            with cluster as joined:
+                yield Engine(registry, families, cache, stop, options, joined)
         except BaseException:
             stop.set()
             raise
-
-
-def _inputs(
-    registry: ToolchainRegistry,
-    cache: ResultCache,
-    stop: threading.Event,
-    *,
-    fresh: bool,
-) -> Inputs:
-    """Return what prepares inputs: also imports ONNX models and downloads files."""
-    onnx = onnx_family()
-    assert onnx.onnx_importer
-    roots = partial(registry.python_roots, onnx.name)
-    packages = partial(provide_onnx, registry.workspace)
-    return Inputs(
-        registry.home.kept(KeptKind.INPUTS),
-        cache,
-        stop,
-        fresh=fresh,
-        onnx=OnnxImporters(onnx.onnx_importer, roots, stop, packages),
-        contents=registry.contents,
-        download=partial(_download, registry.workspace),
-    )
-
-
-def _download(workspace: Workspace, url: Address, target: Path) -> None:
-    from triage.toolchains.web import Web  # slow to import
-
-    workspace.refuse_if_dry(url)
-    Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)

@@ -9,26 +9,20 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from triage.classify.log import decoded, text_encoding
-from triage.compilers.base import ModelImporter, Needs
+from triage.compilers.base import Compiler, ModelImporter, Needs
 from triage.compilers.interpreters import prefixes_of
-from triage.compilers.invocation import MlirTools
+from triage.compilers.registry import onnx_family
 from triage.execution.cache import ResultCache
-from triage.execution.files import (
-    KeptFiles,
-    Prepared,
-    is_unchanged,
-    note_use,
-)
+from triage.execution.files import KeptFiles, Prepared, is_unchanged, note_use
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
 from triage.execution.reads import (
@@ -39,9 +33,9 @@ from triage.execution.reads import (
 )
 from triage.execution.record import Record
 from triage.model.address import Address
-from triage.model.case import Artifact, Case, InputKind
+from triage.model.case import OWN, Artifact, Case, InputKind
 from triage.model.content import file_sha256
-from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.model.errors import EnvironmentFailure, TriageError, Unobtainable
 from triage.model.execution import Execution
 from triage.model.foreign_file import regular_size
 from triage.model.outcome import Cause, Failed, NoAnswer
@@ -49,16 +43,18 @@ from triage.model.revision import Toolchain
 from triage.processes.containment import settings
 from triage.processes.process import run
 from triage.processes.sealing import Seal, is_sealing
-from triage.toolchains.contents import Contents, file_state
-
-# a URL and the file to write; EnvironmentFailure when it cannot be downloaded
-Download = Callable[[Address, Path], None]
+from triage.toolchains.contents import file_state
+from triage.toolchains.home import KeptKind, Workspace
+from triage.toolchains.install import provide_onnx
+from triage.toolchains.registry import ToolchainRegistry, recorded_rev
 
 _RUNNER = Path(__file__).with_name("generator_runner.py")
 # The importer's own OnnxImportError is about the model.
 _IS_MISSING = re.compile(
     r"No module named|^ImportError\b|AttributeError: module 'onnx", re.MULTILINE
 )
+# bytes of a file of weights: those of a model with 8 billion parameters take 16 GiB
+_LARGEST_DOWNLOAD = 32 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +65,21 @@ class NoInput:
     cached: bool = False
     """The cache knew it."""
 
+    @property
+    def reason(self) -> NoAnswer:
+        """Why there is nothing to compile; a failed import is a mistake of the recipe
+        then.
+        """
+        if isinstance(self.outcome, NoAnswer):
+            return self.outcome
+        failure = self.outcome.failure
+        problem = f"the model cannot be imported: {failure.headline}"
+        return NoAnswer(Cause.RECIPE, problem, failure)
+
 
 def recipe_mistake(reason: str) -> NoAnswer:
     """Return the answer for a mistake of the recipe."""
     return NoAnswer(Cause.RECIPE, reason)
-
-
-@dataclass(frozen=True, slots=True)
-class GeneratorProgram:
-    """What runs a generator."""
-
-    argv: tuple[str, ...]
-    reads: tuple[Path, ...]
-    identity: str
-
-    @classmethod
-    def own(cls, contents: Contents) -> GeneratorProgram:
-        """Return this program's own interpreter."""
-        identity = contents.identity(Needs((), Path(sys.executable)))
-        return cls((sys.executable, "-P"), own_python(), identity)
 
 
 @cache
@@ -96,60 +88,59 @@ def own_python() -> tuple[Path, ...]:
     return prefixes_of(Path(sys.executable))
 
 
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    """What makes the input of a compiler from its source files."""
+
+    identity: str
+    """A digest of all that makes it, besides the source files."""
+    make: Callable[[Sequence[Path], str, Path], Path | NoInput]
+    """Gets the source files, their key, and an empty folder."""
+
+
 class Inputs:
-    """Prepares inputs below `folder`, again when they are damaged. Safe for several
+    """Prepares inputs in the home, again when they are damaged. Safe for several
     threads and processes.
     """
 
     def __init__(
         self,
-        folder: Path,
+        registry: ToolchainRegistry,
+        compilers: Mapping[str, Compiler],
         cache: ResultCache,
         stop: threading.Event,
         *,
-        fresh: bool,
-        onnx: OnnxImporters,
-        contents: Contents,
-        download: Download,
+        fresh: bool = False,
     ) -> None:
         """Prepare nothing yet. If `fresh`, every input is prepared again, once. `cache`
         keeps failed imports.
         """
-        self._folder, self._cache, self._stop, self._fresh = folder, cache, stop, fresh
-        self._onnx, self._download, self._kept = onnx, download, KeptFiles()
-        self._contents = contents
+        self._registry, self._compilers = registry, compilers
+        self._cache, self._stop, self._fresh = cache, stop, fresh
+        self._kept = KeptFiles()
         self._prepared: dict[str, Prepared | NoInput] = {}
         # host -> reason, so that a suite waits for a dead host once
         self._unreachable: dict[str, str] = {}
 
-    def prepare(
-        self,
-        case: Case,
-        toolchain: Toolchain | None,
-        tools: MlirTools | None,
-        generator: GeneratorProgram,
-    ) -> Prepared | NoInput:
-        """Return the file for a case, or why there is none. `toolchain` imports an ONNX
-        model, with its `tools`.
+    def prepare(self, case: Case, toolchain: Toolchain | None) -> Prepared | NoInput:
+        """Return the file that the compiler reads for a case, or why there is none.
+        `toolchain` imports an ONNX model.
         """
         missing = self.obtain(case.artifacts)
         if missing:
             return NoInput(missing)
-        if case.input.imported:
-            own = f"{toolchain.identity if toolchain else ''}\0{case.rules}"
-        else:
-            own = ""
         try:
+            maker = self._maker_of(case, toolchain)
+            if isinstance(maker, NoAnswer):
+                return NoInput(maker)
             sources = [case.input.path, *case.reads]
             if case.input.is_made:
                 sources += mentioned_by(case.input.path)
             state = file_state(sources)
-            memo = (
-                f"{case.input.path}\0{case.input.args}\0{settings(dict(case.env))}"
-                f"\0{own}\0{generator}\0{state}"
-            )
+            identity = maker.identity if maker else None
+            memo = repr((case.input, case.env, case.rules, identity, state))
             if memo not in self._prepared:
-                prepared = self._make(case, sources, toolchain, tools, generator)
+                prepared = self._make(case, sources, maker)
                 if state != file_state(sources):
                     problem = f"{case.input.path.name} changed while it was read"
                     return NoInput(NoAnswer(Cause.ENVIRONMENT, problem))
@@ -159,56 +150,87 @@ class Inputs:
             problem = f"{error.filename or case.input.path}: {error.strerror}"
             return NoInput(recipe_mistake(problem))
 
+    def _maker_of(
+        self, case: Case, toolchain: Toolchain | None
+    ) -> _Maker | NoAnswer | None:
+        """Return what makes the input of a case; None if the compiler reads the file
+        itself.
+        """
+        if case.input.imported:
+            return self._importer(case, toolchain)
+        if case.input.kind is InputKind.GENERATOR:
+            return self._generator(case, toolchain)
+        if case.input.kind is InputKind.MLIR and _is_marked(case.input.path):
+            return _Maker("decoded", _write_decoded)
+        return None
+
     def _make(
-        self,
-        case: Case,
-        sources: Sequence[Path],
-        toolchain: Toolchain | None,
-        tools: MlirTools | None,
-        generator: GeneratorProgram,
+        self, case: Case, sources: Sequence[Path], maker: _Maker | None
     ) -> Prepared | NoInput:
-        source, kind = case.input.path, case.input.kind
-        content = sha256(f"{kind}\0{case.input.args}\0".encode())
-        content.update(
-            "".join(f"env {setting}\0" for setting in settings(dict(case.env))).encode(
-                "utf-8", "surrogateescape"
-            )
-        )
-        make: Callable[[Path], Path | NoInput]
-        for part in surroundings((), uses_processor=False):
-            content.update(f"{part}\0".encode())
-        is_marked = kind is InputKind.MLIR and _is_marked(source)
-        if not (case.input.is_made or is_marked):
+        source = case.input.path
+        if maker is None:
             state = file_state([source])
             return Prepared(source, file_sha256(source), state)
-        for path in sources:
-            digest = self._contents.digest(path)
-            content.update(f"{path.name}\0{digest}\0".encode())
-        if case.input.imported:
-            identity = toolchain.identity if toolchain else ""
-            content.update("\0".join([*self._onnx.versions(), identity]).encode())
-            make = partial(
-                self._import_model,
-                case,
-                sources,
-                content.hexdigest(),
-                toolchain,
-                tools,
-            )
-        elif is_marked:
-            make = partial(_write_decoded, source)
-        else:
-            content.update(generator.identity.encode())
-            make = partial(self._generate, case, sources, generator)
-        return self._kept.get(
-            self._folder / f"{content.hexdigest()}.mlir", make, fresh=self._fresh
-        )
+        parts = [
+            f"{case.input.kind} {case.input.args}",
+            *settings(dict(case.env)),
+            *surroundings((), uses_processor=False),
+            *(
+                f"{path.name} {self._registry.contents.digest(path)}"
+                for path in sources
+            ),
+            maker.identity,
+        ]
+        text = "\0".join(parts)
+        key = sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+        target = self._registry.home.kept(KeptKind.INPUTS) / f"{key}.mlir"
+        make = partial(maker.make, sources, key)
+        return self._kept.get(target, make, fresh=self._fresh)
+
+    # Generators
+
+    def _generator(self, case: Case, toolchain: Toolchain | None) -> _Maker | NoAnswer:
+        """Return what runs a generator: this program's interpreter or, for a family
+        whose tools do, the toolchain that the case names.
+        """
+        words = self._compilers[case.compiler].generator
+        if not words:
+            argv: tuple[str, ...] = (sys.executable, "-P")
+            make = partial(self._generate, case, argv, own_python())
+            return _Maker(self._identity_of_own_python, make)
+        try:
+            maker = self._generating_toolchain(case, toolchain)
+        except TriageError as error:
+            problem = f"cannot obtain the toolchain that makes the program: {error}"
+            return NoAnswer(Cause.TOOLCHAIN, problem)
+        argv = (str(maker.program), *words)
+        make = partial(self._generate, case, argv, maker.reads)
+        return _Maker(f"{maker.identity} {words}", make)
+
+    @cached_property
+    def _identity_of_own_python(self) -> str:
+        return self._registry.contents.identity(Needs((), Path(sys.executable)))
+
+    def _generating_toolchain(
+        self, case: Case, toolchain: Toolchain | None
+    ) -> Toolchain:
+        """Return the toolchain that generates the program of a case: the newest one,
+        unless the case names another, or that on which it is compiled (`OWN`).
+        """
+        rev = case.input.maker
+        if rev == OWN and toolchain is not None:
+            return toolchain
+        if rev is None or rev == OWN:
+            rev = "latest"
+        return named_toolchain(self._registry, rev, case)
 
     def _generate(
         self,
         case: Case,
+        argv: Sequence[str],
+        reads: Sequence[Path],
         sources: Sequence[Path],
-        generator: GeneratorProgram,
+        _key: str,
         scratch: Path,
     ) -> Path | NoInput:
         target = scratch / "made.mlir"
@@ -217,15 +239,13 @@ class Inputs:
         ]
         # The same program prints the same input.
         env = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0", **dict(case.env)}
-        interpreter, *options = generator.argv
         # options of the interpreter stand before the script, scripts of triage after it
-        flags = [word for word in options if word.startswith("-")]
-        scripts = [word for word in options if not word.startswith("-")]
-        argv = [interpreter, *flags, str(_RUNNER), *scripts]
-        argv += [str(case.input.path), *words]
-        seal = Seal((*generator.reads, *sources, _RUNNER))
+        flags = [word for word in argv[1:] if word.startswith("-")]
+        scripts = [word for word in argv[1:] if not word.startswith("-")]
+        source = str(case.input.path)
+        seal = Seal((*reads, *sources, _RUNNER))
         execution = run(
-            argv,
+            [argv[0], *flags, str(_RUNNER), *scripts, source, *words],
             case.limits,
             scratch,
             seal=seal,
@@ -235,36 +255,42 @@ class Inputs:
         )
         if execution.ok and regular_size(target):
             return target
-        machine = machine_problem(execution)
-        if machine and machine.cause is Cause.ENVIRONMENT:
-            return NoInput(machine)
-        if execution.ok:
-            how = "it printed nothing"
-        else:
-            how = execution.ending_text(case.limits)
-        refused = what_was_refused(execution, seal)
-        if refused and is_sealing():
-            return NoInput(undeclared(refused))
-        problem = f"the generator {case.input.path.name} failed: {how}"
-        last = execution.stderr.last_line[:300]
-        if last:
-            problem += f": {last}"
-        return NoInput(recipe_mistake(problem))
+        return NoInput(_why_not_generated(case, execution, seal))
+
+    # ONNX
+
+    def _importer(self, case: Case, toolchain: Toolchain | None) -> _Maker:
+        """Return the importer of a toolchain, else that next to this program."""
+        importer = onnx_family().onnx_importer
+        assert importer
+        provide_onnx(self._registry.workspace)
+        parts = [package_version(package) for package in importer.packages]
+        if toolchain:
+            parts.append(toolchain.identity)
+        make = partial(self._import_model, case, importer, toolchain)
+        return _Maker(" ".join(parts), make)
 
     def _import_model(
         self,
         case: Case,
+        importer: ModelImporter,
+        toolchain: Toolchain | None,
         sources: Sequence[Path],
         key: str,
-        toolchain: Toolchain | None,
-        tools: MlirTools | None,
         scratch: Path,
     ) -> Path | NoInput:
         target = scratch / "made.mlir"
         failed = self._cache.find(key)
         if failed:
             return NoInput(judge_import(failed.execution, rules_of(case)), cached=True)
-        execution = self._onnx.run(case, sources, tools, target)
+        start = partial(self._start_importer, case, importer, sources, target)
+        root = None
+        if toolchain:
+            tools = self._compilers[toolchain.family].mlir_tools(toolchain)
+            root = tools.python_root if tools else None
+        execution = start(root)
+        if root and _is_broken(execution):
+            execution = start(None)
         if execution.ok and regular_size(target):
             return target
         machine = machine_problem(execution)
@@ -277,6 +303,27 @@ class Inputs:
         name = toolchain.revision.name if toolchain else ""
         self._cache.add(Record(key, case.name, name, portable))
         return NoInput(judge_import(execution, rules_of(case)))
+
+    def _start_importer(
+        self,
+        case: Case,
+        importer: ModelImporter,
+        sources: Sequence[Path],
+        target: Path,
+        root: Path | None,
+    ) -> Execution:
+        source = str(case.input.path)
+        argv = [sys.executable, "-m", importer.module, source, "-o", str(target)]
+        packages = provide_onnx(self._registry.workspace)
+        folders = [folder for folder in (root, packages) if folder]
+        path = {"PYTHONPATH": os.pathsep.join(map(str, folders))} if folders else {}
+        seal = Seal((*own_python(), *folders, *sources))
+        env = {**dict(case.env), **path}
+        return run(
+            argv, case.limits, target.parent, seal=seal, env=env, stop=self._stop
+        )
+
+    # Files of suites
 
     def obtain(self, artifacts: Iterable[Artifact]) -> NoAnswer | None:
         """Download or generate the missing files of a suite; return why the first one
@@ -294,16 +341,13 @@ class Inputs:
 
     def _obtain_artifact(self, artifact: Artifact, scratch: Path) -> Path | NoAnswer:
         target, source = scratch / artifact.path.name, artifact.source
-        if isinstance(source, Address):
-            host = urlsplit(source).netloc
-        else:
-            host = ""
+        host = urlsplit(source).netloc if isinstance(source, Address) else ""
         if host in self._unreachable:
             problem = f"{source}: {self._unreachable[host]}"
             return NoAnswer(Cause.ENVIRONMENT, problem)
         try:
             if isinstance(source, Address):
-                self._download(source, target)
+                download(self._registry.workspace, source, target)
             else:
                 source.write(target)
         except EnvironmentFailure as error:
@@ -315,6 +359,37 @@ class Inputs:
         return target
 
 
+def download(workspace: Workspace, url: Address, target: Path) -> None:
+    """Download a file of a suite. Raises EnvironmentFailure if that is impossible."""
+    from triage.toolchains.web import Web  # slow to import
+
+    workspace.refuse_if_dry(url)
+    Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)
+
+
+def named_toolchain(registry: ToolchainRegistry, rev: str, case: Case) -> Toolchain:
+    """Return the toolchain that a recipe names, which is a release or a nightly."""
+    text = recorded_rev(rev.removeprefix(f"{case.compiler}:"))
+    return registry.obtain(registry.resolve(text, case.compiler))
+
+
+def _why_not_generated(case: Case, execution: Execution, seal: Seal) -> NoAnswer:
+    machine = machine_problem(execution)
+    if machine and machine.cause is Cause.ENVIRONMENT:
+        return machine
+    refused = what_was_refused(execution, seal)
+    if refused and is_sealing():
+        return undeclared(refused)
+    how = execution.ending_text(case.limits)
+    if execution.ok:
+        how = "it printed nothing"
+    problem = f"the generator {case.input.path.name} failed: {how}"
+    last = execution.stderr.last_line[:300]
+    if last:
+        problem += f": {last}"
+    return recipe_mistake(problem)
+
+
 def _is_marked(source: Path) -> bool:
     """Return whether a text begins with a byte order mark or is not in UTF-8. Compilers
     read neither.
@@ -324,79 +399,10 @@ def _is_marked(source: Path) -> bool:
     return head.startswith(codecs.BOM_UTF8) or text_encoding(head) != "utf-8-sig"
 
 
-def _write_decoded(source: Path, scratch: Path) -> Path:
+def _write_decoded(sources: Sequence[Path], _key: str, scratch: Path) -> Path:
     target = scratch / "made.mlir"
-    target.write_text(decoded(source.read_bytes()), "utf-8")
+    target.write_text(decoded(sources[0].read_bytes()), "utf-8")
     return target
-
-
-class OnnxImporters:
-    """The importers of all toolchains. Safe for several threads."""
-
-    def __init__(
-        self,
-        importer: ModelImporter,
-        others: Callable[[], Sequence[Path]],
-        stop: threading.Event,
-        packages: Callable[[], Path | None],
-    ) -> None:
-        """Start nothing yet.
-
-        `others` returns where to look for an importer when that of a toolchain does not
-        run, best first. `packages` installs what importers need and returns its folder,
-        or None if it is installed next to this program.
-        """
-        self._importer = importer
-        self._others = others
-        self._stop = stop
-        self._provide = packages
-        self._broken: set[Path | None] = set()  # None: the one next to this program
-
-    def versions(self) -> list[str]:
-        """Return the versions of the packages that decide the result."""
-        self._provide()
-        return [package_version(package) for package in self._importer.packages]
-
-    def run(
-        self,
-        case: Case,
-        sources: Sequence[Path],
-        tools: MlirTools | None,
-        target: Path,
-    ) -> Execution:
-        """Import a case's model with the importer of a toolchain, else with the first
-        one that runs. `sources` are the files that it may read.
-        """
-        root = tools.python_root if tools else None
-        first: Execution | None = None
-        for place in chain([root] if root else [], [None], self._others()):
-            if place in self._broken:
-                continue
-            execution = self._import_alone(case, sources, place, target)
-            if not _is_broken(execution):
-                return execution
-            self._broken.add(place)
-            first = first or execution
-        return first or self._import_alone(case, sources, root, target)
-
-    def _import_alone(
-        self, case: Case, sources: Sequence[Path], root: Path | None, target: Path
-    ) -> Execution:
-        argv = [
-            sys.executable,
-            "-m",
-            self._importer.module,
-            str(case.input.path),
-            "-o",
-            str(target),
-        ]
-        folders = [folder for folder in (root, self._provide()) if folder]
-        path = os.pathsep.join(map(str, folders))
-        env = {**dict(case.env), **({"PYTHONPATH": path} if path else {})}
-        seal = Seal((*own_python(), *folders, *sources))
-        return run(
-            argv, case.limits, target.parent, seal=seal, env=env, stop=self._stop
-        )
 
 
 def _is_broken(execution: Execution) -> bool:

@@ -259,7 +259,7 @@ def functions_of(
     if named and device is not None:
         try:
             for spec in named:
-                missing = engine.inputs.obtain(spec.artifacts)
+                missing = engine.planner.inputs.obtain(spec.artifacts)
                 if missing:
                     return missing
             values = engine.registry.home.kept(KeptKind.VALUES)

@@ -404,7 +404,7 @@ def _smallest_limit(
         """
         task.describe(f"{iterations} iterations  {staged.name}")
         limited = _with_limit(staged, option, iterations)
-        outcome = engine.trial(limited, toolchain, Naming.AT_ONCE).outcome
+        outcome = engine.probe_on(limited, toolchain, once=Naming.AT_ONCE).outcome
         if isinstance(outcome, NoAnswer):
             raise EnvironmentFailure(
                 f"{staged.name} with {iterations} iterations: {outcome.reason}"

@@ -99,7 +99,7 @@ def measure_baseline(
 
     def probe(case: Case, toolchain: Toolchain) -> Probe:
         cached = engine.cached_probe_on(case, toolchain)
-        return cached or engine.trial(case, toolchain, Naming.NEVER)
+        return cached or engine.probe_on(case, toolchain, once=Naming.NEVER)
 
     def probe_both(case: Case) -> tuple[Probe, ...]:
         """Probe on the bad toolchain, then on the good one if there is one."""
@@ -188,7 +188,8 @@ def _baseline_of(
 
     def trials(count: int) -> list[Probe]:
         return [
-            engine.trial(case, bad, naming, attempt=attempt) for attempt in range(count)
+            engine.probe_on(case, bad, once=naming, attempt=attempt)
+            for attempt in range(count)
         ]
 
     tried = trials(attempts)

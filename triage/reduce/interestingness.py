@@ -141,8 +141,13 @@ class Oracle:
     ) -> Probe:
         with self._case_on_disk(candidate) as case:
             here, naming = not self.baseline.is_portable, self.baseline.naming
-            probe = self.engine.trial(
-                case, toolchain, naming, attempt=attempt, cancelled=cancelled, here=here
+            probe = self.engine.probe_on(
+                case,
+                toolchain,
+                once=naming,
+                attempt=attempt,
+                cancelled=cancelled,
+                here=here,
             )
         self._count(probe)
         if (

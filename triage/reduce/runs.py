@@ -16,7 +16,11 @@ from typing import Any, TypeVar
 import numpy as np
 
 from triage.execution.persistent_workers import PersistentWorkers, WorkerAnswer
-from triage.execution.plan import UNWRITTEN
+from triage.execution.references import (
+    UNWRITTEN,
+    reference_results,
+    reference_task,
+)
 from triage.execution.run_task import differences
 from triage.execution.task import Task
 from triage.model.case import Case, Reference, RunSpec
@@ -386,7 +390,7 @@ class RunOracle(Oracle):
         """
         if reference.onnxruntime:
             return None
-        task = self.engine.planner.reference_task(case, self.bad, reference)
+        task = reference_task(self.engine, case, self.bad, reference)
         return self._ask_workers(task, folder, (0, *UNWRITTEN))
 
     def _ask_workers(
@@ -443,10 +447,15 @@ class RunOracle(Oracle):
         """Return the results that a reference computes in a new process for a candidate
         with values; None if it does not run it, or its results are not defined.
         """
-        planner = self.engine.planner
         with self._case_on_disk(candidate) as case:
-            results = planner.reference_results(
-                case, self.bad, reference, self.results, self._count, cancelled
+            results = reference_results(
+                self.engine,
+                case,
+                self.bad,
+                reference,
+                self.results,
+                self._count,
+                cancelled,
             )
         if isinstance(results, NoAnswer):
             return None
