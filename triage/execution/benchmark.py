@@ -115,20 +115,17 @@ class Benchmark:
         """The size of each compiled program, and how many kernels its functions
         start.
         """
-        rows = [
-            next((row for row in self.rows(one) if row.program), None)
-            for one in self.configurations
-        ]
-        return [
-            {
+        programs = {
+            row.configuration.name: {
                 "case": row.case_name,
                 "toolchain": row.toolchain,
                 "bytes": row.program.bytes,
                 "dispatches": row.program.dispatches,
             }
-            for row in rows
-            if row and row.program
-        ]
+            for row in self.series
+            if row.program
+        }
+        return list(programs.values())
 
     def of(self, configuration: Configuration, function: str) -> Series | None:
         """Return the series in one cell of the table; None if the cell is empty."""
@@ -186,17 +183,25 @@ class Benchmark:
         task = engine.progress.task("compile", total=len(self.configurations))
         for index, configuration in enumerate(self.configurations):
             task.describe(f"compile  {configuration.name}")
+            case, ref = configuration.case, configuration.ref
             target = folder / f"{index:04}.out"
+            programs: list[tuple[RunSpec, Program | NoAnswer]] | NoAnswer
             if dispatch is None:
-                rows = _functions(engine, configuration, target)
+                programs = _functions(engine, case, ref, target)
             else:
-                rows = _kernels(engine, configuration, target)
-            if isinstance(rows, NoAnswer):
-                self.series += [Series(configuration, "", problem=rows)]
-            else:
-                self.series += rows
+                programs = dispatch_programs(engine, case, ref, target)
+            if isinstance(programs, NoAnswer):
+                self.series.append(Series(configuration, "", problem=programs))
+                programs = []
+            for spec, program in programs:
+                if isinstance(program, NoAnswer):
+                    row = Series(configuration, spec.label, problem=program)
+                else:
+                    sampler = partial(program.sample, engine, spec)
+                    row = Series(configuration, spec.label, program, sampler=sampler)
+                self.series.append(row)
             for row in self.rows(configuration):
-                row.toolchain = engine.registry.revision(configuration.ref)
+                row.toolchain = engine.registry.revision(ref)
             task.advance()
         task.finish()
         if dispatch is not None:
@@ -265,44 +270,19 @@ class Benchmark:
         task.finish()
 
 
-def _kernels(
-    engine: Engine, configuration: Configuration, target: Path
-) -> list[Series] | NoAnswer:
-    """Compile a configuration and each of its kernels. Return a row for each, or why
-    there are none.
-    """
-    kernels = dispatch_programs(engine, configuration.case, configuration.ref, target)
-    if isinstance(kernels, NoAnswer):
-        return kernels
-    rows = []
-    for spec, program in kernels:
-        if isinstance(program, NoAnswer):
-            rows.append(Series(configuration, spec.label, problem=program))
-        else:
-            rows.append(_series(engine, configuration, program, spec))
-    return rows
-
-
 def _functions(
-    engine: Engine, configuration: Configuration, target: Path
-) -> list[Series] | NoAnswer:
-    """Compile a configuration once, and return a row for each of its functions, or why
-    there are none.
+    engine: Engine, case: Case, ref: ToolchainRef, target: Path
+) -> list[tuple[RunSpec, Program | NoAnswer]] | NoAnswer:
+    """Compile a case once; return its functions, each with the program, or why there
+    are none.
     """
-    program = compile_measured(engine, configuration.case, configuration.ref, target)
+    program = compile_measured(engine, case, ref, target)
     if isinstance(program, NoAnswer):
         return program
-    specs = functions_of(engine, configuration.case, configuration.ref)
+    specs = functions_of(engine, case, ref)
     if isinstance(specs, NoAnswer):
         return specs
-    return [_series(engine, configuration, program, spec) for spec in specs]
-
-
-def _series(
-    engine: Engine, configuration: Configuration, program: Program, spec: RunSpec
-) -> Series:
-    sampler = partial(program.sample, engine, spec)
-    return Series(configuration, spec.label, program, sampler=sampler)
+    return [(spec, program) for spec in specs]
 
 
 def _is_open(row: Series, base: Series | None) -> bool:

@@ -20,7 +20,7 @@ from triage.execution.files import Prepared
 from triage.execution.inputs import Inputs, NoInput, recipe_mistake
 from triage.execution.reads import files_in, mentioned_by
 from triage.execution.references import library_file, reference_results
-from triage.execution.run_task import RunTask, RunTools, plan_run
+from triage.execution.run_task import RunTask, plan_run
 from triage.execution.task import Task, probe_not_made
 from triage.model.case import OWN, Case, RunSpec
 from triage.model.content import file_sha256, settled_sha256
@@ -30,7 +30,6 @@ from triage.processes.containment import COMPILE_PATH
 from triage.processes.sealing import Seal, is_sealing
 from triage.recipes.run_values import identity_of
 from triage.toolchains.contents import file_state
-from triage.toolchains.home import KeptKind
 from triage.toolchains.registry import ToolchainRegistry
 
 if TYPE_CHECKING:
@@ -50,7 +49,6 @@ class Planner:
         """Plan with an engine that makes the tasks which other tasks need."""
         self.registry, self.compilers, self.inputs = registry, compilers, inputs
         self._engine = engine
-        self._tools = RunTools(registry.runtime, registry.contents)
 
     def plan(self, case: Case, toolchain: Toolchain) -> Task | Probe:
         """Return the task of a case, or the probe that says why there is nothing to
@@ -146,8 +144,7 @@ class Planner:
                 return expected
             case = replace(case, run=replace(spec, expected=expected))
         compiler = self.compilers[case.compiler]
-        values = self.registry.home.kept(KeptKind.VALUES)
-        return plan_run(case, toolchain, compiler, self._tools, values, libraries)
+        return plan_run(case, toolchain, compiler, self.registry, libraries)
 
 
 def _run_settings(run: RunSpec | None) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ far its results are off.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from triage.execution.inputs import recipe_mistake
 from triage.execution.metric import RUN_MS
 from triage.execution.reads import files_in, surroundings
 from triage.model.case import Case, RunSpec
-from triage.model.content import file_sha256
+from triage.model.content import settled_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Captured, Ending, Execution, Limits
 from triage.model.foreign_file import is_regular
@@ -39,6 +39,7 @@ from triage.recipes.run_values import (
     type_name,
     value_ending,
 )
+from triage.toolchains.home import KeptKind
 
 if TYPE_CHECKING:
     from typing import Any
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from triage.compilers.base import Compiler
     from triage.compilers.parts import Measures, Runner, Surroundings
-    from triage.toolchains.contents import Contents
+    from triage.toolchains.registry import ToolchainRegistry
 
     Array = np.ndarray[Any, Any]
 
@@ -213,32 +214,27 @@ class RunTask:
         """Return the first wrong result as in `MISMATCH`, and numbers on it; both are
         empty if none is wrong.
         """
+        tolerances = dict(self.spec.tolerances)
         for index, (file, expected) in enumerate(
             zip(files, self.expected, strict=False)
         ):
             actual = file_value(file)
-            numbers = differences(
-                actual, expected, dict(self.spec.tolerances), self.spec.closeness
-            )
-            wrong: dict[str, str | int]
+            numbers = differences(actual, expected, tolerances, self.spec.closeness)
             if not numbers:
-                wrong = {"kind": "metadata"}
-                texts = [type_text(actual), type_text(expected)]
+                wrong = _shapes_differ(type_text(actual), type_text(expected))
             elif numbers["mismatches"]:
                 element = int(numbers["element"])
-                wrong = {"element": element}
                 arrays = (read_value(actual), read_value(expected))
                 texts = [number_text(array, element) for array in arrays]
+                wrong = {"element": element, "actual": texts[0], "expected": texts[1]}
             else:
                 continue
-            wrong |= {"output": index, "actual": texts[0], "expected": texts[1]}
-            return wrong, {"output": float(index), **numbers}
+            return {"output": index, **wrong}, {"output": float(index), **numbers}
         counts = len(files), len(self.expected)
         if counts[0] == counts[1]:
             return {}, {}
         texts = [f"{count} result{'' if count == 1 else 's'}" for count in counts]
-        wrong = {"kind": "metadata", "actual": texts[0], "expected": texts[1]}
-        return {"output": min(counts), **wrong}, {}
+        return {"output": min(counts), **_shapes_differ(*texts)}, {}
 
     def _milliseconds(self, execution: Execution) -> list[float]:
         if self.spec.measured and self.measures:
@@ -255,6 +251,10 @@ class RunTask:
             threshold is not None
             and min(self._milliseconds(execution), default=0.0) > threshold
         )
+
+
+def _shapes_differ(actual: str, expected: str) -> dict[str, str | int]:
+    return {"kind": "metadata", "actual": actual, "expected": expected}
 
 
 def differences(
@@ -364,56 +364,46 @@ class RunTool:
 
     path: Path
     reads: tuple[Path, ...]
-    """What it may read besides."""
-    identity: str
-    """A digest of its content."""
+    """The folders of the runtime, its own first."""
 
 
-@dataclass(frozen=True)
-class RunTools:
-    """The executables that run what toolchains compile. Each is found and read
-    once.
+def run_tool(
+    registry: ToolchainRegistry,
+    toolchain: Toolchain,
+    runner: Runner,
+    *,
+    measured: bool,
+) -> RunTool | NoAnswer:
+    """Return the executable that runs or measures what a toolchain compiles, or why
+    there is none.
     """
-
-    runtime: Callable[[Toolchain, str], Path]
-    """Returns the folder of a package that belongs to a toolchain."""
-    contents: Contents
-    _found: dict[tuple[str, str, bool], RunTool] = field(default_factory=dict)
-
-    def find(
-        self, toolchain: Toolchain, runner: Runner, *, measured: bool
-    ) -> RunTool | None:
-        """Return an executable; None if the toolchain has none. Raises
-        EnvironmentFailure when its package cannot be installed.
-        """
-        key = (toolchain.family, toolchain.revision.name, measured)
-        if key not in self._found:
-            root = self.runtime(toolchain, runner.distribution)
-            for place in (root, toolchain.program.parent):
-                tool = runner.program(place, measured=measured)
-                if tool:
-                    digests = [file_sha256(tool)]
-                    if root != toolchain.root:
-                        digests.append(self.contents.digest(root))
-                    reads, digest = (root, *toolchain.reads), " ".join(digests)
-                    # a relative one would be looked for where the program runs
-                    self._found[key] = RunTool(tool.absolute(), reads, digest)
-                    break
-        return self._found.get(key)
+    try:
+        root = registry.runtime(toolchain, runner.distribution)
+    except EnvironmentFailure as error:
+        is_lasting = isinstance(error, Unobtainable)
+        cause = Cause.TOOLCHAIN if is_lasting else Cause.ENVIRONMENT
+        return NoAnswer(cause, str(error))
+    for place in (root, toolchain.program.parent):
+        tool = runner.program(place, measured=measured)
+        if tool:
+            # a relative one would be looked for where the program runs
+            return RunTool(tool.absolute(), (root, *toolchain.reads))
+    problem = (
+        f"{toolchain.revision.name} has no programs of {runner.distribution} next to "
+        "its compiler: build or install them there"
+    )
+    return NoAnswer(Cause.TOOLCHAIN, problem)
 
 
 def plan_run(
     case: Case,
     toolchain: Toolchain,
     compiler: Compiler,
-    tools: RunTools,
-    values: Path,
+    registry: ToolchainRegistry,
     libraries: Sequence[Path] = (),
 ) -> RunTask | NoAnswer:
     """Return the run of a case that is run on a toolchain, or why there is none.
-
-    `values` is the folder for values in another form; `libraries` are compiled files,
-    named for their content.
+    `libraries` are compiled files, named for their content.
     """
     runner, measures, spec = compiler.run, compiler.measures, case.run
     assert spec is not None
@@ -421,33 +411,29 @@ def plan_run(
         does = "measures" if runner else "runs"
         problem = f"{case.compiler} has nothing that {does} compiled programs here"
         return NoAnswer(Cause.TOOLCHAIN, problem)
+    tool = run_tool(registry, toolchain, runner, measured=spec.measured)
+    if isinstance(tool, NoAnswer):
+        return tool
+    folder = registry.home.kept(KeptKind.VALUES)
     try:
-        found = tools.find(toolchain, runner, measured=spec.measured)
-    except EnvironmentFailure as error:
-        if isinstance(error, Unobtainable):
-            cause = Cause.TOOLCHAIN
-        else:
-            cause = Cause.ENVIRONMENT
-        return NoAnswer(cause, str(error))
-    if found is None:
-        return NoAnswer(Cause.TOOLCHAIN, no_program(toolchain, runner.distribution))
-    try:
-        inputs = with_readable_values(spec.inputs, values, runner)
-        expected = with_readable_values(spec.expected, values, runner)
         task = RunTask(
             case,
             spec,
             runner,
             measures,
-            found.path,
+            tool.path,
             tuple(runner.options(case, spec)),
             tuple(libraries),
-            inputs,
-            expected,
+            with_readable_values(spec.inputs, folder, runner),
+            with_readable_values(spec.expected, folder, runner),
             identity="",
-            reads=found.reads,
+            reads=tool.reads,
         )
-        return replace(task, identity=_identity(task, found.identity))
+        runtime = tool.reads[0]
+        digests = [settled_sha256(str(tool.path))]
+        if runtime != toolchain.root:
+            digests.append(registry.contents.digest(runtime))
+        return replace(task, identity=_identity(task, " ".join(digests)))
     except OSError as error:
         return recipe_mistake(f"{error.filename}: {error.strerror}")
     except ValueError as error:
@@ -456,32 +442,26 @@ def plan_run(
 
 def _identity(task: RunTask, tool_digest: str) -> str:
     """Return the content key of a run."""
+    spec = task.spec
+    downloads = {artifact.path for artifact in spec.artifacts}
     parts = [
         tool_digest,
         *surroundings((), uses_processor=True),
         *settings(task.surroundings.variables),
-        *task.runner.options(task.case, replace(task.spec, parameters=())),
+        *task.runner.options(task.case, replace(spec, parameters=())),
         *(path.name for path in task.libraries),
-        *_parts_of(task.spec),
+        *([] if spec.closeness is None else [f"close {spec.closeness}"]),
+        *(f"tolerance {name} {value:g}" for name, value in spec.tolerances),
+        *(
+            f"{scope}={digest_of(path, is_kept=path in downloads)}"
+            for scope, path in spec.parameters
+        ),
+        *limits_key(spec.limits),
         *map(identity_of, task.inputs),
         "compared with",
         *map(identity_of, task.expected),
     ]
     return sha256("\0".join(parts).encode()).hexdigest()
-
-
-def _parts_of(spec: RunSpec) -> list[str]:
-    """Return what else decides how a run ends, for its content key."""
-    kept = {artifact.path for artifact in spec.artifacts}
-    return [
-        *([] if spec.closeness is None else [f"close {spec.closeness}"]),
-        *(f"tolerance {name} {value:g}" for name, value in spec.tolerances),
-        *(
-            f"{scope}={digest_of(path, is_kept=path in kept)}"
-            for scope, path in spec.parameters
-        ),
-        *limits_key(spec.limits),
-    ]
 
 
 def limits_key(limits: Limits) -> list[str]:
@@ -527,11 +507,3 @@ def _raw_copy(text: str, folder: Path) -> str:
     key = sha256(identity_of(text).encode()).hexdigest()
     [file] = KeptFiles().get(folder / key, write).path.iterdir()
     return file_value(file)
-
-
-def no_program(toolchain: Toolchain, package: str) -> str:
-    """Say that a toolchain has no program of a package, and what to do."""
-    return (
-        f"{toolchain.revision.name} has no programs of {package} next to its "
-        "compiler: build or install them there"
-    )
