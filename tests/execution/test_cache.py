@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from triage.execution.cache import ResultCache
-from triage.execution.record import Record
+from triage.execution.cache import Record, ResultCache
 from triage.model.execution import Captured, Ending, Execution
 from triage.model.pass_name import PassName
 

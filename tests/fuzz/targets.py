@@ -31,8 +31,7 @@ from triage.classify.rules_file import check_rules
 from triage.cli.interactive_bisect import read_journal
 from triage.compilers.recipe_start import NewRecipe
 from triage.compilers.registry import recipe_families
-from triage.execution.cache import ResultCache
-from triage.execution.record import Record, parse_record
+from triage.execution.cache import Record, ResultCache, parse_record
 from triage.mlir.generic_form import UnparsableError, parse_module, print_module
 from triage.mlir.ir_reader import DumpReader
 from triage.mlir.result_operator import operator_in

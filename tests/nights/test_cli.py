@@ -15,8 +15,7 @@ from tests.nights.test_store import HISTORIES
 from tests.programs import write_program
 from triage.cli.nights import open_nights
 from triage.compilers.invocation import mismatch_line
-from triage.execution.cache import ResultCache
-from triage.execution.record import Record
+from triage.execution.cache import Record, ResultCache
 from triage.model.execution import Captured, Ending, Execution, Stage
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from triage.bisect.result import Answer, Bisection, BisectKind, Suspect, Transition
 from triage.execution.match import same_signature
-from triage.execution.tried import TriedReleases
+from triage.execution.results import TriedReleases
 from triage.model.case import Case
 from triage.model.outcome import Failed, Failure, Passed
 from triage.model.revision import Revision

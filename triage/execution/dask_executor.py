@@ -32,9 +32,9 @@ from distributed import (
     get_worker,
 )
 
+from triage.execution.cache import Record, parse_record, record_json
 from triage.execution.capacity import usable_memory_mb
 from triage.execution.engine import open_engine
-from triage.execution.record import Record, parse_record, record_json
 from triage.execution.run_task import RunTask
 from triage.execution.task import Task
 from triage.model.case import Case, Input, InputKind

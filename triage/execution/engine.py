@@ -30,12 +30,12 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation, reported_facts
 from triage.compilers.registry import Families
-from triage.execution.cache import ResultCache
+from triage.execution.cache import Record, ResultCache
 from triage.execution.capacity import AnyOf, Capacity
 from triage.execution.files import KeptFiles, Scratch
 from triage.execution.inputs import Inputs, NoInput
@@ -43,7 +43,6 @@ from triage.execution.judge import judge, needs_pass, rules_of
 from triage.execution.metric import DISPATCHES
 from triage.execution.plan import Planner
 from triage.execution.reads import what_was_refused
-from triage.execution.record import Record
 from triage.execution.run_task import RunTask, agreeing_runs
 from triage.execution.task import Naming, ProbeJob, Task, probe_not_made
 from triage.model.case import Case
@@ -68,6 +67,9 @@ from triage.processes.process import StopSignal, run
 from triage.processes.sealing import Seal
 from triage.toolchains.home import lock_file, open_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
+
+if TYPE_CHECKING:
+    from triage.execution.number_judge import NumberJudge
 
 # increase the number when the IR is read in another way
 _RESOURCES = "resource metrics 1"
@@ -101,21 +103,6 @@ class Prober(Protocol):
     ) -> Iterator[Probe]: ...
 
     def recall(self, job: ProbeJob) -> Probe | None: ...
-
-
-class Judge(Protocol):
-    """Calls a case failed whose number is too bad."""
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether it measures what was compiled, while nothing else may run. The case
-        itself is not run then.
-        """
-        ...
-
-    def judge(self, probe: Probe, ref: ToolchainRef, /) -> Probe:
-        """Return the probe as the number decides."""
-        ...
 
 
 class Cluster(Protocol):
@@ -182,7 +169,7 @@ class Engine:
         self.planner = Planner(registry, compilers, inputs, self)
         self.most_jobs, self._is_dry = options.jobs, options.is_dry
         self.cluster = cluster
-        self.judge: Judge | None = None
+        self.judge: NumberJudge | None = None
         self._installed: set[tuple[str, str]] = set()
 
     @property
@@ -194,7 +181,7 @@ class Engine:
             return self.cluster.slots()
         return self.local_jobs
 
-    def with_judge(self, judge: Judge) -> Engine:
+    def with_judge(self, judge: NumberJudge) -> Engine:
         """Return another engine, on this machine, for which a bad number is a
         failure.
         """
@@ -428,10 +415,7 @@ class Engine:
                 on_output(module)
 
         with self.capacity.reserve(self._reservation(task.case)):
-            if task.naming is None:
-                compiled = self._compile_surely(task, either, use)
-            else:
-                compiled = self._compile_once(task, either, use)
+            compiled = self._compile_task(task, either, use)
             execution = self._with_refusal(
                 task,
                 compiled.execution,
@@ -490,12 +474,18 @@ class Engine:
 
     # One compile
 
-    def _compile_surely(
+    def _compile_task(
         self, task: Task, stop: StopSignal, use: Callable[[Path], None]
     ) -> Record:
-        """Compile up to three times until the ending is sure. If the failure needs the
-        name of its pass, compile once more, printing it.
+        """Compile a trial once, everything else up to three times until the ending is
+        sure. If the failure needs the name of its pass, compile once more, printing it.
         """
+        reporting = task.with_pass_reporting()
+        can_report = reporting != task
+        if task.naming is Naming.AT_ONCE and can_report:
+            return task.record(task.key, *self._compile_naming(reporting, stop, use))
+        if task.naming:
+            return task.record(task.key, self._compile(task, stop, on_output=use))
         same, disagreements = agreeing_runs(
             lambda: self._compile(task, stop, on_output=use),
             lambda execution: execution.ending not in _REPEATED,
@@ -504,26 +494,12 @@ class Engine:
         execution, failing_pass = same[0], None
         if execution.ending is Ending.SIGNALLED:
             execution = self._identifying_crash(task, same, stop)
-        elif needs_pass(execution, rules_of(task.case)):
-            reporting = task.with_pass_reporting()
-            if reporting != task:
-                _, failing_pass = self._compile_naming(reporting, stop)
+        elif can_report and needs_pass(execution, rules_of(task.case)):
+            _, failing_pass = self._compile_naming(reporting, stop)
         return task.record(task.key, execution, failing_pass, disagreements)
 
-    def _compile_once(
-        self, task: Task, stop: StopSignal, use: Callable[[Path], None]
-    ) -> Record:
-        reporting = task.with_pass_reporting()
-        if task.naming is Naming.AT_ONCE and reporting != task:
-            execution, failing_pass = self._compile_naming(reporting, stop, use)
-            return task.record(task.key, execution, failing_pass)
-        return task.record(task.key, self._compile(task, stop, on_output=use))
-
     def _compile_naming(
-        self,
-        reporting: Task,
-        stop: StopSignal,
-        use: Callable[[Path], None] | None = None,
+        self, task: Task, stop: StopSignal, use: Callable[[Path], None] | None = None
     ) -> tuple[Execution, PassName]:
         """Compile with options that print the failing pass. Return the execution and
         that pass, `NO_PASS` if none was printed.
@@ -531,9 +507,7 @@ class Engine:
         from triage.classify import PassScanner  # slow to import
 
         scanner = PassScanner()
-        execution = self._compile(
-            reporting, stop, on_stderr=scanner.feed, on_output=use
-        )
+        execution = self._compile(task, stop, on_stderr=scanner.feed, on_output=use)
         return execution, scanner.finish() or NO_PASS
 
     def _identifying_crash(

@@ -21,7 +21,7 @@ from triage.classify.log import decoded, text_encoding
 from triage.compilers.base import Compiler, ModelImporter, Needs
 from triage.compilers.interpreters import prefixes_of
 from triage.compilers.registry import onnx_family
-from triage.execution.cache import ResultCache
+from triage.execution.cache import Record, ResultCache
 from triage.execution.files import KeptFiles, Prepared, is_unchanged, note_use
 from triage.execution.judge import judge_import, rules_of
 from triage.execution.machine_problem import machine_problem
@@ -31,7 +31,6 @@ from triage.execution.reads import (
     undeclared,
     what_was_refused,
 )
-from triage.execution.record import Record
 from triage.model.address import Address
 from triage.model.case import OWN, Artifact, Case, InputKind
 from triage.model.content import file_sha256

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from triage.compilers.invocation import readable_output, reported_facts
 from triage.execution.machine_problem import machine_problem
 from triage.execution.match import NOT_NUMBERS, kind_of_wrong_result
+from triage.execution.metric import RUN_MS, metric_failure
 from triage.model.case import Case
 from triage.model.execution import Captured, Ending, Execution, Stage
 from triage.model.outcome import (
@@ -113,22 +114,13 @@ def judge(
         first = rules.by_name["compiler-status"].reclassify(first, signature)
     rule = rules.by_name[first.failure_class]
     if rule.says_nothing is not None:
-        if rule.says_nothing is Cause.FLAG:
-            flag = first.details.get("flag")
-        else:
-            flag = None
-        if flag:
+        reason = first.headline
+        flag = first.details.get("flag")
+        if flag and rule.says_nothing is Cause.FLAG:
+            reason = f"does not know the flag {flag}"
             suggestion = _SUGGESTION.search(execution.stderr.text)
-        else:
-            suggestion = None
-        if suggestion:
-            instead = f"; the compiler asks: did you mean {suggestion[1]}?"
-        else:
-            instead = ""
-        if flag:
-            reason = f"does not know the flag {flag}{instead}"
-        else:
-            reason = first.headline
+            if suggestion:
+                reason += f"; the compiler asks: did you mean {suggestion[1]}?"
         return NoAnswer(rule.says_nothing, reason, first)
     return Failed(first, tuple(others), flaky)
 
@@ -154,6 +146,25 @@ def judge_import(execution: Execution, rules: RuleSet) -> Failed:
         signature = f"import-error:{first.signature}"
         first = rules.by_name["import-error"].reclassify(first, signature)
     return Failed(replace(first, phase=None, failing_pass=None, stage=Stage.IMPORT))
+
+
+def judge_thresholds(
+    case: Case, metrics: Mapping[str, float], stage: Stage
+) -> Failed | NoAnswer | None:
+    """Return the failure of the first number of a stage that is above its threshold, or
+    why it is not known; None if all are within theirs.
+    """
+    for name, largest in case.thresholds:
+        if (name == RUN_MS) != (stage is Stage.BENCHMARK):
+            continue
+        if name not in metrics:
+            return NoAnswer(Cause.FLAG, f"this version does not report {name}")
+        if metrics[name] > largest:
+            texts = rounded_text(metrics[name]), rounded_text(largest)
+            headline = f"{name} is {texts[0]}, above {texts[1]}"
+            details = {"value": texts[0], "threshold": texts[1]}
+            return metric_failure(name, headline, details, stage)
+    return None
 
 
 _RUN_CLASSES = {"timeout": "run-timeout", "out-of-memory": "run-out-of-memory"}

@@ -10,32 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from triage.model.case import Case
 from triage.model.execution import Stage
-from triage.model.outcome import Cause, Failed, Failure, NoAnswer, Passed, Probe
-from triage.recipes.values import rounded_text
+from triage.model.outcome import Failed, Failure, Passed, Probe
 
 RUN_MS = "run_ms"  # the metric of a run that is measured
 DISPATCHES = "dispatches"
-
-
-def judge_thresholds(
-    case: Case, metrics: Mapping[str, float], stage: Stage
-) -> Failed | NoAnswer | None:
-    """Return the failure of the first number of a stage that is above its threshold, or
-    why it is not known; None if all are within theirs.
-    """
-    for name, largest in case.thresholds:
-        if (name == RUN_MS) != (stage is Stage.BENCHMARK):
-            continue
-        if name not in metrics:
-            return NoAnswer(Cause.FLAG, f"this version does not report {name}")
-        if metrics[name] > largest:
-            texts = rounded_text(metrics[name]), rounded_text(largest)
-            headline = f"{name} is {texts[0]}, above {texts[1]}"
-            details = {"value": texts[0], "threshold": texts[1]}
-            return metric_failure(name, headline, details, stage)
-    return None
 
 
 def metric_failure(

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from triage.model.execution import Execution
+from triage.model.execution import Execution, Limits
 from triage.model.outcome import Cause, NoAnswer
 from triage.processes.sealing import Seal
 
@@ -113,6 +113,16 @@ def surroundings(options: Sequence[str], *, uses_processor: bool) -> list[str]:
     if uses_processor or any(map(_OF_THIS_MACHINE.search, options)):
         parts.append(processor())
     return parts
+
+
+def limits_key(limits: Limits) -> list[str]:
+    """Return the limits that are part of a content key."""
+    parts = []
+    if limits.output != Limits().output:
+        parts.append(f"output {limits.output}")
+    if not limits.without_waiting:
+        parts.append("wall time")
+    return [*parts, f"{limits.timeout:g}", f"{limits.memory:g}"]
 
 
 def what_was_refused(execution: Execution, seal: Seal) -> str | None:

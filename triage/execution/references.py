@@ -33,7 +33,6 @@ from triage.model.outcome import (
     OF_MACHINE,
     Cause,
     Failed,
-    Failure,
     NoAnswer,
     Outcome,
     Passed,
@@ -106,23 +105,28 @@ def reference_results(
     that was never written to do not count then. `made` receives the compile that was
     needed; `cancelled` ends it early, with Interrupted.
     """
-    results = folder or engine.registry.home.kept(KeptKind.RESULTS)
     stop = AnyOf(engine.stop, cancelled)
-    kept: Prepared | NoAnswer
+    is_strict = folder is not None
     if reference.onnxruntime:
         key = _onnxruntime_key(case)
-        if isinstance(key, NoAnswer):
-            return key
         compute = partial(_onnxruntime_results, case, stop)
-        kept = engine.kept.get(results / key, compute)
-        return _read_results(kept)
-    task = reference_task(engine, case, toolchain, reference)
-    if isinstance(task, NoAnswer):
-        return task
-    strict = folder is not None
-    compile_ = partial(_compiled_results, engine, task, stop, made, strict)
-    name = f"{task.run_key}-defined" if strict else f"{task.run_key}"
-    return _read_results(engine.kept.get(results / name, compile_))
+    else:
+        task = reference_task(engine, case, toolchain, reference)
+        if isinstance(task, NoAnswer):
+            return task
+        key = f"{task.run_key}{'-defined' if is_strict else ''}"
+        compute = partial(_compiled_results, engine, task, stop, made, is_strict)
+    if isinstance(key, NoAnswer):
+        return key
+    target = (folder or engine.registry.home.kept(KeptKind.RESULTS)) / key
+    kept: Prepared | NoAnswer = engine.kept.get(target, compute)
+    if isinstance(kept, NoAnswer):
+        return kept
+    problem = kept.path / _PROBLEM
+    if problem.exists():
+        return recipe_mistake(problem.read_text("utf-8"))
+    files = sorted(kept.path.iterdir(), key=lambda file: int(file.name.split(".")[0]))
+    return tuple(map(file_value, files))
 
 
 def reference_task(
@@ -142,24 +146,11 @@ def reference_task(
             problem = f"cannot obtain the toolchain of the reference: {error}"
             return NoAnswer(Cause.TOOLCHAIN, problem)
     task = engine.planner.plan(plain, toolchain)
-    outcome = task.outcome if isinstance(task, Probe) else task.run
-    if isinstance(outcome, RunTask) and not isinstance(task, Probe):
+    if isinstance(task, Task) and isinstance(task.run, RunTask):
         return task
-    reason = "there is nothing to run"
-    if isinstance(outcome, NoAnswer):
-        reason = outcome.reason
+    outcome = task.outcome if isinstance(task, Probe) else task.run
+    reason = outcome.reason if isinstance(outcome, NoAnswer) else "nothing to run"
     return recipe_mistake(f"the reference cannot be run: {reason}")
-
-
-def _read_results(kept: Prepared | NoAnswer) -> tuple[str, ...] | NoAnswer:
-    """Return the results in a folder as values, or why there are none."""
-    if isinstance(kept, NoAnswer):
-        return kept
-    problem = kept.path / _PROBLEM
-    if problem.exists():
-        return recipe_mistake(problem.read_text("utf-8"))
-    files = sorted(kept.path.iterdir(), key=lambda file: int(file.name.split(".")[0]))
-    return tuple(map(file_value, files))
 
 
 def _compiled_results(
@@ -167,15 +158,14 @@ def _compiled_results(
     task: Task,
     stop: StopSignal,
     made: Callable[[Probe], None],
-    strict: bool,
+    is_strict: bool,
     scratch: Path,
 ) -> Path | NoAnswer:
     """Compile and run a task; return a folder with its results.
 
     If there are none, the folder holds the reason, so that no later attempt is made. If
     another attempt may end in another way, return the reason instead, which is not
-    kept. `made` receives the compile. If `strict`, results that depend on memory that
-    was never written to do not count.
+    kept.
     """
     results = scratch / "results"
     results.mkdir()
@@ -188,22 +178,19 @@ def _compiled_results(
         nonlocal is_defined
         execution, files = run_task.results(module, results, stop)
         ran.append(execution)
-        if strict and execution.ok:
+        if is_strict and execution.ok:
             is_defined = _ignores_unwritten_memory(run_task, module, files, stop)
-        else:
-            is_defined = True
 
     plain = replace(task, run=None, naming=Naming.NEVER)
     [compiled] = engine.make(plain, stop, execute)
-    probe = task.probe(
-        compiled, *(task.record("", execution) for execution in ran), cached=False
-    )
+    records = [task.record("", execution) for execution in ran]
+    probe = task.probe(compiled, *records, cached=False)
     assert probe
     made(probe)
     problem = _problem(probe.outcome)
     if not problem and not is_defined:
         problem = "reads memory that was never written to"
-    if not problem and not any(results.iterdir()):
+    elif not problem and not any(results.iterdir()):
         problem = "returns nothing"
     if not problem:
         return results
@@ -211,22 +198,21 @@ def _compiled_results(
     endings = [execution.ending for execution in (compiled.execution, *ran)]
     if probe.outcome.cause in OF_MACHINE or Ending.TIMED_OUT in endings:
         return recipe_mistake(problem)
-    for file in results.iterdir():
-        file.unlink()
-    (results / _PROBLEM).write_text(problem, "utf-8", "replace")
-    return results
+    kept = scratch / "no results"
+    kept.mkdir()
+    (kept / _PROBLEM).write_text(problem, "utf-8", "replace")
+    return kept
 
 
 def _problem(outcome: Outcome) -> str:
     """Return what is wrong with a reference by its outcome, empty if nothing is."""
-    match outcome:
-        case NoAnswer(reason=reason):
-            return f"cannot be tested: {reason}"
-        case Failed(failure=Failure(stage=Stage.COMPILE, headline=headline)):
-            return f"does not compile: {headline}"
-        case Failed(failure=failure):
-            return f"does not run: {failure.headline}"
-    return ""
+    if isinstance(outcome, NoAnswer):
+        return f"cannot be tested: {outcome.reason}"
+    if isinstance(outcome, Passed):
+        return ""
+    is_compile = outcome.failure.stage is Stage.COMPILE
+    verb = "compile" if is_compile else "run"
+    return f"does not {verb}: {outcome.failure.headline}"
 
 
 def _ignores_unwritten_memory(
@@ -235,19 +221,18 @@ def _ignores_unwritten_memory(
     """Return whether results stay the same when memory that was not written to has
     another content.
     """
+    spec = run_task.spec
     again = [module.parent / f"again-{file.name}" for file in files]
     for pattern in UNWRITTEN:
         ran = run_task.start(module, stop, results=again, MALLOC_PERTURB_=str(pattern))
-        pairs = [
-            (file_value(new), file_value(old))
-            for new, old in zip(again, files, strict=True)
-        ]
-        tolerances = dict(run_task.spec.tolerances)
-        if not ran.ok or any(
-            differences(*pair, tolerances, run_task.spec.closeness).get("mismatches", 1)
-            for pair in pairs
-        ):
+        if not ran.ok:
             return False
+        for new, old in zip(
+            map(file_value, again), map(file_value, files), strict=True
+        ):
+            numbers = differences(new, old, dict(spec.tolerances), spec.closeness)
+            if numbers.get("mismatches", 1):
+                return False
     return True
 
 
@@ -258,20 +243,16 @@ def _onnxruntime_key(case: Case) -> str | NoAnswer:
     assert case.run is not None
     runtime = package_version("onnxruntime")
     if runtime == "none":
-        advice = "install it with `pip install 'iree-triage[onnxruntime]'`"
         problem = (
-            f"onnxruntime, the reference of {case.name}, is not installed; {advice}"
+            f"onnxruntime, the reference of {case.name}, is not installed; install it "
+            "with `pip install 'iree-triage[onnxruntime]'`"
         )
         return NoAnswer(Cause.ENVIRONMENT, problem)
     try:
-        parts = [
-            runtime,
-            file_sha256(case.input.path),
-            *map(identity_of, case.run.inputs),
-        ]
+        digests = [file_sha256(case.input.path), *map(identity_of, case.run.inputs)]
     except OSError as error:
         return recipe_mistake(f"{error.filename}: {error.strerror}")
-    return sha256("\0".join(["onnxruntime", *parts]).encode()).hexdigest()
+    return sha256("\0".join(["onnxruntime", runtime, *digests]).encode()).hexdigest()
 
 
 def _onnxruntime_results(
@@ -289,27 +270,21 @@ def _onnxruntime_results(
         # It does not read the types of ml_dtypes.
         if array is None or array.dtype.isbuiltin != 1:
             return recipe_mistake(f"onnxruntime cannot be given the value {text}")
-        inputs.append(scratch / f"input-{index}.npy")
+        inputs.append(str(scratch / f"input-{index}.npy"))
         np.save(inputs[-1], array, allow_pickle=False)
     results.mkdir()
-    argv = [
-        sys.executable,
-        "-P",
-        str(WORKER),
-        "compute",
-        str(case.input.path),
-        str(results),
-        *map(str, inputs),
-    ]
-    model = (case.input.path, *mentioned_by(case.input.path))
-    seal = Seal((*own_python(), WORKER, *model))
+    model = case.input.path
+    words = ["compute", str(model), str(results), *inputs]
     execution = run(
-        argv, case.run.limits, scratch, seal=seal, env=dict(case.env), stop=stop
+        [sys.executable, "-P", str(WORKER), *words],
+        case.run.limits,
+        scratch,
+        seal=Seal((*own_python(), WORKER, model, *mentioned_by(model))),
+        env=dict(case.env),
+        stop=stop,
     )
     files = list(results.iterdir())
     if execution.ok and files and all(map(is_regular, files)):
         return results
-    return recipe_mistake(
-        "onnxruntime does not run the model: "
-        f"{execution.stderr.last_line[:200] or execution.ending}"
-    )
+    why = execution.stderr.last_line[:200] or execution.ending
+    return recipe_mistake(f"onnxruntime does not run the model: {why}")

@@ -15,11 +15,11 @@ from triage.compilers.parts import RunValues
 from triage.execution.files import KeptFiles, digest_of
 from triage.execution.inputs import recipe_mistake
 from triage.execution.metric import RUN_MS
-from triage.execution.reads import files_in, surroundings
+from triage.execution.reads import files_in, limits_key, surroundings
 from triage.model.case import Case, RunSpec
 from triage.model.content import settled_sha256
 from triage.model.errors import EnvironmentFailure, Unobtainable
-from triage.model.execution import Captured, Ending, Execution, Limits
+from triage.model.execution import Captured, Ending, Execution
 from triage.model.foreign_file import is_regular
 from triage.model.outcome import Cause, NoAnswer
 from triage.model.revision import Toolchain
@@ -462,16 +462,6 @@ def _identity(task: RunTask, tool_digest: str) -> str:
         *map(identity_of, task.expected),
     ]
     return sha256("\0".join(parts).encode()).hexdigest()
-
-
-def limits_key(limits: Limits) -> list[str]:
-    """Return the limits that are part of a content key."""
-    parts = []
-    if limits.output != Limits().output:
-        parts.append(f"output {limits.output}")
-    if not limits.without_waiting:
-        parts.append("wall time")
-    return [*parts, f"{limits.timeout:g}", f"{limits.memory:g}"]
 
 
 def with_readable_values(

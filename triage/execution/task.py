@@ -16,19 +16,20 @@ from pathlib import Path
 
 from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
+from triage.execution.cache import Record
 from triage.execution.files import Prepared
 from triage.execution.judge import (
     is_silent_pass,
     judge,
     judge_run,
+    judge_thresholds,
     rules_of,
     with_operator,
 )
 from triage.execution.machine_problem import reason_script_skips
-from triage.execution.metric import DISPATCHES, judge_thresholds
-from triage.execution.reads import surroundings
-from triage.execution.record import Record
-from triage.execution.run_task import RunTask, limits_key
+from triage.execution.metric import DISPATCHES
+from triage.execution.reads import limits_key, surroundings
+from triage.execution.run_task import RunTask
 from triage.mlir.result_operator import operator_in
 from triage.model.case import Case
 from triage.model.execution import Execution, Stage

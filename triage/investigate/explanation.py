@@ -29,7 +29,7 @@ from triage.execution.own_program import (
     fails_each_time,
     first_that,
 )
-from triage.execution.tried import KnownReleases, TriedReleases
+from triage.execution.results import KnownReleases, TriedReleases
 from triage.investigate.result import StepResult
 from triage.investigate.steps import diverging_pass, do_step, working_remedies
 from triage.model.case import Case

@@ -13,9 +13,8 @@ from packaging.version import Version
 
 from triage.classify import packaged_rules
 from triage.compilers.invocation import readable_output
-from triage.execution.cache import ResultCache
+from triage.execution.cache import Record, ResultCache
 from triage.execution.judge import judge, judge_mismatch
-from triage.execution.record import Record
 from triage.model.errors import BadInput
 from triage.model.outcome import FAILING, Outcome, Status
 from triage.model.probe_result import ProbeResult

@@ -44,7 +44,7 @@ from triage.report.tables import classify_document
 from triage.toolchains.home import save_file
 
 if TYPE_CHECKING:
-    from triage.execution.tried import KnownReleases
+    from triage.execution.results import KnownReleases
     from triage.investigate.explanation import Explanation
 
 _MAX_LINES = 80  # of IR

@@ -30,7 +30,7 @@ from triage.toolchains.home import KeptKind, default_home
 if TYPE_CHECKING:
     from triage.compilers.base import Compiler
     from triage.compilers.parts import IssueForm
-    from triage.execution.tried import KnownReleases
+    from triage.execution.results import KnownReleases
 
 # : How the states of a case, a reproducer, a variant, a failure and a run time are
 # shown.
