@@ -93,6 +93,8 @@ class Prepared:
     digest: str
     state: str = ""
     """What changes when it is written, if others may write it."""
+    mentioned: tuple[Path, ...] = ()
+    """The files beside it that it mentions."""
 
 
 @dataclass

@@ -153,23 +153,23 @@ class Inputs:
         self, case: Case, toolchain: Toolchain | None
     ) -> _Maker | NoAnswer | None:
         """Return what makes the input of a case; None if the compiler reads the file
-        itself.
+        itself, or the same text in another encoding.
         """
         if case.input.imported:
             return self._importer(case, toolchain)
         if case.input.kind is InputKind.GENERATOR:
             return self._generator(case, toolchain)
-        if case.input.kind is InputKind.MLIR and _is_marked(case.input.path):
-            return _Maker("decoded", _write_decoded)
         return None
 
     def _make(
         self, case: Case, sources: Sequence[Path], maker: _Maker | None
     ) -> Prepared | NoInput:
         source = case.input.path
+        if maker is None and case.input.kind is InputKind.MLIR and _is_marked(source):
+            maker = _Maker("decoded", _write_decoded)
         if maker is None:
-            state = file_state([source])
-            return Prepared(source, file_sha256(source), state)
+            state, mentioned = file_state([source]), tuple(mentioned_by(source))
+            return Prepared(source, file_sha256(source), state, mentioned)
         parts = [
             f"{case.input.kind} {case.input.args}",
             *settings(dict(case.env)),

@@ -18,7 +18,7 @@ from triage.compilers.base import Compiler
 from triage.compilers.invocation import Invocation
 from triage.execution.files import Prepared
 from triage.execution.inputs import Inputs, NoInput, recipe_mistake
-from triage.execution.reads import files_in, mentioned_by
+from triage.execution.reads import files_in
 from triage.execution.references import library_file, reference_results
 from triage.execution.run_task import RunTask, plan_run
 from triage.execution.task import Task, probe_not_made
@@ -171,10 +171,8 @@ def _reads(
         path.stat()
     named = files_in((*invocation.options, *(invocation.placeholders or {}).values()))
     usual = Seal(toolchain.reads)
-    paths = [*case.reads, *(path for path in named if not usual.may_read(path))]
-    if not case.input.is_made:
-        paths += mentioned_by(prepared.path)
-    return tuple(dict.fromkeys(paths))
+    unusual = (path for path in named if not usual.may_read(path))
+    return tuple(dict.fromkeys((*case.reads, *unusual, *prepared.mentioned)))
 
 
 def _script_invocation(case: Case, script: Path, toolchain: Toolchain) -> Invocation:
