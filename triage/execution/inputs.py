@@ -278,18 +278,27 @@ class Inputs:
         key: str,
         scratch: Path,
     ) -> Path | NoInput:
-        target = scratch / "made.mlir"
+        target, source = scratch / "made.mlir", case.input.path
         failed = self._cache.find(key)
         if failed:
             return NoInput(judge_import(failed.execution, rules_of(case)), cached=True)
-        start = partial(self._start_importer, case, importer, sources, target)
-        root = None
-        if toolchain:
-            tools = self._compilers[toolchain.family].mlir_tools(toolchain)
-            root = tools.python_root if tools else None
-        execution = start(root)
-        if root and _is_broken(execution):
-            execution = start(None)
+        packages = provide_onnx(self._registry.workspace)
+        argv = [sys.executable, "-m", importer.module, str(source), "-o", str(target)]
+        for root in self._importer_roots(toolchain):
+            folders = [folder for folder in (root, packages) if folder]
+            env = dict(case.env)
+            if folders:
+                env["PYTHONPATH"] = os.pathsep.join(map(str, folders))
+            execution = run(
+                argv,
+                case.limits,
+                scratch,
+                seal=Seal((*own_python(), *folders, *sources)),
+                env=env,
+                stop=self._stop,
+            )
+            if not _is_broken(execution):
+                break
         if execution.ok and regular_size(target):
             return target
         machine = machine_problem(execution)
@@ -303,24 +312,14 @@ class Inputs:
         self._cache.add(Record(key, case.name, name, portable))
         return NoInput(judge_import(execution, rules_of(case)))
 
-    def _start_importer(
-        self,
-        case: Case,
-        importer: ModelImporter,
-        sources: Sequence[Path],
-        target: Path,
-        root: Path | None,
-    ) -> Execution:
-        source = str(case.input.path)
-        argv = [sys.executable, "-m", importer.module, source, "-o", str(target)]
-        packages = provide_onnx(self._registry.workspace)
-        folders = [folder for folder in (root, packages) if folder]
-        path = {"PYTHONPATH": os.pathsep.join(map(str, folders))} if folders else {}
-        seal = Seal((*own_python(), *folders, *sources))
-        env = {**dict(case.env), **path}
-        return run(
-            argv, case.limits, target.parent, seal=seal, env=env, stop=self._stop
-        )
+    def _importer_roots(self, toolchain: Toolchain | None) -> list[Path | None]:
+        """Return the folders with the modules of an importer, best first; None for
+        those next to this program.
+        """
+        if toolchain is None:
+            return [None]
+        tools = self._compilers[toolchain.family].mlir_tools(toolchain)
+        return [tools.python_root, None] if tools else [None]
 
     # Files of suites
 

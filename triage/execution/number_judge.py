@@ -246,7 +246,7 @@ def engine_with_judge(
     with temporary_folder() as folder:
         measure: Measure
         if choice.metric.is_of_run:
-            measure = _RunTimes(engine, good, choice.function, folder)
+            measure = partial(_run_sampler, engine, choice, good, folder, {})
         else:
             measure = partial(compile_sampler, engine, choice.metric)
         judge = NumberJudge(choice.metric, 1.0, good, measure, original, choice.budget)
@@ -295,36 +295,36 @@ def _error_of(problem: str, why: NoAnswer) -> BadInput | EnvironmentFailure:
     return BadInput(text)
 
 
-class _RunTimes:
-    """Compiles programs into a folder, each once, and measures their run time."""
-
-    def __init__(
-        self, engine: Engine, good: ToolchainRef, function: str, folder: Path
-    ) -> None:
-        self._engine, self._good, self._function = engine, good, function
-        self._folder = folder
-        self._samplers: dict[object, Sampler] = {}
-
-    def __call__(self, case: Case, ref: ToolchainRef) -> Sampler:
-        key = (case.input, case.flags, ref.revision.name)
-        if key not in self._samplers:
-            target = self._folder / f"{len(self._samplers):04}.out"
-            self._samplers[key] = self._sampler(case, ref, target)
-        return self._samplers[key]
-
-    def _sampler(self, case: Case, ref: ToolchainRef, target: Path) -> Sampler:
-        specs = functions_of(self._engine, case, self._good)
-        if isinstance(specs, NoAnswer):
-            return partial(_no_time, specs)
-        fitting = [spec for spec in specs if self._function in ("", spec.label)]
-        if len(fitting) != 1:
-            names = ", ".join(spec.label for spec in specs)
-            advice = "choose the function with --metric run_seconds:FUNCTION"
-            return partial(_no_time, NoAnswer(Cause.RECIPE, f"{advice}: {names}"))
-        program = compile_measured(self._engine, case, ref, target)
-        if isinstance(program, NoAnswer):
-            return partial(_no_time, program)
-        return partial(program.sample, self._engine, fitting[0])
+def _run_sampler(
+    engine: Engine,
+    choice: MetricChoice,
+    good: ToolchainRef,
+    folder: Path,
+    samplers: dict[object, Sampler],
+    case: Case,
+    ref: ToolchainRef,
+) -> Sampler:
+    """Compile a program into a folder, once, and return what measures its run time."""
+    key = (case.input, case.flags, ref.revision.name)
+    if key in samplers:
+        return samplers[key]
+    problem: NoAnswer | None = None
+    specs = functions_of(engine, case, good)
+    if isinstance(specs, NoAnswer):
+        problem, specs = specs, ()
+    fitting = [spec for spec in specs if choice.function in ("", spec.label)]
+    if len(fitting) != 1:
+        names = ", ".join(spec.label for spec in specs)
+        advice = "choose the function with --metric run_seconds:FUNCTION"
+        problem = problem or NoAnswer(Cause.RECIPE, f"{advice}: {names}")
+    program = problem or compile_measured(
+        engine, case, ref, folder / f"{len(samplers):04}.out"
+    )
+    if isinstance(program, NoAnswer):
+        samplers[key] = partial(_no_time, program)
+    else:
+        samplers[key] = partial(program.sample, engine, fitting[0])
+    return samplers[key]
 
 
 def _no_time(why: NoAnswer) -> NoAnswer:
