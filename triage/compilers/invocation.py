@@ -120,8 +120,6 @@ class RunFacts:
     """Name -> value. The last word of a name is the unit, as in `shared_bytes`; a name
     without one is a count.
     """
-    ignored: tuple[str, ...] = ()
-    """Names of metrics that are not finite numbers."""
     mismatch: Mapping[str, str | int] = field(default_factory=dict)
     """The first wrong result, see `MISMATCH`; empty if no result is wrong."""
 
@@ -159,8 +157,7 @@ def reported_facts(execution: Execution) -> RunFacts:
                 if type(value) in (int, float):
                     metrics[utf8(name[:_LONGEST_NAME])] = value
     finite = {name: value for name, value in metrics.items() if is_number(value)}
-    ignored = tuple(name for name in metrics if name not in finite)
-    return RunFacts(phase, finite, ignored, mismatch)
+    return RunFacts(phase, finite, mismatch)
 
 
 def _reports_in(stdout: str) -> Iterator[dict[str, Any]]:

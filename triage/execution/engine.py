@@ -69,6 +69,7 @@ from triage.toolchains.home import lock_file, open_home
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 if TYPE_CHECKING:
+    from triage.compilers.parts import Kernels
     from triage.execution.number_judge import NumberJudge
 
 # increase the number when the IR is read in another way
@@ -570,7 +571,7 @@ class Engine:
             argv = task.argv(output)
             if kernels:
                 argv += kernels.count_options(counted)
-            execution = run(
+            ended = run(
                 argv,
                 task.case.limits,
                 folder,
@@ -579,20 +580,17 @@ class Engine:
                 stop=stop or self.stop,
                 on_stderr=on_stderr,
             )
-            execution = with_named_stack(execution)
+            execution = with_named_stack(ended)
             size = regular_size(output) if execution.ok else None
             # the exit status alone is what a user's script says
             must_write = task.invocation.has_output and task.case.script is None
             if execution.ok and must_write and not size:
                 execution = replace(execution, ending=Ending.NO_OUTPUT)
-            facts = reported_facts(execution)
-            metrics = dict(facts.metrics)
-            if kernels and is_regular(counted):
-                count = kernels.kernel_count(counted.read_text("utf-8", "replace"))
-                if count is not None:
-                    metrics[DISPATCHES] = float(count)
+            counts = _kernel_counts(kernels, counted)
             if on_output and size:
                 on_output(output)
+        facts = reported_facts(execution)
+        metrics = {**facts.metrics, **counts}
         return replace(execution, output_bytes=size, phase=facts.phase, metrics=metrics)
 
     # What else is known of a case
@@ -663,6 +661,14 @@ class Engine:
         ]
         is_flaky = any(outcome.flaky for outcome in outcomes)
         return is_flaky or len(set(map(_signature_of, outcomes))) > 1
+
+
+def _kernel_counts(kernels: Kernels | None, file: Path) -> dict[str, float]:
+    """Return how many kernels the functions of a program start, if that is known."""
+    if kernels is None or not is_regular(file):
+        return {}
+    count = kernels.kernel_count(file.read_text("utf-8", "replace"))
+    return {} if count is None else {DISPATCHES: float(count)}
 
 
 def _without_toolchain(job: ProbeJob, error: EnvironmentFailure) -> Probe:
