@@ -192,7 +192,9 @@ class ResultCache:
         self._opened: tuple[int, int] | None = None  # the file that is open
         [(newest,)] = self._rows("SELECT coalesce(max(id), 0) FROM probes")
         # the number of the last record to ignore; unlike a date it always grows
-        self._after = int(newest) if fresh else 0
+        self._after = 0
+        if fresh:
+            self._after = int(newest)
 
     def find_all(self, *keys: str) -> list[Record | None]:
         """Return for each key its newest intact record, or None."""

@@ -224,7 +224,9 @@ class DaskCluster:
                 largest[name] = max(amount, largest.get(name, 0.0))
         needs = {"memory": needed_mb}
         runner, run = task.compiler.run, task.case.run
-        device = runner.device(task.case, run) if run and runner else None
+        device = None
+        if run and runner:
+            device = runner.device(task.case, run)
         if device:
             needs[device] = 1.0
             if device not in largest:
@@ -254,7 +256,9 @@ class DaskCluster:
             return None
         if run and (run.measured or run.reference or run.libraries):
             return None
-        words = [*(flag.text for flag in case.flags), *(run.flags if run else ())]
+        words = [flag.text for flag in case.flags]
+        if run:
+            words += run.flags
         if any("/" in word for word in words):
             return None
         if isinstance(task.run, RunTask):
@@ -336,7 +340,9 @@ def _make_here(parcel: Parcel, *contents: bytes) -> list[str]:
     try:
         return _records(parcel, contents)
     except Exception as error:
-        reason = str(error) if isinstance(error, TriageError | OSError) else repr(error)
+        reason = repr(error)
+        if isinstance(error, TriageError | OSError):
+            reason = str(error)
         raise NotMade(str(get_worker().address), reason[:300] or "stopped") from None
 
 

@@ -217,9 +217,12 @@ class Engine:
             # of commits, whose compilers may be built, each on a core
             at_once = min(at_once, self.local_jobs)
         on_cluster = self.cluster is not None and not all(job.here for job in jobs)
-        slots = _QUEUED if on_cluster else self.local_jobs
-        first = f"{what}  {_name_of(jobs[0])}" if len(jobs) == 1 else what
-        progress = self.progress.task(first, total=len(jobs))
+        slots = self.local_jobs
+        if on_cluster:
+            slots = _QUEUED
+        progress = self.progress.task(what, total=len(jobs))
+        if len(jobs) == 1:
+            progress.describe(f"{what}  {_name_of(jobs[0])}")
         threads = self.registry.workspace.threads
         try:
             with threads(at_once) as fetchers, threads(slots) as workers:
@@ -347,12 +350,15 @@ class Engine:
         if self.judge:
             return None
         task = self.planner.plan(case, toolchain)
-        return task if isinstance(task, Probe) else self.find(task)
+        if isinstance(task, Probe):
+            return task
+        return self.find(task)
 
     def find(self, task: Task) -> Probe | None:
         """Return the probe of a task if the cache has all its records, else None."""
-        run_key = task.run_key
-        keys = [task.key] if run_key is None else [task.key, run_key]
+        keys, run_key = [task.key], task.run_key
+        if run_key is not None:
+            keys.append(run_key)
         return task.probe(*self.cache.find_all(*keys), cached=True)
 
     def run(
@@ -372,9 +378,10 @@ class Engine:
         """
         if isinstance(task, Probe):  # it could not be planned
             return task
-        cached = None if fresh else self.find(task)
-        if cached:
-            return cached
+        if not fresh:
+            cached = self.find(task)
+            if cached:
+                return cached
         if self._is_dry:
             raise EnvironmentFailure("a dry run compiles nothing")
         records: list[Record] | NoAnswer | None = None
@@ -673,9 +680,9 @@ def _kernel_counts(kernels: Kernels | None, file: Path) -> dict[str, float]:
 
 def _without_toolchain(job: ProbeJob, error: EnvironmentFailure) -> Probe:
     """Return the probe of a job whose toolchain cannot be obtained."""
-    is_lasting = isinstance(error, Unobtainable)
-    cause = Cause.TOOLCHAIN if is_lasting else Cause.ENVIRONMENT
-    why = NoAnswer(cause, str(error))
+    why = NoAnswer(Cause.ENVIRONMENT, str(error))
+    if isinstance(error, Unobtainable):  # also at another time
+        why = NoAnswer(Cause.TOOLCHAIN, str(error))
     version = job.ref.release.version if job.ref.release else None
     return Probe(job.case, job.ref.revision, version, why, Measured(), cached=False)
 

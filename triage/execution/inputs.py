@@ -339,7 +339,9 @@ class Inputs:
 
     def _obtain_artifact(self, artifact: Artifact, scratch: Path) -> Path | NoAnswer:
         target, source = scratch / artifact.path.name, artifact.source
-        host = urlsplit(source).netloc if isinstance(source, Address) else ""
+        host = ""
+        if isinstance(source, Address):
+            host = urlsplit(source).netloc
         if host in self._unreachable:
             problem = f"{source}: {self._unreachable[host]}"
             return NoAnswer(Cause.ENVIRONMENT, problem)

@@ -106,7 +106,9 @@ def _check_of_toolchains(home: Home) -> MachineCheck:
         answer = capture(
             [find_uv_bin(), "--version"], timeout=30, seal=None, purpose=Purpose.INSTALL
         )
-        problem = "" if answer.ok else answer.stderr.last_line
+        problem = ""
+        if not answer.ok:
+            problem = answer.stderr.last_line
     except FileNotFoundError as error:
         problem = str(error)
     if problem:

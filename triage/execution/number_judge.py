@@ -149,7 +149,9 @@ class NumberJudge:
         if value is None or self.metric.ratio(self.limit, value) <= 1:
             return probe
         texts = rounded_text(value), rounded_text(self.limit)
-        side = "below" if self.metric.lower_is_worse else "above"
+        side = "above"
+        if self.metric.lower_is_worse:
+            side = "below"
         headline = f"{self.metric} is {texts[0]}, {side} {texts[1]}"
         failed = metric_failure(
             self.metric.name, headline, {"value": texts[0], "threshold": texts[1]}
@@ -176,7 +178,9 @@ class NumberJudge:
             headline = f"{self._compared(ratio)}, more than {self.limit:.2f}"
             numbers = {**as_json(ratio), "threshold": self.limit}
             details = {name: f"{number:.3f}" for name, number in numbers.items()}
-        stage = Stage.BENCHMARK if self.metric.is_of_run else Stage.COMPILE
+        stage = Stage.COMPILE
+        if self.metric.is_of_run:
+            stage = Stage.BENCHMARK
         return metric_failure(self.metric.name, headline, details, stage)
 
     def _samplers(self, case: Case, ref: ToolchainRef) -> tuple[Sampler, Sampler]:
@@ -242,7 +246,9 @@ def engine_with_judge(
         EnvironmentFailure: The compiler of an end cannot be obtained.
     """
     good = ends[0]
-    original = None if other_programs else case
+    original: Case | None = case
+    if other_programs:
+        original = None
     with temporary_folder() as folder:
         measure: Measure
         if choice.metric.is_of_run:

@@ -86,7 +86,9 @@ def library_file(
     file: Prepared | NoAnswer | Failed = engine.kept.get(
         modules / f"{task.key}.module", make
     )
-    return file.path if isinstance(file, Prepared) else file
+    if isinstance(file, Prepared):
+        return file.path
+    return file
 
 
 def reference_results(
@@ -210,9 +212,10 @@ def _problem(outcome: Outcome) -> str:
         return f"cannot be tested: {outcome.reason}"
     if isinstance(outcome, Passed):
         return ""
-    is_compile = outcome.failure.stage is Stage.COMPILE
-    verb = "compile" if is_compile else "run"
-    return f"does not {verb}: {outcome.failure.headline}"
+    headline = outcome.failure.headline
+    if outcome.failure.stage is Stage.COMPILE:
+        return f"does not compile: {headline}"
+    return f"does not run: {headline}"
 
 
 def _ignores_unwritten_memory(

@@ -380,9 +380,9 @@ def run_tool(
     try:
         root = registry.runtime(toolchain, runner.distribution)
     except EnvironmentFailure as error:
-        is_lasting = isinstance(error, Unobtainable)
-        cause = Cause.TOOLCHAIN if is_lasting else Cause.ENVIRONMENT
-        return NoAnswer(cause, str(error))
+        if isinstance(error, Unobtainable):  # also at another time
+            return NoAnswer(Cause.TOOLCHAIN, str(error))
+        return NoAnswer(Cause.ENVIRONMENT, str(error))
     for place in (root, toolchain.program.parent):
         tool = runner.program(place, measured=measured)
         if tool:
