@@ -25,6 +25,7 @@ from triage.execution.in_turn import (
     ratio_of,
 )
 from triage.execution.metric import Metric, metric_failure, value_of
+from triage.execution.task import Naming
 from triage.execution.timing import (
     compile_measured,
     compile_sampler,
@@ -247,14 +248,15 @@ def engine_with_judge(
     """
     good = ends[0]
     original: Case | None = case
-    if other_programs:
-        original = None
+    once = None
+    if other_programs:  # a search that compiles each of them once
+        original, once = None, Naming.NEVER
     with temporary_folder() as folder:
         measure: Measure
         if choice.metric.is_of_run:
             measure = partial(_run_sampler, engine, choice, good, folder, {})
         else:
-            measure = partial(compile_sampler, engine, choice.metric)
+            measure = partial(compile_sampler, engine, choice.metric, once=once)
         judge = NumberJudge(choice.metric, 1.0, good, measure, original, choice.budget)
         yield engine.with_judge(_with_limit(judge, case, ends, choice.threshold))
 

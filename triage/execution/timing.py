@@ -17,6 +17,7 @@ from triage.execution.metric import DISPATCHES, Metric, value_of
 from triage.execution.mlir_tools import Reader
 from triage.execution.reads import files_in
 from triage.execution.run_task import RunTool, run_tool, with_readable_values
+from triage.execution.task import Naming
 from triage.mlir import UnparsableError, parse_module
 from triage.model.case import Case, Input, InputKind, RunSpec
 from triage.model.errors import EnvironmentFailure
@@ -85,16 +86,25 @@ class Program:
 
 
 def compile_sampler(
-    engine: Engine, metric: Metric, case: Case, ref: ToolchainRef
+    engine: Engine,
+    metric: Metric,
+    case: Case,
+    ref: ToolchainRef,
+    once: Naming | None = None,
 ) -> Sampler:
     """Return what compiles a case and reads a number of the compile; one that varies is
-    read of a new compile.
+    read of a new compile. With `once`, it is a trial.
     """
     if metric.is_time:
         case = replace(case, run=None)
 
     def sample() -> float | NoAnswer:
-        probe = engine.probe(case, ref, fresh=not metric.exact)
+        fresh = not metric.exact
+        if once:
+            toolchain = engine.registry.obtain(ref)
+            probe = engine.probe_on(case, toolchain, fresh=fresh, here=True, once=once)
+        else:
+            probe = engine.probe(case, ref, fresh=fresh)
         value = value_of(probe, metric)
         name = ref.revision.name
         if value is not None:
