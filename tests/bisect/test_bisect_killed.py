@@ -34,7 +34,6 @@ def test_killed_at_every_step(
     home: Path,
     calls: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     source: str,
     first: int,
     last: int,
@@ -42,7 +41,6 @@ def test_killed_at_every_step(
     least_known: int,
 ) -> None:
     asked = [sys.executable, "-c", "from triage.cli import main; main()"]
-    monkeypatch.setenv("SMALL_REPO", str(misleading.path))
     given = project(BUILD) if source == "build" else command
     asked += words(misleading, recipe, given, "--jobs", "1", first=first, last=last)
     # and the failing end

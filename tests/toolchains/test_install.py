@@ -49,9 +49,7 @@ def program(folder: Path) -> Path:
 
 def leftovers(tmp_path: Path) -> list[str]:
     return [
-        path.name
-        for path in (tmp_path / "home/toolchains").iterdir()
-        if path.name.endswith(".staging")
+        path.name for path in (tmp_path / "home/toolchains").glob(".*") if path.is_dir()
     ]
 
 
@@ -211,8 +209,7 @@ def test_prune_removes_the_least_recently_used_first(
         for version in ("1.0.0", "1.1.0", "1.10.0")
     }
     for age, version in ((300, "1.10.0"), (200, "1.0.0"), (100, "1.1.0")):
-        mark = folders[version] / ".used"
-        mark.touch()
+        mark = folders[version] / "toolchain.json"
         os.utime(mark, (time.time() - age, time.time() - age))
     one = stored_toolchains(Home(tmp_path / "home"))[0]
     assert one.folder == folders["1.10.0"]
@@ -224,28 +221,14 @@ def test_prune_removes_the_least_recently_used_first(
     }
 
 
-def test_prune_keeps_toolchains_that_another_process_uses(
+def test_prune_removes_what_a_killed_install_left(
     loopback: LoopbackIndex, tmp_path: Path
 ) -> None:
-    folder = put(loopback, "1.0.0", tmp_path)
-    code = (
-        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[1])\n"
-        "from triage.toolchains.install import mark_used\n"
-        "import threading; lock = mark_used(Path(sys.argv[2]), threading.Event())\n"
-        "print('held', flush=True); sys.stdin.read()"
-    )
-    command = [sys.executable, "-c", code, str(Path(__file__).parents[2]), str(folder)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as user:
-        assert user.stdout.readline() == b"held\n"
-        assert prune_home(Home(tmp_path / "home"), keep=0).removed == []
-        user.stdin.close()
-        user.wait()
-    assert [
-        one.folder for one in prune_home(Home(tmp_path / "home"), keep=0).removed
-    ] == [folder]
-    assert not folder.exists()
+    folder, home = put(loopback, "1.0.0", tmp_path), Home(tmp_path / "home")
+    (home.toolchains / ".iree-1.1.0" / "cache").mkdir(parents=True)
+    (home.toolchains / "iree-1.1.0").mkdir()
+    prune_home(home, keep=1 << 30)
+    assert [path for path in home.toolchains.iterdir() if path.is_dir()] == [folder]
 
 
 @pytest.mark.parametrize(

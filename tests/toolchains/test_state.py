@@ -1,26 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.execution.damage import DAMAGE
-from triage.toolchains.home import Home, Workspace, open_home
-
-
-@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_a_damaged_value_counts_as_missing(
-    tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
-    section = Workspace(Home(tmp_path)).state("s")
-    section.put("k", {"a": [1, 2, 3]})
-    [file] = tmp_path.rglob("*.json")
-    file.write_bytes(damage(file.read_bytes()))
-    assert section.get("k") is None
-    section.put("k", 2)
-    assert section.get("k") == 2
+from triage.toolchains.home import Home, open_home
 
 
 def test_threads_may_open_a_home_at_once(

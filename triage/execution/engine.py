@@ -53,7 +53,6 @@ from triage.model.progress import Progress
 from triage.model.revision import Toolchain
 from triage.processes.process import StopSignal
 from triage.toolchains.home import KeptKind, Workspace, lock_file, open_home
-from triage.toolchains.install import provide_onnx
 from triage.toolchains.registry import ToolchainRef, ToolchainRegistry
 
 # increase the number when the IR is read in another way
@@ -538,13 +537,12 @@ def _inputs(
     onnx = onnx_family()
     assert onnx.onnx_importer
     roots = partial(registry.python_roots, onnx.name)
-    packages = partial(provide_onnx, registry.workspace)
     return Inputs(
         registry.home.kept(KeptKind.INPUTS),
         cache,
         stop,
         fresh=fresh,
-        onnx=OnnxImporters(onnx.onnx_importer, roots, stop, packages),
+        onnx=OnnxImporters(onnx.onnx_importer, roots, stop),
         contents=registry.contents,
         download=partial(_download, registry.workspace),
     )
@@ -553,5 +551,5 @@ def _inputs(
 def _download(workspace: Workspace, url: Address, target: Path) -> None:
     from triage.toolchains.web import Web  # slow to import
 
-    workspace.refuse_if_dry(url)
+    workspace.refuse_if_dry(f"download {url}")
     Web(workspace, tries=2).download(url, target, target.name, _LARGEST_DOWNLOAD)

@@ -5,7 +5,6 @@ and the files that suites refer to.
 from __future__ import annotations
 
 import codecs
-import os
 import re
 import sys
 import threading
@@ -272,7 +271,12 @@ class Inputs:
             return NoInput(machine)
         if _is_broken(execution):
             last = execution.stderr.last_line[:300]
-            return NoInput(recipe_mistake(f"no importer for ONNX runs here: {last}"))
+            return NoInput(
+                recipe_mistake(
+                    f"no importer for ONNX runs here: {last}; `pip install "
+                    "'iree-triage[onnx]'` adds what it needs"
+                )
+            )
         portable = replace(execution, argv=(*execution.argv[1:3], case.input.path.name))
         name = toolchain.revision.name if toolchain else ""
         self._cache.add(Record(key, case.name, name, portable))
@@ -338,23 +342,17 @@ class OnnxImporters:
         importer: ModelImporter,
         others: Callable[[], Sequence[Path]],
         stop: threading.Event,
-        packages: Callable[[], Path | None],
     ) -> None:
-        """Start nothing yet.
-
-        `others` returns where to look for an importer when that of a toolchain does not
-        run, best first. `packages` installs what importers need and returns its folder,
-        or None if it is installed next to this program.
+        """Start nothing yet. `others` returns where to look for an importer when that
+        of a toolchain does not run, best first.
         """
         self._importer = importer
         self._others = others
         self._stop = stop
-        self._provide = packages
         self._broken: set[Path | None] = set()  # None: the one next to this program
 
     def versions(self) -> list[str]:
         """Return the versions of the packages that decide the result."""
-        self._provide()
         return [package_version(package) for package in self._importer.packages]
 
     def run(
@@ -390,10 +388,11 @@ class OnnxImporters:
             "-o",
             str(target),
         ]
-        folders = [folder for folder in (root, self._provide()) if folder]
-        path = os.pathsep.join(map(str, folders))
-        env = {**dict(case.env), **({"PYTHONPATH": path} if path else {})}
-        seal = Seal((*own_python(), *folders, *sources))
+        env, reads = dict(case.env), [*own_python(), *sources]
+        if root:
+            env["PYTHONPATH"] = str(root)
+            reads.append(root)
+        seal = Seal(tuple(reads))
         return run(
             argv, case.limits, target.parent, seal=seal, env=env, stop=self._stop
         )

@@ -25,11 +25,11 @@ from triage.compilers.interpreters import packages_of, prefixes_of
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure
 from triage.processes.sealing import SYSTEM
-from triage.toolchains.home import Workspace
+from triage.toolchains.home import Workspace, read_json, save_file
 from triage.toolchains.install import MANIFEST
 
 # Programs write these where they are installed.
-_NOT_CONTENT = {"__pycache__", ".git", ".used", ".lock"}
+_NOT_CONTENT = {"__pycache__", ".git", ".lock"}
 # A file that was changed less than so many nanoseconds ago may change again without
 # another time.
 _COARSEST_TIME = 2_000_000_000
@@ -71,8 +71,8 @@ class Contents:
                 if str(path) not in self._digests:
                     self._digests[str(path)] = _installed_digest(path)
                 return self._digests[str(path)]
-        section = self.workspace.state("contents")
-        known = section.get(str(path))
+        cache = self.workspace.home.state("contents", str(path))
+        known = read_json(cache)
         if not isinstance(known, dict):
             known = {}
         whole, now = sha256(), time.time_ns()
@@ -88,7 +88,7 @@ class Contents:
             whole.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
         if files != known:
             with suppress(EnvironmentFailure):  # the home cannot be written
-                section.put(str(path), files)
+                save_file(cache, json.dumps(files), "store digests")
         return whole.hexdigest()
 
     def _of_interpreter(self, python: Path) -> str:

@@ -10,40 +10,32 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from triage.model.address import Address
 from triage.model.errors import EnvironmentFailure
-from triage.toolchains.home import Workspace
-from triage.toolchains.web import (
-    Web,
-    answer_status,
-    network_seconds,
-    unusable,
-)
+from triage.processes.containment import Purpose
+from triage.processes.process import capture
+from triage.toolchains.home import Workspace, read_json, save_file
+from triage.toolchains.web import Web, answer_status, network_seconds, unusable
 
-# These packages, and those that read settings, are imported where they are used,
-# because importing them takes long.
+# These packages are imported where they are used, because importing them takes long.
 if TYPE_CHECKING:
     from packaging.tags import Tag
     from pypi_simple import DistributionPackage
-    from pypi_simple.html import Link
 
-T = TypeVar("T")
 PythonVersion = tuple[int, int]
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_WHEEL = re.compile(r"[A-Za-z0-9_.+!-]{1,240}\.whl")  # a file name, not a path
+# A file name, not a path. pypi-simple takes minutes for a name of 40 kB.
+_WHEEL = re.compile(r"[A-Za-z0-9_.+!-]{1,240}\.whl")
 # no spaces: it becomes a word of a requirement
 _ADDRESS = re.compile(r"https?://[!-~]+")
 _CPYTHON = re.compile(r"cp([23])(\d{1,3})", re.ASCII)
 _SECONDS = 30.0  # to read a page
-_LARGEST_HTML = 32 << 20  # bytes
-_PART = 1 << 10  # characters that are parsed between two looks at the clock
-_LONGEST_TAG = 1 << 16  # characters
-_MOST_OPEN = 100  # links inside each other
+_PART = 1 << 12  # characters that are parsed between two looks at the clock
 _PUBLIC_INDEX = "https://pypi.org/simple/"
 _ADVICE = (
     "Installed releases and `path:DIR` work without it; set TRIAGE_INDEX_URL to "
@@ -84,56 +76,20 @@ class Release:
 
 
 def index_url() -> Address:
-    """Return the index that the user's settings name: a variable, then uv's settings,
-    then pip's. If they name none, return the public index.
+    """Return the index that the user's settings name: a variable, then pip's. If they
+    name none, return the public index.
     """
     names = ("TRIAGE_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
-    urls = (*map(os.environ.get, names), _uv_index_url(), *_pip_index_urls())
-    return Address(next(filter(None, urls), _PUBLIC_INDEX))
+    named = next(filter(None, map(os.environ.get, names)), None)
+    return Address(named or _index_of_pip() or _PUBLIC_INDEX)
 
 
-def _uv_index_url() -> str | None:
-    path = Path(os.environ.get("UV_CONFIG_FILE") or _user_settings() / "uv" / "uv.toml")
-    try:
-        text = path.read_text("utf-8")
-        import tomllib  # slow to import, and most users have no such file
-
-        settings = tomllib.loads(text)
-    except (OSError, ValueError):
-        return None
-    defaults = [
-        entry.get("url") for entry in settings.get("index", []) if entry.get("default")
-    ]
-    return next(iter(defaults), None) or settings.get("index-url")
-
-
-def _pip_index_urls() -> Iterator[str | None]:
-    """Yield the index that each of pip's settings files names. Files that are missing
-    or damaged are left out.
-    """
-    paths = [
-        _user_settings() / "pip" / "pip.conf",
-        Path.home() / ".pip" / "pip.conf",
-        Path("/etc/pip.conf"),
-    ]
-    named = os.environ.get("PIP_CONFIG_FILE")
-    for path in [Path(named)] if named else paths:
-        try:
-            text = path.read_text("utf-8")
-        except (OSError, ValueError):
-            continue
-        import configparser  # slow to import, and most users have no such file
-
-        parser = configparser.ConfigParser(interpolation=None)
-        try:
-            parser.read_string(text)
-        except configparser.Error:
-            continue
-        yield parser.get("global", "index-url", fallback=None)
-
-
-def _user_settings() -> Path:
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+def _index_of_pip() -> str:
+    """Return the index that pip's settings files name; nothing without pip."""
+    asking = [sys.executable, "-m", "pip", "config", "list"]
+    answer = capture(asking, _SECONDS, seal=None, purpose=Purpose.INSTALL)
+    named = re.search("^global.index-url='(.*)'$", answer.stdout.text, re.MULTILINE)
+    return named[1] if named else ""
 
 
 @dataclass(frozen=True)
@@ -143,15 +99,19 @@ class Index:
     """
 
     workspace: Workspace
-    url: Address = field(default_factory=index_url)
-    """The address of the index (default: that of the user's settings) or the page."""
+    address: Address | None = None
+    """That of the index (default: see `index_url`) or the page."""
     is_page: bool = False
-    """Whether `url` is a page of links to wheels, instead of an index."""
+    """Whether it is a page of links to wheels, instead of an index."""
     nightly: bool = False
     """Whether it lists nightlies."""
     _answers: dict[tuple[str, Sequence[PythonVersion]], tuple[Release, ...]] = field(
         default_factory=dict, repr=False
     )
+
+    @cached_property
+    def url(self) -> Address:
+        return self.address or index_url()
 
     def releases(
         self, distribution: str, pythons: Sequence[PythonVersion] = ()
@@ -185,22 +145,20 @@ class Index:
         if not self.is_page:
             index = self.url.full.rstrip("/")
             page = Address(f"{index}/{canonicalize_name(distribution)}/")
-        state = self.workspace.state("listed wheels")
-        key = f"{distribution} {page}"
+        state = self.workspace.home.state("wheels", f"{distribution} {page}")
         try:
             listed = self._read(page, distribution, pythons)
-            if listed:
-                state.put(key, [asdict(release) for release in listed])
         except EnvironmentFailure as error:
-            stored: list[Release] = []
-            with suppress(TypeError):  # stored by another version of triage
-                stored = [Release(**entry) for entry in state.get(key) or ()]
-            if stored:
+            with suppress(TypeError):  # none are stored
+                stored = [Release(**entry) for entry in read_json(state)]
                 note = f"{error}; using the list from the last time"
                 self.workspace.progress.note(note)
                 return stored
-            advice = "releases need no list of nightlies" if self.is_page else _ADVICE
-            raise EnvironmentFailure(f"{error}. {advice}") from error
+            advice = "" if self.is_page else f". {_ADVICE}"
+            raise EnvironmentFailure(f"{error}{advice}") from error
+        if listed:
+            entries = json.dumps([asdict(release) for release in listed])
+            save_file(state, entries, "store the list of wheels")
         return listed
 
     def _read(
@@ -219,14 +177,12 @@ class Index:
             raise EnvironmentFailure(f"{shown} has no {distribution}")
         if answer.status_code != 200:
             raise EnvironmentFailure(f"cannot read {shown}: {answer_status(answer)}")
-        kind = answer.headers.get("Content-Type", "html")
         try:
-            wheels = _in_time(_wheels(answer.url, kind, answer.content, distribution))
+            kind = answer.headers.get("Content-Type", "html")
+            wheels = _wheels(answer.url, kind, answer.content, distribution)
             return _choose_wheels(wheels, distribution, pythons, nightly=self.nightly)
         except Exception as error:  # the parsers of HTML raise more than they document
-            reason = " ".join(
-                (str(error).strip() or type(error).__name__).splitlines()[:3]
-            )
+            reason = str(error).strip() or type(error).__name__
             raise unusable(
                 answer.url, f"it is not a page of links: {reason[:300]}"
             ) from error
@@ -235,49 +191,33 @@ class Index:
 def _wheels(
     url: str, kind: str, content: bytes, distribution: str
 ) -> Iterable[DistributionPackage]:
-    """Return the wheels that a page in JSON or HTML lists. `kind` is its content type.
-
-    Files whose names cannot be wheels are left out first, because pypi-simple takes
-    minutes for a name of 40 kB.
+    """Return the wheels that a page in JSON or HTML lists. `kind` is its content
+    type.
     """
     from pypi_simple import DistributionPackage, ProjectPage
+    from pypi_simple.html_stream import parse_links_stream
 
     if "html" in kind:
-        links = (link for link in _links(url, content) if _WHEEL.fullmatch(link.text))
-        return (DistributionPackage.from_link(link, distribution) for link in links)
+        parts = _in_time(content.decode("utf-8", "replace"))
+        links = parse_links_stream(parts, url)
+        named = (link for link in links if _WHEEL.fullmatch(link.text))
+        return (DistributionPackage.from_link(link, distribution) for link in named)
     page = json.loads(content)
     files = [file for file in page["files"] if _WHEEL.fullmatch(file["filename"])]
     return ProjectPage.from_json_data({**page, "files": files}, url).packages
 
 
-def _links(url: str, content: bytes) -> Iterator[Link]:
-    """Yield the links of a page. The parser gets the page in parts, so that unclosed
-    tags and nested links, for which it takes quadratic time, are seen early.
+def _in_time(text: str) -> Iterator[str]:
+    """Yield the parts of a text. Raises ValueError if reading them takes too long, such
+    as for unclosed tags, for which the parser takes quadratic time.
     """
-    from pypi_simple.html_stream import LinkParser
-
-    text, parser = content.decode("utf-8", "replace"), LinkParser(url)
-    if len(text) > _LARGEST_HTML:
-        raise ValueError(f"it has more than {_LARGEST_HTML >> 20} MiB")
-    for begin in _in_time(range(0, len(text), _PART)):
-        parser.feed(text[begin : begin + _PART])
-        if (
-            len(parser.rawdata) > _LONGEST_TAG
-            or len(parser.link_tag_stack) > _MOST_OPEN
-        ):
-            raise ValueError("it has a tag without an end")
-        yield from parser.fetch_links()
-
-
-def _in_time(items: Iterable[T]) -> Iterator[T]:
-    """Yield items. Raises ValueError if that takes too long."""
     until = time.monotonic() + (network_seconds() or _SECONDS)
-    for item in items:
+    for begin in range(0, len(text), _PART):
         if time.monotonic() > until:
             raise ValueError(
                 "reading it takes too long; TRIAGE_NETWORK_TIMEOUT=5m allows more time"
             )
-        yield item
+        yield text[begin : begin + _PART]
 
 
 def newest_wheel(names: Iterable[str], distribution: str) -> Release | None:

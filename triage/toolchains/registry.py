@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import threading
@@ -11,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
@@ -29,18 +30,17 @@ from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
-from triage.toolchains.home import Home, Workspace
+from triage.toolchains.home import Home, Workspace, save_file
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import (
+    MANIFEST,
     PLAIN_WHEEL,
     folder_of,
     install,
     install_companion,
     installed,
     is_intact,
-    mark_used,
 )
-from triage.toolchains.pruning import sweep
 
 if TYPE_CHECKING:
     from triage.toolchains.sources.wheels import Wheels
@@ -50,6 +50,7 @@ _FORMS = (
     "`nightly:2025-06-04`, or `path:DIR-OR-BINARY`"
 )
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
+_NEVER = "9999-12-31"
 _DAY = re.compile(r"(20\d\d)-?(\d\d)-?(\d\d)")
 
 
@@ -137,6 +138,16 @@ class ToolchainRef:
         return ToolchainKind.COMMIT if self.bring else ToolchainKind.FOLDER
 
     @property
+    def version(self) -> Version:
+        """That of a release or nightly."""
+        return Version(self.revision.name)
+
+    @property
+    def day(self) -> str:
+        """The day on which a release or nightly was published, as far as is known."""
+        return (self.release and self.release.date) or _NEVER
+
+    @property
     def is_release(self) -> bool:
         return self.kind is ToolchainKind.RELEASE
 
@@ -177,8 +188,6 @@ class ToolchainRegistry:
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
         self._companions: dict[tuple[str, str], Path] = {}
         self._nightlies: dict[str, Wheels] = {}
-        self._in_use: dict[Path, IO[bytes]] = {}
-        sweep(home)
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's stable releases, oldest first. Without a network, return
@@ -202,6 +211,11 @@ class ToolchainRegistry:
         releases = self._listed(self._compiler(family))
         return tuple(_ref(family, release) for release in releases if release.is_stable)
 
+    def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
+        """Return the family's installed releases, oldest first, without a network."""
+        releases = self._installed(self._compiler(family))
+        return tuple(_ref(family, release) for release in releases)
+
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's nightlies, oldest first.
 
@@ -217,15 +231,14 @@ class ToolchainRegistry:
         """Return the release before a toolchain and the one after it, if there are
         any.
         """
-        version = Version(ref.revision.name)
-        releases = self.releases(ref.family)
-        older = [other for other in releases if Version(other.revision.name) < version]
-        newer = [other for other in releases if Version(other.revision.name) > version]
+        releases, version = self.releases(ref.family), Version(ref.revision.name)
+        older = [other for other in releases if other.version < version]
+        newer = [other for other in releases if other.version > version]
         return [*older[-1:], *newer[:1]]
 
     def reported(self, family: str, texts: Sequence[str]) -> list[ToolchainRef]:
         """Return the toolchains that a report names, then the releases next to them.
-        One that is gone, such as a nightly, is replaced by the last release before it.
+        What is gone, such as an old nightly, is left out.
         """
         named: list[ToolchainRef] = []
         for text in texts:
@@ -238,37 +251,23 @@ class ToolchainRegistry:
         around = [near for ref in named for near in self.neighbours(ref)]
         return list({ref.revision.name: ref for ref in (*named, *around)}.values())
 
-    def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
-        """Return the family's installed releases, oldest first, without a network."""
-        return tuple(
-            _ref(family, release) for release in self._installed(self._compiler(family))
-        )
-
     def between(
         self, family: str, since: str | None, until: str | None
     ) -> tuple[ToolchainRef, ...]:
         """Return the releases from one to another, both included."""
         releases = self.releases(family)
-        names = [ref.revision.name for ref in releases]
-        first, last = 0, len(names) - 1
-        if since:
-            first = self._place(since, family, names)
-        if until:
-            last = self._place(until, family, names)
-        if first > last:
-            raise BadInput(
-                f"there is no release of {family} between {since or 'the first'} and "
-                f"{until or 'the newest'}"
-            )
-        return releases[first : last + 1]
-
-    def _place(self, text: str, family: str, names: Sequence[str]) -> int:
-        name = self.resolve(text, family).revision.name
-        if name not in names:
-            raise BadInput(
-                f"{text!r} is not a release; both ends of a range of releases must be"
-            )
-        return names.index(name)
+        first, last = (
+            self.resolve(text, family) if text else end
+            for text, end in ((since, releases[0]), (until, releases[-1]))
+        )
+        if not (first.release and last.release):
+            raise BadInput("both ends of a range of releases must be releases")
+        chosen = [
+            ref for ref in releases if first.version <= ref.version <= last.version
+        ]
+        if not chosen:
+            raise BadInput(f"there is no release of {family} from {since} to {until}")
+        return tuple(chosen)
 
     def resolve(self, text: str, family: str) -> ToolchainRef:
         """Return the toolchain that a REV such as `3.4.0` or `iree:3.4.0` stands for.
@@ -289,95 +288,66 @@ class ToolchainRegistry:
                 raise BadInput(
                     f"{text!r} is a revision of {other}; name one of {family}"
                 )
-        match parse_rev(rev):
-            case "installed", _:
+        kind, value = parse_rev(rev)
+        match kind:
+            case "installed":
                 return self._next_to_program(family)
-            case "path", value:
+            case "path":
                 path = Path(value).expanduser()
                 return ToolchainRef(family, Revision(f"path:{path}"), path=path)
-            case "latest" | "previous" as kind, _:
-                releases = self.releases(family)
-                from_end = 1 if kind == "latest" else 2
-                if len(releases) < from_end:
-                    raise EnvironmentFailure(
-                        f"the package index has only {len(releases)} releases of "
-                        f"{family}"
-                    )
-                return releases[-from_end]
-            case "nightly", day:
-                return self._nightly_of_day(family, day)
-            case "date", day:
-                return self._release_of_day(family, day)
-            case _, version:
-                return self._at_version(family, version)
+            case "latest":
+                return _newest(self.releases(family), text)
+            case "previous":
+                return _newest(self.releases(family)[:-1], text)
+            case "nightly":
+                return self._nightly(family, value)
+            case "date":
+                releases = self.listed_releases(family)
+                return _newest([ref for ref in releases if ref.day <= value], text)
+        return self._at_version(family, value)
 
-    def _release_of_day(self, family: str, day: str) -> ToolchainRef:
-        """Return the newest release that was published on a day or earlier."""
-        compiler = self._compiler(family)
-        stable = [one for one in self._listed(compiler) if one.is_stable]
-        published = [one for one in stable if one.date and one.date <= day]
-        if published:
-            return _ref(family, published[-1])
-        oldest = min((one.date for one in stable if one.date), default=None)
-        why = (
-            f"the oldest is of {oldest}" if oldest else "the package index has no dates"
-        )
-        raise EnvironmentFailure(
-            f"no release of {compiler.distribution} is as old as {day}: {why}"
-        )
-
-    def _at_version(self, family: str, version: str) -> ToolchainRef:
-        compiler, wanted = self._compiler(family), Version(version)
-        # Asking the index takes longer than a small compile, so installs come first.
-        # Nightlies are plain wheels.
-        for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):
-            found = installed(
-                self.home.toolchains, compiler.distribution, packaging, version
-            )
-            if found:
-                return _ref(family, found[0])
-        listed = self._listed(compiler)
-        found = [release for release in listed if Version(release.version) == wanted]
-        if found:
-            return _ref(family, found[0])
-        if wanted.is_prerelease:  # reports name nightlies by their versions
-            with suppress(BadInput, EnvironmentFailure):
-                for ref in self.nightlies(family):
-                    if ref.revision.name == version:
-                        return ref
-        stable = [release.version for release in listed if not release.prerelease]
-        after = bisect_left(stable, wanted, key=Version)
-        near = stable[max(0, min(after - 2, len(stable) - 3)) :][:3]
-        raise EnvironmentFailure(
-            f"{compiler.distribution} has no release {version} for this platform; the "
-            f"nearest are {', '.join(near) or 'none'}"
-        )
-
-    def _nightly_of_day(self, family: str, day: str) -> ToolchainRef:
+    def _nightly(self, family: str, day: str) -> ToolchainRef:
         """Return the newest nightly of a day, `2025-06-04` or `20250604`; for `latest`,
         return the newest of all.
         """
         parts = _DAY.fullmatch(day)
-        if parts:
-            wanted = "-".join(parts.groups())
-        elif day == "latest":
-            wanted = "9999"  # every day is before it
-        else:
+        if not parts and day != "latest":
             raise BadInput(
                 f"'nightly:{day}' names no day: write nightly:2025-06-04 or "
                 "nightly:latest"
             )
-        until_day = [
-            ref
-            for ref in self.nightlies(family)
-            if ref.revision.date and ref.revision.date <= wanted
-        ]
-        newest = until_day[-1] if until_day else None
-        if newest and (not parts or newest.revision.date == wanted):
-            return newest
-        near = f"; the newest before it is of {newest.revision.date}" if newest else ""
+        nightlies = self.nightlies(family)
+        if not parts:
+            return _newest(nightlies, f"nightly:{day}")
+        wanted = "-".join(parts.groups())
+        newest = _newest([ref for ref in nightlies if ref.day <= wanted], day)
+        if newest.day != wanted:
+            raise EnvironmentFailure(
+                f"{self._nightlies_of(family).index.url} has no nightly of {day}; the "
+                f"newest before it is of {newest.day}"
+            )
+        return newest
+
+    def _at_version(self, family: str, text: str) -> ToolchainRef:
+        compiler, wanted = self._compiler(family), Version(text)
+        # Asking the index takes longer than a small compile, so installs come first.
+        # Nightlies are plain wheels.
+        for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):
+            for release in self._installed(compiler, packaging, text):
+                return _ref(family, release)
+        releases = [_ref(family, release) for release in self._listed(compiler)]
+        nightlies: tuple[ToolchainRef, ...] = ()
+        if wanted.is_prerelease:  # reports name nightlies by their versions
+            with suppress(BadInput, EnvironmentFailure):
+                nightlies = self.nightlies(family)
+        for ref in (*releases, *nightlies):
+            if ref.version == wanted:
+                return ref
+        after = bisect_left(releases, wanted, key=lambda ref: ref.version)
+        near = [ref.revision.name for ref in releases[max(0, after - 1) : after + 1]]
         raise EnvironmentFailure(
-            f"{self._nightlies_of(family).index.url} has no nightly of {day}{near}"
+            f"{compiler.distribution} has no release {text} for this platform; the "
+            f"nearest are {' and '.join(near) or 'none'}"
         )
 
     def _nightlies_of(self, family: str) -> Wheels:
@@ -396,9 +366,17 @@ class ToolchainRegistry:
             )
         return self._nightlies[family]
 
-    def _installed(self, compiler: Compiler) -> Sequence[Release]:
+    def _installed(
+        self,
+        compiler: Compiler,
+        packaging: Packaging | None = None,
+        version: str | None = None,
+    ) -> Sequence[Release]:
         return installed(
-            self.home.toolchains, compiler.distribution, compiler.packaging
+            self.home.toolchains,
+            compiler.distribution,
+            packaging or compiler.packaging,
+            version,
         )
 
     def _listed(self, compiler: Compiler) -> Sequence[Release]:
@@ -421,17 +399,17 @@ class ToolchainRegistry:
         """
         from importlib.metadata import distributions
 
-        compiler = self._compiler(family)
-        if compiler.distribution:
-            for found in distributions(name=compiler.distribution):
-                path = Path(str(found.locate_file("")))
-                return ToolchainRef(family, Revision(found.version), path=path)
+        distribution = self._compiler(family).distribution
+        if distribution:
+            for package in distributions(name=distribution):
+                path = Path(str(package.locate_file("")))
+                return ToolchainRef(family, Revision(package.version), path=path)
         stored = self.installed_releases(family)
         if stored:
             return stored[-1]
-        missing = compiler.distribution or family
         raise EnvironmentFailure(
-            f"{missing} is not installed; name a toolchain, such as -t {family}:latest"
+            f"{distribution or family} is not installed; name a toolchain, such as -t "
+            f"{family}:latest"
         )
 
     def runtime(self, toolchain: Toolchain, package: str) -> Path:
@@ -456,7 +434,7 @@ class ToolchainRegistry:
                 root = install_companion(self.workspace, package, version, index)
             elif ref.bring:
                 root = ref.bring(package)
-            self._keep(root)
+            _note_use(root)
             self._companions[key] = root
         return self._companions[key]
 
@@ -479,12 +457,12 @@ class ToolchainRegistry:
         interpreter can import, newest first.
         """
         own = ".".join(map(str, sys.version_info[:2]))
-        releases = [
-            release
-            for release in reversed(self._installed(self._compiler(family)))
+        releases = reversed(self._installed(self._compiler(family)))
+        return [
+            folder_of(self.home.toolchains, release)
+            for release in releases
             if release.python == own
         ]
-        return [folder_of(self.home.toolchains, release) for release in releases]
 
     def revision(self, ref: ToolchainRef) -> Revision:
         """Return the revision. After its toolchain was obtained, it has the commit and
@@ -500,23 +478,21 @@ class ToolchainRegistry:
         if program is None:
             return None
         needs = self._needs(compiler, root, program)
-        identity, seal = self.contents.identity(needs), Seal(readable(needs))
-        return _describe_once(self.workspace, compiler, program, identity, seal).commit
+        return self._describe(compiler, program, needs)[1].commit
 
     def is_installed(self, ref: ToolchainRef) -> bool:
         """Return whether obtaining the toolchain needs no download and no build."""
         if ref.release is None:
             return ref.bring is None
-        return is_intact(
-            folder_of(self.home.toolchains, ref.release, self._packaging_of(ref))
-        )
+        packaging = self._packaging_of(ref)
+        return is_intact(folder_of(self.home.toolchains, ref.release, packaging))
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
         root = self._root(ref, compiler)
-        self._keep(root)
         if not root.exists():
             raise EnvironmentFailure(f"{root} does not exist")
+        _note_use(root)
         program = compiler.locate(root)
         if program is None:
             raise EnvironmentFailure(
@@ -525,29 +501,22 @@ class ToolchainRegistry:
         needs = self._needs(compiler, root, program)
         watched = () if ref.release else needs.files
         state = file_state(watched)
-        identity, reads = self.contents.identity(needs), readable(needs)
-        description = _describe_once(
-            self.workspace, compiler, program, identity, Seal(reads)
-        )
-        # a build may report another one
-        commit = ref.revision.commit or description.commit
+        identity, description = self._describe(compiler, program, needs)
         # The day of the commit is better than that of the upload, which differs between
-        # indexes and which some omit.
-        day = ref.revision.date or description.date
-        version = description.version
+        # indexes and which some omit. A build may report another commit.
+        day, version = ref.revision.date or description.date, description.version
         if ref.release:
-            day = day or ref.release.date
-            version = ref.release.version
-        revision = replace(ref.revision, commit=commit, date=day)
+            day, version = day or ref.release.date, ref.release.version
+        commit = ref.revision.commit or description.commit
         return Toolchain(
             ref.family,
-            revision,
+            replace(ref.revision, commit=commit, date=day),
             identity,
             root,
             program,
             description.capabilities,
             version,
-            reads,
+            readable(needs),
             watched,
             state,
         )
@@ -555,25 +524,30 @@ class ToolchainRegistry:
     def _needs(self, compiler: Compiler, root: Path, program: Path) -> Needs:
         return with_targets(compiler.needs(root, program), self.home.toolchains)
 
-    def _keep(self, root: Path) -> None:
-        """Lock an install, so that no other process prunes it."""
-        toolchains = self.home.toolchains
-        if root != toolchains and root.is_relative_to(toolchains):
-            folder = toolchains / root.relative_to(toolchains).parts[0]
-            if folder not in self._in_use:
-                self._in_use[folder] = mark_used(folder, self.workspace.stop)
+    def _describe(
+        self, compiler: Compiler, program: Path, needs: Needs
+    ) -> tuple[str, Description]:
+        """Return a compiler's identity and its description of itself. It is asked once
+        for each content. Raises EnvironmentFailure if it does not run.
+        """
+        from pydantic import TypeAdapter  # slow to import
+
+        adapter = TypeAdapter(Description)
+        identity = self.contents.identity(needs)
+        cache = self.home.state("capabilities", f"{compiler.name} {identity}")
+        with suppress(OSError, ValueError):  # none, or of another version of triage
+            return identity, adapter.validate_json(cache.read_bytes())
+        description = compiler.describe(program, Seal(readable(needs)))
+        save_file(cache, adapter.dump_json(description), "store what a compiler says")
+        return identity, description
 
     def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
         if ref.release is not None:
             reason = compiler.unsupported(ref.release.version)
             if reason is not None:
                 raise Unobtainable(reason)
-            return install(
-                self.workspace,
-                ref.release,
-                self._index_of(ref).url,
-                self._packaging_of(ref),
-            )
+            index, packaging = self._index_of(ref), self._packaging_of(ref)
+            return install(self.workspace, ref.release, index.url, packaging)
         if ref.bring:
             return ref.bring()
         return ref.path or Path()
@@ -605,26 +579,22 @@ class ToolchainRegistry:
         return self._compilers[family]
 
 
+def _note_use(root: Path) -> None:
+    """Note that a toolchain is used now: what was not used for long is pruned first."""
+    with suppress(OSError):  # it is not an install, or the home cannot be written
+        os.utime(root / MANIFEST)
+
+
+def _newest(refs: Sequence[ToolchainRef], text: str) -> ToolchainRef:
+    if not refs:
+        raise EnvironmentFailure(
+            f"nothing that is listed for this platform is {text!r}"
+        )
+    return refs[-1]
+
+
 def _ref(family: str, release: Release) -> ToolchainRef:
     # The day of a release is that of its commit, which is not known before it is
     # installed.
     day = release.date if release.nightly else None
     return ToolchainRef(family, Revision(release.version, date=day), release=release)
-
-
-def _describe_once(
-    workspace: Workspace, compiler: Compiler, program: Path, identity: str, seal: Seal
-) -> Description:
-    """Return a compiler's description of itself. It is asked once for each content.
-    Raises EnvironmentFailure if it does not run.
-    """
-    from pydantic import TypeAdapter  # slow to import
-
-    adapter = TypeAdapter(Description)
-    section = workspace.state("capabilities")
-    key = f"{compiler.name} {identity}"
-    with suppress(ValueError):  # none, or one of an earlier version of triage
-        return adapter.validate_python(section.get(key))
-    description = compiler.describe(program, seal)
-    section.put(key, adapter.dump_python(description, mode="json"))
-    return description

@@ -197,7 +197,8 @@ class CommitArtifacts:
             requirement = (
                 f"{release.distribution} @ {(scratch / release.wheel).as_uri()}"
             )
-            Uv(self.workspace, root, scratch).unpack(name, requirement, release.python)
+            uv = Uv(self.workspace, name, root, scratch)
+            uv.unpack(requirement, release.python)
 
         folder = self._folder(build.item)
         return fill_folder(

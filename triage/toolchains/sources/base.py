@@ -4,15 +4,12 @@ commits.
 
 from __future__ import annotations
 
-import string
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, ClassVar, Protocol
-
-from pydantic import AfterValidator
 
 from triage.compilers.base import Packaging
 from triage.git_history.repository import Repository
@@ -74,16 +71,12 @@ class SourceContext:
 
     workspace: Workspace
     repository: Repository
-    folder: Path
-    """Where relative commands run."""
     project: str
     distribution: str | None
     """The name of the project's wheels."""
     web_page: str | None
     packaging: Packaging = PLAIN_WHEEL
     """How a release is installed."""
-    paths: Sequence[str] = ()
-    """See `Project.paths`."""
 
 
 class SourceSection(MappingFormat):
@@ -99,21 +92,6 @@ class SourceSection(MappingFormat):
     """Whether the project or the section must name the wheels in `distribution`."""
 
 
-def _tag_pattern(text: str) -> str:
-    try:
-        names = [
-            name for _, name, _, _ in string.Formatter().parse(text) if name is not None
-        ]
-    except ValueError:  # unbalanced braces
-        names = []
-    if names != ["version"]:
-        raise ValueError(
-            f'"{text}" is not a pattern for tags: write {{version}} once, such as '
-            f'"v{{version}}".'
-        )
-    return text
-
-
 Url = Annotated[
     Text,
     Matching(
@@ -121,7 +99,14 @@ Url = Annotated[
         "this is not an address: write one that begins with https://.",
     ),
 ]
-Tags = Annotated[tuple[Annotated[Text, AfterValidator(_tag_pattern)], ...], OneOrMore]
+Tag = Annotated[
+    Text,
+    Matching(
+        r"[^{}]*\{version\}[^{}]*",
+        'this is not a pattern for tags: write {version} once, such as "v{version}".',
+    ),
+]
+Tags = Annotated[tuple[Tag, ...], OneOrMore]
 
 
 def commit_build(

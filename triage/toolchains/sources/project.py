@@ -26,7 +26,7 @@ from triage.toolchains.sources.base import (
     Url,
     can_change,
 )
-from triage.toolchains.sources.commands import BuildSection, ScriptSection
+from triage.toolchains.sources.builds import BuildSection
 from triage.toolchains.sources.wheels import NightliesSection, ReleasesSection
 
 FILE = "triage.yaml"
@@ -74,7 +74,6 @@ class Project(MappingFormat):
     releases: ReleasesSection | None = None
     nightlies: NightliesSection | None = None
     artifacts: ArtifactsSection | None = None
-    command: ScriptSection | None = None
     build: BuildSection | None = None
     llvm: Text | None = Field(
         default=None, description="Submodule, or file with a sha, that pins LLVM."
@@ -120,23 +119,20 @@ def sources_of(
     project: Project,
     repository: Repository,
     workspace: Workspace,
-    folder: Path,
     packaging: Packaging = PLAIN_WHEEL,
 ) -> tuple[Source, ...]:
     """Return the project's sources, usually the cheapest first. Nothing is listed yet.
 
-    `folder` and `packaging` are as in `SourceContext`. Raises BadInput if neither the
+    `packaging` is as in `SourceContext`. Raises BadInput if neither the
     project nor the clone's remote names the repository of artifacts.
     """
     context = SourceContext(
         workspace,
         repository,
-        folder,
         project.name,
         project.distribution,
         project.repository,
         packaging,
-        project.paths,
     )
     return tuple(section.open(context) for section in project.sections().values())
 
