@@ -8,19 +8,18 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from triage.model.address import Address
-from triage.model.errors import EnvironmentFailure
+from triage.model.address import Address, without_secrets
+from triage.model.errors import BadInput, EnvironmentFailure, Interrupted
 from triage.processes.containment import Purpose
 from triage.processes.process import capture
-from triage.toolchains.home import Workspace, read_json, save_file
-from triage.toolchains.web import Web, answer_status, network_seconds, unusable
+from triage.toolchains.home import Workspace
+from triage.toolchains.web import Web, network_seconds
 
 # These packages are imported where they are used, because importing them takes long.
 if TYPE_CHECKING:
@@ -33,7 +32,8 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _WHEEL = re.compile(r"[A-Za-z0-9_.+!-]{1,240}\.whl")
 # no spaces: it becomes a word of a requirement
 _ADDRESS = re.compile(r"https?://[!-~]+")
-_CPYTHON = re.compile(r"cp([23])(\d{1,3})", re.ASCII)
+# those whose wheels a native compiler may come from, when nothing else is there
+_OTHER_PYTHONS = [(3, minor) for minor in range(20, 5, -1)]
 _SECONDS = 30.0  # to read a page
 _PART = 1 << 12  # characters that are parsed between two looks at the clock
 _PUBLIC_INDEX = "https://pypi.org/simple/"
@@ -94,9 +94,7 @@ def _index_of_pip() -> str:
 
 @dataclass(frozen=True)
 class Index:
-    """A package index in the simple format, or a page of links. Its last answer is
-    stored and used when the network fails.
-    """
+    """A package index in the simple format, or a page of links."""
 
     workspace: Workspace
     address: Address | None = None
@@ -124,9 +122,8 @@ class Index:
             pythons: The Python versions whose wheels are preferred, the best first
                 (default: this program's).
 
-        Raises:
-            EnvironmentFailure: The index does not have the package, or it cannot be
-                read and never was.
+        Raises EnvironmentFailure if the index does not have the package, or cannot be
+        read.
         """
         key = (distribution, tuple(pythons))
         if key not in self._answers:
@@ -136,55 +133,26 @@ class Index:
     def _listed(
         self, distribution: str, pythons: Sequence[PythonVersion]
     ) -> list[Release]:
-        """Return the releases that the index lists and store them, or return those that
-        were stored the last time.
-        """
         from packaging.utils import canonicalize_name
+        from pypi_simple import ACCEPT_JSON_PREFERRED
 
-        page = self.url
+        page, shown, advice = self.url, str(self.url), ""
         if not self.is_page:
             index = self.url.full.rstrip("/")
             page = Address(f"{index}/{canonicalize_name(distribution)}/")
-        state = self.workspace.home.state("wheels", f"{distribution} {page}")
+            shown, advice = f"the package index {self.url}", f". {_ADVICE}"
         try:
-            listed = self._read(page, distribution, pythons)
-        except EnvironmentFailure as error:
-            with suppress(TypeError):  # none are stored
-                stored = [Release(**entry) for entry in read_json(state)]
-                note = f"{error}; using the list from the last time"
-                self.workspace.progress.note(note)
-                return stored
-            advice = "" if self.is_page else f". {_ADVICE}"
-            raise EnvironmentFailure(f"{error}{advice}") from error
-        if listed:
-            entries = json.dumps([asdict(release) for release in listed])
-            save_file(state, entries, "store the list of wheels")
-        return listed
-
-    def _read(
-        self, page: Address, distribution: str, pythons: Sequence[PythonVersion]
-    ) -> list[Release]:
-        from pypi_simple import ACCEPT_JSON_PREFERRED
-
-        shown = page if self.is_page else f"the package index {self.url}"
-        try:
-            answer = Web(self.workspace, tries=2).get(
-                page, accept=ACCEPT_JSON_PREFERRED
-            )
-        except EnvironmentFailure as error:
-            raise EnvironmentFailure(f"cannot read {shown}: {error}") from error
-        if answer.status_code == 404:
-            raise EnvironmentFailure(f"{shown} has no {distribution}")
-        if answer.status_code != 200:
-            raise EnvironmentFailure(f"cannot read {shown}: {answer_status(answer)}")
-        try:
+            web = Web(self.workspace, tries=2)
+            answer = web.get(page, accept=ACCEPT_JSON_PREFERRED)
             kind = answer.headers.get("Content-Type", "html")
             wheels = _wheels(answer.url, kind, answer.content, distribution)
-            return _choose_wheels(wheels, distribution, pythons, nightly=self.nightly)
+            return _one_of_each(wheels, distribution, pythons, nightly=self.nightly)
+        except (Interrupted, BadInput):
+            raise
         except Exception as error:  # the parsers of HTML raise more than they document
-            reason = str(error).strip() or type(error).__name__
-            raise unusable(
-                answer.url, f"it is not a page of links: {reason[:300]}"
+            reason = without_secrets(str(error).strip() or type(error).__name__)
+            raise EnvironmentFailure(
+                f"cannot read {shown}: {reason[:300]}{advice}"
             ) from error
 
 
@@ -220,21 +188,23 @@ def _in_time(text: str) -> Iterator[str]:
         yield text[begin : begin + _PART]
 
 
-def newest_wheel(names: Iterable[str], distribution: str) -> Release | None:
-    """Return the newest wheel of `distribution` for this platform among file names."""
+def wheels_named(names: Iterable[str], distribution: str) -> list[Release]:
+    """Return the wheels of `distribution` for this platform among file names, the
+    oldest version first.
+    """
     from pypi_simple import DistributionPackage
 
-    entries = (
-        {"filename": name, "url": f"https://localhost/{name}", "hashes": {}}
+    packages = [
+        DistributionPackage.from_json_data(
+            {"filename": name, "url": "https://localhost/", "hashes": {}}
+        )
         for name in names
         if _WHEEL.fullmatch(name)
-    )
-    packages = map(DistributionPackage.from_json_data, entries)
-    chosen = _choose_wheels(packages, distribution)
-    return chosen[-1] if chosen else None
+    ]
+    return _one_of_each(packages, distribution)
 
 
-def _choose_wheels(
+def _one_of_each(
     packages: Iterable[DistributionPackage],
     distribution: str,
     pythons: Sequence[PythonVersion] = (),
@@ -247,32 +217,27 @@ def _choose_wheels(
     the same in all wheels, but an importer written in Python runs only there.
     """
     from packaging.specifiers import SpecifierSet
-    from packaging.tags import sys_tags
     from packaging.utils import canonicalize_name, parse_wheel_filename
 
     from triage.git_history.repository import day_in
 
-    wanted = tuple(pythons) or (sys.version_info[:2],)
-    platforms = {tag.platform for tag in sys_tags()} | {"any"}
-    best: dict[Version, tuple[tuple[int, PythonVersion], Release]] = {}
+    ranked = (*(pythons or [sys.version_info[:2]]), *_OTHER_PYTHONS)
+    best: dict[Version, tuple[int, Release]] = {}
     for package in packages:
         try:
             name, version, _, tags = parse_wheel_filename(package.filename)
             bounds = SpecifierSet(package.requires_python or "")
         except ValueError:  # of both parsers
             continue
-        if name != canonicalize_name(distribution) or not _ADDRESS.fullmatch(
-            package.url
-        ):
+        wanted = name == canonicalize_name(distribution)
+        if not wanted or not _ADDRESS.fullmatch(package.url):
             continue
-        allowed = [
-            python for python in wanted if bounds.contains("{}.{}.99".format(*python))
+        fitting = [
+            python
+            for python in ranked
+            if bounds.contains("{}.{}.99".format(*python)) and tags & _tags_of(python)
         ]
-        python = _python_of(tags, platforms, allowed)
-        if python is None:
-            continue
-        rank = (-wanted.index(python) if python in wanted else -len(wanted), python)
-        if version in best and rank <= best[version][0]:
+        if not fitting:
             continue
         day = day_in(str(version)) if nightly else None
         if day is None and package.upload_time:
@@ -281,15 +246,25 @@ def _choose_wheels(
             distribution,
             version=str(version),
             wheel=package.filename,
-            python=".".join(map(str, python)),
+            python="{}.{}".format(*fitting[0]),
             sha256=_digest_of(package),
             date=day,
             yanked=package.is_yanked,
             url=Address(package.url),
             nightly=nightly,
         )
-        best[version] = (rank, release)
+        rank = ranked.index(fitting[0])
+        if version not in best or rank < best[version][0]:
+            best[version] = (rank, release)
     return [best[version][1] for version in sorted(best)]
+
+
+@cache
+def _tags_of(python: PythonVersion) -> frozenset[Tag]:
+    """Return the tags of wheels that a version of Python takes on this platform."""
+    from packaging.tags import compatible_tags, cpython_tags
+
+    return frozenset((*cpython_tags(python), *compatible_tags(python)))
 
 
 def _digest_of(package: DistributionPackage) -> str | None:
@@ -300,25 +275,3 @@ def _digest_of(package: DistributionPackage) -> str | None:
     if digest is not None and not _SHA256.fullmatch(digest.lower()):
         raise ValueError(f"the sha256 of {package.filename} is {digest[:80]!r}")
     return digest and digest.lower()
-
-
-def _python_of(
-    tags: Iterable[Tag], platforms: set[str], wanted: Sequence[PythonVersion]
-) -> PythonVersion | None:
-    """Return the Python version to run a wheel with, a wanted one if possible. Returns
-    None if the wheel is not for this platform.
-    """
-    for tag in tags:
-        # uv needs another request for free-threaded builds
-        if tag.platform not in platforms or tag.abi.endswith("t"):
-            continue
-        version = _CPYTHON.fullmatch(tag.interpreter)
-        if version:
-            exact = (int(version[1]), int(version[2]))
-            later = (
-                python for python in wanted if python >= exact and tag.abi == "abi3"
-            )
-            return next(later, exact)
-        if tag.interpreter.startswith("py3"):
-            return next(iter(wanted), None)
-    return None

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -35,46 +34,16 @@ _PART = 1 << 16  # bytes
 _MIB = 1 << 20
 _LARGEST_PAGE = 64 << 20  # bytes
 _LARGEST_FILE = 4 << 30  # bytes
-_REASONS = (
-    "Connection refused",
-    "Name or service not known",
-    "timed out",
-    "certificate",
-    "Connection reset",
-)
 
 
 def host_of(url: str) -> str:
     """Return the host and port of an address, or the address itself if it is not
     valid.
     """
-    address = Address(url)
     try:
-        return urlsplit(address).netloc or address
+        return urlsplit(Address(url)).netloc or url
     except ValueError:
-        return address
-
-
-def unusable(url: str, reason: str) -> EnvironmentFailure:
-    """Return the error for an answer that cannot be read."""
-    return EnvironmentFailure(f"{host_of(url)} gave an unusable answer: {reason}")
-
-
-def answer_status(response: requests.Response) -> str:
-    """Return the status of an answer in words, with the server's own message if the
-    answer is JSON and has one.
-    """
-    text = f"{response.status_code} {response.reason}"
-    with suppress(ValueError, RecursionError, TypeError, LookupError):
-        text += f": {str(response.json()['message'])[:200]}"
-    if response.headers.get("X-RateLimit-Remaining") == "0":
-        # a header may be an object
-        with suppress(ValueError, TypeError, OverflowError, OSError):
-            reset = datetime.fromtimestamp(
-                int(response.headers.get("X-RateLimit-Reset", ""))
-            ).astimezone()
-            text += f"; the limit ends on {reset:%Y-%m-%d at %H:%M %z}"
-    return text
+        return Address(url)
 
 
 @dataclass(frozen=True)
@@ -82,8 +51,8 @@ class Web:
     """Makes GET requests. Tries them again after broken connections, server errors and
     short rate limits.
 
-    Raises EnvironmentFailure if the server cannot be reached, is too slow, or its
-    answer is too long or not HTTP.
+    Raises EnvironmentFailure if the server cannot be reached, refuses, is too slow, or
+    its answer is too long or not HTTP.
     """
 
     workspace: Workspace
@@ -97,10 +66,15 @@ class Web:
         params: Mapping[str, str | int] | None = None,
         accept: str = "*/*",
     ) -> requests.Response:
-        """Return the answer of a page or an API, which may be an error."""
+        """Return the answer of a page or an API."""
         with self._answer(url, {"Accept": accept}, params) as response:
             # requests itself reads a body without limits of time and size.
             response._content = b"".join(self._parts(response, _LARGEST_PAGE))  # noqa: SLF001
+        if response.status_code != 200:
+            status = f"{response.status_code} {response.reason}"
+            with suppress(ValueError, RecursionError, TypeError, LookupError):
+                status += f": {str(response.json()['message'])[:200]}"
+            raise EnvironmentFailure(f"{host_of(url)} answers {status}")
         return response
 
     def download(
@@ -116,12 +90,10 @@ class Web:
                 raise Unobtainable(f"{name} is gone from {host} ({status})")
             if response.status_code != 200:
                 raise EnvironmentFailure(f"{host} refuses {name}: {status}")
-            total = None
             length = response.headers.get("Content-Length", "")
-            if re.fullmatch("[0-9]{1,15}", length):
-                total = int(length) / _MIB
-                if total > largest / _MIB:
-                    raise EnvironmentFailure(f"{name} at {host} has {total:.0f} MiB")
+            total = int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
+            if total and total > largest / _MIB:
+                raise EnvironmentFailure(f"{name} at {host} has {total:.0f} MiB")
             progress = self.workspace.progress
             with (
                 progress.task(f"download {name} (MiB)", total=total) as task,
@@ -229,6 +201,5 @@ def network_seconds() -> float | None:
 def _reason(error: Exception) -> str:
     """Return the part of a long network error that says what happened."""
     text = str(error) or type(error).__name__
-    # "... with url: /simple/?token=..."
-    text = without_secrets(text.partition(" with url: ")[0])
-    return next((part for part in _REASONS if part in str(error)), text[:200])
+    # "... with url: /simple/?token=... (Caused by ...: Failed to connect to ...)"
+    return without_secrets(re.sub(r" with url: \S+", "", text))[:300]

@@ -170,7 +170,5 @@ def test_a_short_rate_limit_is_waited_for_and_a_long_one_reported(
             },
         )
     ]
-    with pytest.raises(
-        EnvironmentFailure, match=r"403 Forbidden: refused; the limit ends on 20\d\d-"
-    ):
+    with pytest.raises(EnvironmentFailure, match=r"403 Forbidden: refused"):
         source(workspace).builds(timeline, range(1, 2))
