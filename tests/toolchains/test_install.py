@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,33 +15,31 @@ from typer.testing import CliRunner
 from tests.fake_releases import compiler
 from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
 from triage.cli.app import app
-from triage.compilers.base import Environment
+from triage.compilers.base import Environment, Packaging
 from triage.compilers.registry import Families
 from triage.toolchains.home import Home, Workspace
-from triage.toolchains.index import Index, Release
-from triage.toolchains.install import install, installed, is_intact
+from triage.toolchains.index import Index
+from triage.toolchains.install import PLAIN_WHEEL, Package, is_intact
 from triage.toolchains.pruning import prune_home, stored_toolchains
 from triage.toolchains.registry import ToolchainRegistry
 
 NAME = "iree-base-compiler"
 
 
-def release(index: LoopbackIndex, version: str, tmp_path: Path) -> Release:
-    return next(
-        one
-        for one in Index(Workspace(Home(tmp_path / "home")), index.url).releases(NAME)
-        if one.version == version
-    )
-
-
-def index_of(loopback: LoopbackIndex, tmp_path: Path) -> Index:
-    return Index(Workspace(Home(tmp_path / "home")), loopback.url)
+def package_of(
+    index: LoopbackIndex,
+    tmp_path: Path,
+    name: str = NAME,
+    packaging: Packaging = PLAIN_WHEEL,
+) -> Package:
+    workspace = Workspace(Home(tmp_path / "home"))
+    return Package(workspace, name, Index(workspace, index.url), packaging)
 
 
 def put(index: LoopbackIndex, version: str, tmp_path: Path) -> Path:
-    return install(
-        Workspace(Home(tmp_path / "home")), release(index, version, tmp_path), index.url
-    )
+    package = package_of(index, tmp_path)
+    [release] = [one for one in package.listed() if one.version == version]
+    return package.install(release)
 
 
 def program(folder: Path) -> Path:
@@ -127,15 +126,15 @@ def test_files_that_the_wheel_does_not_list_may_change(
     make_wheel(loopback.folder, "1.0", distribution="beside", files={"it.py": b""})
     for name in ("some-compiler", "beside"):
         loopback.publish_dated(name, {"1.0": None})
-    packaging = Environment(companions)
-    (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
-    workspace = Workspace(Home(tmp_path / "home"))
-    folder = install(workspace, compiler, loopback.url, packaging)
+    compiler = package_of(loopback, tmp_path, "some-compiler", packaging)
+    [release] = compiler.listed()
+    folder = compiler.install(release)
     (package,) = folder.glob("lib/*/site-packages/its")
     (package / "__pycache__/__init__.cpython-311.pyc").write_bytes(b"written again")
     (package / "written.by.the.compiler").touch()
     assert is_intact(folder)
-    assert install(workspace, compiler, loopback.url, packaging) == folder
+    assert compiler.installed() == [release]
+    assert compiler.install(release) == folder
     assert (package / "written.by.the.compiler").exists()
     (package / "__init__.py").write_bytes(b"damaged")
     assert not is_intact(folder)
@@ -250,11 +249,11 @@ def test_an_environment_has_the_dependencies_of_its_day(
         make_wheel(loopback.folder, version, distribution="its-runtime")
     loopback.publish_dated("some-compiler", {"3.0": "2024-03-02"})
     loopback.publish_dated("its-runtime", days)
-    (compiler,) = index_of(loopback, tmp_path).releases("some-compiler")
-    home = Home(tmp_path / "home")
-    folder = install(Workspace(home), compiler, loopback.url, Environment())
-    assert installed(home.toolchains, "some-compiler", Environment()) == [compiler]
-    assert installed(home.toolchains, "other-compiler", Environment()) == []
+    compiler = package_of(loopback, tmp_path, "some-compiler", Environment())
+    [release] = compiler.listed()
+    folder = compiler.install(release)
+    assert compiler.installed() == [release]
+    assert replace(compiler, distribution="other-compiler").installed() == []
     assert [path.name for path in folder.glob("lib/*/site-packages/its_runtime-*")] == [
         f"its_runtime-{taken}.dist-info"
     ]

@@ -18,9 +18,14 @@ from pathlib import Path
 from packaging.version import Version
 
 from triage.compilers.base import Environment, Packaging, Wheel
-from triage.compilers.interpreters import interpreter, uv_program, version_of
+from triage.compilers.interpreters import (
+    interpreter,
+    uv_program,
+    version_of,
+    versions,
+)
 from triage.model.address import Address, without_secrets
-from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose
 from triage.processes.process import run, unlimited
@@ -53,49 +58,121 @@ _PERMANENT = re.compile(
 _CHATTER = re.compile("warning|using|resolved|downloading|creating", re.IGNORECASE)
 
 
-def folder_of(
-    toolchains: Path, release: Release, packaging: Packaging = PLAIN_WHEEL
-) -> Path:
-    """Return the folder of a release. Its name has the version and the beginning of the
-    wheel's hash.
-    """
-    prefix = _prefix(release.distribution, packaging)
-    mark = release.sha256[:12] if release.sha256 else "unhashed"
-    return toolchains / f"{prefix}-{release.version}-{mark}"
+@dataclass(frozen=True)
+class Package:
+    """The wheels of a package on an index, and how they are installed."""
 
+    workspace: Workspace
+    distribution: str
+    index: Index
+    packaging: Packaging = PLAIN_WHEEL
 
-def _prefix(distribution: str, packaging: Packaging) -> str:
-    """Return the beginning of the folder names of a package's releases."""
-    match packaging:
-        case Wheel():
-            return distribution
-        case Environment(()):
-            return f"venv-{distribution}"
-        case Environment(companions):
+    def folder(self, release: Release) -> Path:
+        """Return the folder of a release. Its name has the version and the beginning of
+        the wheel's hash.
+        """
+        mark = release.sha256[:12] if release.sha256 else "unhashed"
+        name = f"{self._prefix}-{release.version}-{mark}"
+        return self.workspace.home.toolchains / name
+
+    @property
+    def _prefix(self) -> str:
+        if not isinstance(self.packaging, Environment):
+            return self.distribution
+        prefix, companions = f"venv-{self.distribution}", self.packaging.companions
+        if companions:
             digest = blake2b(" ".join(companions).encode(), digest_size=4)
-            return f"venv-{distribution}-with-{digest.hexdigest()}"
+            prefix += f"-with-{digest.hexdigest()}"
+        return prefix
 
+    def installed(self, version: str | None = None) -> list[Release]:
+        """Return the releases with an intact install, the oldest version first. With
+        `version`, return only releases of this version.
+        """
+        releases = []
+        pattern = f"{self._prefix}-[0-9]*/{MANIFEST}"
+        for manifest in self.workspace.home.toolchains.glob(pattern):
+            with suppress(TypeError, LookupError):  # it is damaged
+                release = Release(**read_json(manifest)["release"])
+                is_wanted = not version or Version(release.version) == Version(version)
+                is_there = self.folder(release) == manifest.parent
+                if is_wanted and is_there and is_intact(manifest.parent):
+                    releases.append(release)
+        return sorted(releases, key=lambda release: Version(release.version))
 
-def installed(
-    toolchains: Path,
-    distribution: str,
-    packaging: Packaging = PLAIN_WHEEL,
-    version: str | None = None,
-) -> list[Release]:
-    """Return the releases with an intact install, the oldest version first. With
-    `version`, return only releases of this version.
-    """
-    releases = []
-    prefix = _prefix(distribution, packaging)
-    for manifest in toolchains.glob(f"{prefix}-[0-9]*/{MANIFEST}"):
-        folder = manifest.parent
-        with suppress(TypeError, LookupError):  # it is damaged
-            release = Release(**read_json(manifest)["release"])
-            is_wanted = not version or Version(release.version) == Version(version)
-            is_there = folder_of(toolchains, release, packaging) == folder
-            if is_wanted and is_there and is_intact(folder):
-                releases.append(release)
-    return sorted(releases, key=lambda release: Version(release.version))
+    def listed(self) -> Sequence[Release]:
+        """Return the releases in the index, the oldest version first. For a compiler
+        that runs in Python, prefer wheels that an interpreter on this machine can run.
+        """
+        if not self.distribution:
+            raise BadInput(
+                "no package to install this compiler from is known; pass -t path:DIR "
+                "with a folder that holds it"
+            )
+        pythons = () if self.packaging == PLAIN_WHEEL else versions()
+        return self.index.releases(self.distribution, pythons)
+
+    def install(self, release: Release) -> Path:
+        """Return the folder of a release. Install the release if it is missing or
+        damaged.
+
+        Raises:
+            EnvironmentFailure: The wheel cannot be downloaded, or the disk is full.
+            Unobtainable: The wheel is gone, damaged or not the announced one, no
+                interpreter here runs it, or its dependencies conflict.
+        """
+        name = f"{release.distribution} {release.version}"
+        wheel = f"{release.distribution} @ {release.url.full}"
+        if release.sha256:
+            wheel += f" --hash=sha256:{release.sha256}"
+
+        def fill(root: Path, scratch: Path) -> Release:
+            host = host_of(release.url)
+            uv = Uv(
+                self.workspace, f"{name} from {host}", root, scratch, self.index.url
+            )
+            if self.packaging == PLAIN_WHEEL:
+                uv.unpack(wheel, release.python)
+                return release
+            python = interpreter(version_of(release.python))
+            if python is None:
+                raise Unobtainable(
+                    f"{name} needs Python {release.python}, which is not installed here"
+                )
+            if isinstance(self.packaging, Environment):
+                companions = self.packaging.companions_of(release.version)
+                uv.environment(python, [wheel, *companions], release.date)
+            else:
+                uv.unpack(wheel, release.python)
+            return release
+
+        folder = self.folder(release).name
+        return fill_folder(self.workspace, folder, f"install {name}", fill)
+
+    def companion(self, name: str, version: str) -> Path:
+        """Return the folder of a package that is released with this one. Install it if
+        it is missing.
+
+        It has the compiler's version. If it lacks a patch release, the newest patch
+        release before it is used.
+
+        Raises:
+            Unobtainable: The index has no such package.
+            EnvironmentFailure: As in `install`.
+        """
+        wanted, package = Version(version), Package(self.workspace, name, self.index)
+
+        def fits(release: Release) -> bool:
+            other = Version(release.version)
+            is_patch = other < wanted and other.release[:2] == wanted.release[:2]
+            return other == wanted or (is_patch and not wanted.is_prerelease)
+
+        releases = package.installed(version) or [
+            each for each in package.listed() if not each.yanked and fits(each)
+        ]
+        if not releases:
+            raise Unobtainable(f"there is no {name} {version} at {self.index.url}")
+        return package.install(releases[-1])
 
 
 def is_intact(folder: Path) -> bool:
@@ -174,76 +251,6 @@ def bytes_below(folder: Path) -> int:
             with suppress(OSError):  # removed meanwhile
                 total += (Path(parent) / name).lstat().st_size
     return total
-
-
-def install(
-    workspace: Workspace,
-    release: Release,
-    index: Address,
-    packaging: Packaging = PLAIN_WHEEL,
-) -> Path:
-    """Return the folder of a release. Install the release if it is missing or damaged.
-
-    Raises:
-        EnvironmentFailure: The wheel cannot be downloaded, or the disk is full.
-        Unobtainable: The wheel is gone, damaged or not the announced one, no
-            interpreter here runs it, or its dependencies conflict.
-    """
-    name = f"{release.distribution} {release.version}"
-    wheel = f"{release.distribution} @ {release.url.full}"
-    if release.sha256:
-        wheel += f" --hash=sha256:{release.sha256}"
-
-    def fill(root: Path, scratch: Path) -> Release:
-        python = None
-        if packaging != PLAIN_WHEEL:
-            python = interpreter(version_of(release.python))
-            if python is None:
-                raise Unobtainable(
-                    f"{name} needs Python {release.python}, which is not installed here"
-                )
-        if python and isinstance(packaging, Environment):
-            uv = Uv(workspace, f"{name} from {host_of(index)}", root, scratch, index)
-            uv.environment(
-                python, [wheel, *packaging.companions_of(release.version)], release.date
-            )
-        else:
-            source = f"{name} from {host_of(release.url)}"
-            Uv(workspace, source, root, scratch, index).unpack(wheel, release.python)
-        return release
-
-    folder = folder_of(workspace.home.toolchains, release, packaging)
-    return fill_folder(workspace, folder.name, f"install {name}", fill)
-
-
-def install_companion(
-    workspace: Workspace, package: str, version: str, index: Index
-) -> Path:
-    """Return the folder of a package that is released with a compiler. Install it if it
-    is missing.
-
-    The package has the compiler's version. If it lacks a patch release, the newest
-    patch release before it is used.
-
-    Raises:
-        Unobtainable: The index has no such package.
-        EnvironmentFailure: As in `install`.
-    """
-    wanted = Version(version)
-
-    def fits(release: Release) -> bool:
-        other = Version(release.version)
-        is_patch = other < wanted and other.release[:2] == wanted.release[:2]
-        return other == wanted or (is_patch and not wanted.is_prerelease)
-
-    releases = installed(workspace.home.toolchains, package, version=version)
-    if not releases:
-        listed = index.releases(package)
-        releases = [each for each in listed if not each.yanked and fits(each)]
-    if not releases:
-        raise Unobtainable(f"there is no {package} {version} at {index.url}")
-    newest = max(releases, key=lambda release: Version(release.version))
-    return install(workspace, newest, index.url)
 
 
 @dataclass(frozen=True)

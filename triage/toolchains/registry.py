@@ -12,18 +12,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from triage.compilers.base import (
     Compiler,
     Description,
-    Environment,
     Needs,
     Packaging,
 )
-from triage.compilers.interpreters import versions
 from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
 from triage.model.progress import Progress
 from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
@@ -32,18 +29,7 @@ from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
 from triage.toolchains.home import Home, Workspace, save_file
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import (
-    MANIFEST,
-    PLAIN_WHEEL,
-    folder_of,
-    install,
-    install_companion,
-    installed,
-    is_intact,
-)
-
-if TYPE_CHECKING:
-    from triage.toolchains.sources.wheels import Wheels
+from triage.toolchains.install import MANIFEST, PLAIN_WHEEL, Package, is_intact
 
 _FORMS = (
     "`3.13.0`, `latest`, `previous`, `installed`, `2025-06-04`, "
@@ -187,7 +173,7 @@ class ToolchainRegistry:
         self._compilers = compilers
         self._obtained: dict[tuple[str, str], tuple[ToolchainRef, Toolchain]] = {}
         self._companions: dict[tuple[str, str], Path] = {}
-        self._nightlies: dict[str, Wheels] = {}
+        self._packages: dict[str, Package] = {}
 
     def releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's stable releases, oldest first. Without a network, return
@@ -206,14 +192,14 @@ class ToolchainRegistry:
 
     def listed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return all stable releases in the index, oldest first. Raises
-        EnvironmentFailure if it cannot be read and never was.
+        EnvironmentFailure if it cannot be read.
         """
-        releases = self._listed(self._compiler(family))
+        releases = self._releases(family).listed()
         return tuple(_ref(family, release) for release in releases if release.is_stable)
 
     def installed_releases(self, family: str) -> tuple[ToolchainRef, ...]:
         """Return the family's installed releases, oldest first, without a network."""
-        releases = self._installed(self._compiler(family))
+        releases = self._releases(family).installed()
         return tuple(_ref(family, release) for release in releases)
 
     def nightlies(self, family: str) -> tuple[ToolchainRef, ...]:
@@ -221,11 +207,9 @@ class ToolchainRegistry:
 
         Raises:
             BadInput: the family has none.
-            EnvironmentFailure: their page cannot be read, and no earlier answer is
-                stored.
+            EnvironmentFailure: their page cannot be read.
         """
-        releases = self._nightlies_of(family).listed().values()
-        return tuple(_ref(family, release) for release in releases)
+        return tuple(_ref(family, each) for each in self._nightlies(family).listed())
 
     def neighbours(self, ref: ToolchainRef) -> list[ToolchainRef]:
         """Return the release before a toolchain and the one after it, if there are
@@ -323,75 +307,57 @@ class ToolchainRegistry:
         newest = _newest([ref for ref in nightlies if ref.day <= wanted], day)
         if newest.day != wanted:
             raise EnvironmentFailure(
-                f"{self._nightlies_of(family).index.url} has no nightly of {day}; the "
+                f"{self._nightlies(family).index.url} has no nightly of {day}; the "
                 f"newest before it is of {newest.day}"
             )
         return newest
 
     def _at_version(self, family: str, text: str) -> ToolchainRef:
-        compiler, wanted = self._compiler(family), Version(text)
+        releases, wanted = self._releases(family), Version(text)
         # Asking the index takes longer than a small compile, so installs come first.
         # Nightlies are plain wheels.
-        for packaging in dict.fromkeys((compiler.packaging, PLAIN_WHEEL)):
-            for release in self._installed(compiler, packaging, text):
+        for package in (releases, replace(releases, packaging=PLAIN_WHEEL)):
+            for release in package.installed(text):
                 return _ref(family, release)
-        releases = [_ref(family, release) for release in self._listed(compiler)]
+        refs = [_ref(family, release) for release in releases.listed()]
         nightlies: tuple[ToolchainRef, ...] = ()
         if wanted.is_prerelease:  # reports name nightlies by their versions
             with suppress(BadInput, EnvironmentFailure):
                 nightlies = self.nightlies(family)
-        for ref in (*releases, *nightlies):
+        for ref in (*refs, *nightlies):
             if ref.version == wanted:
                 return ref
-        after = bisect_left(releases, wanted, key=lambda ref: ref.version)
-        near = [ref.revision.name for ref in releases[max(0, after - 1) : after + 1]]
+        after = bisect_left(refs, wanted, key=lambda ref: ref.version)
+        near = [ref.revision.name for ref in refs[max(0, after - 1) : after + 1]]
         raise EnvironmentFailure(
-            f"{compiler.distribution} has no release {text} for this platform; the "
+            f"{releases.distribution} has no release {text} for this platform; the "
             f"nearest are {' and '.join(near) or 'none'}"
         )
 
-    def _nightlies_of(self, family: str) -> Wheels:
+    def _releases(self, family: str) -> Package:
+        compiler = self._compiler(family)
+        return Package(
+            self.workspace, compiler.distribution, self.index, compiler.packaging
+        )
+
+    def _nightlies(self, family: str) -> Package:
         """Return the nightlies that the project file in the current folder names, or
         else the project file that comes with triage.
         """
-        if family not in self._nightlies:
+        if family not in self._packages:
             # slow to import
             from triage.toolchains.sources.project import FILE, find_project
 
             project = find_project(family, Path())
             if project.nightlies is None:
                 raise BadInput(f"{project.name} has no nightlies: add them to {FILE}")
-            self._nightlies[family] = project.nightlies.of(
-                self.workspace, project.distribution
+            self._packages[family] = project.nightlies.package(
+                self.workspace, project.distribution, self.packaging(family)
             )
-        return self._nightlies[family]
+        return self._packages[family]
 
-    def _installed(
-        self,
-        compiler: Compiler,
-        packaging: Packaging | None = None,
-        version: str | None = None,
-    ) -> Sequence[Release]:
-        return installed(
-            self.home.toolchains,
-            compiler.distribution,
-            packaging or compiler.packaging,
-            version,
-        )
-
-    def _listed(self, compiler: Compiler) -> Sequence[Release]:
-        """Return the releases in the index. For a compiler that runs in Python, prefer
-        wheels that an interpreter on this machine can run.
-        """
-        if not compiler.distribution:
-            raise BadInput(
-                "no package to install this compiler from is known; pass -t path:DIR "
-                "with a folder that holds it"
-            )
-        pythons: tuple[tuple[int, int], ...] = ()
-        if compiler.packaging != PLAIN_WHEEL:
-            pythons = versions()
-        return self.index.releases(compiler.distribution, pythons)
+    def _package(self, ref: ToolchainRef) -> Package:
+        return (self._nightlies if ref.is_nightly else self._releases)(ref.family)
 
     def _next_to_program(self, family: str) -> ToolchainRef:
         """Return the compiler in this program's own Python environment, or else the
@@ -429,9 +395,7 @@ class ToolchainRegistry:
         key = (package, toolchain.revision.name)
         if key not in self._companions:
             if ref.release:
-                version = ref.release.version
-                index = self._index_of(ref)
-                root = install_companion(self.workspace, package, version, index)
+                root = self._package(ref).companion(package, ref.release.version)
             elif ref.bring:
                 root = ref.bring(package)
             _note_use(root)
@@ -457,10 +421,10 @@ class ToolchainRegistry:
         interpreter can import, newest first.
         """
         own = ".".join(map(str, sys.version_info[:2]))
-        releases = reversed(self._installed(self._compiler(family)))
+        package = self._releases(family)
         return [
-            folder_of(self.home.toolchains, release)
-            for release in releases
+            package.folder(release)
+            for release in reversed(package.installed())
             if release.python == own
         ]
 
@@ -484,8 +448,7 @@ class ToolchainRegistry:
         """Return whether obtaining the toolchain needs no download and no build."""
         if ref.release is None:
             return ref.bring is None
-        packaging = self._packaging_of(ref)
-        return is_intact(folder_of(self.home.toolchains, ref.release, packaging))
+        return is_intact(self._package(ref).folder(ref.release))
 
     def _obtain(self, ref: ToolchainRef) -> Toolchain:
         compiler = self._compiler(ref.family)
@@ -546,29 +509,14 @@ class ToolchainRegistry:
             reason = compiler.unsupported(ref.release.version)
             if reason is not None:
                 raise Unobtainable(reason)
-            index, packaging = self._index_of(ref), self._packaging_of(ref)
-            return install(self.workspace, ref.release, index.url, packaging)
+            return self._package(ref).install(ref.release)
         if ref.bring:
             return ref.bring()
         return ref.path or Path()
 
-    def _index_of(self, ref: ToolchainRef) -> Index:
-        if ref.is_nightly:
-            return self._nightlies_of(ref.family).index
-        return self.index
-
     def packaging(self, family: str) -> Packaging:
         """Return how a family's releases are installed."""
         return self._compiler(family).packaging
-
-    def _packaging_of(self, ref: ToolchainRef) -> Packaging:
-        """Return how a wheel is installed. A nightly is unpacked, unless the compiler
-        needs a virtual environment.
-        """
-        packaging = self.packaging(ref.family)
-        if ref.is_nightly and not isinstance(packaging, Environment):
-            return PLAIN_WHEEL
-        return packaging
 
     def _compiler(self, family: str) -> Compiler:
         if family not in self._compilers:
