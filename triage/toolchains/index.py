@@ -65,14 +65,10 @@ class Release:
         object.__setattr__(self, "url", Address(self.url))  # a text where it was stored
 
     @property
-    def prerelease(self) -> bool:
-        """Whether the version is an alpha, beta, candidate or development version."""
-        return Version(self.version).is_prerelease
-
-    @property
     def is_stable(self) -> bool:
         """Whether users are meant to use it: a release that was not withdrawn."""
-        return not (self.nightly or self.yanked or self.prerelease)
+        is_prerelease = Version(self.version).is_prerelease
+        return not (self.nightly or self.yanked or is_prerelease)
 
 
 def index_url() -> Address:
@@ -271,7 +267,7 @@ def _digest_of(package: DistributionPackage) -> str | None:
     """Return the announced SHA-256, if there is one. Raises ValueError if it is not
     one, because it becomes a part of a folder's name.
     """
-    digest = (package.digests or {}).get("sha256")
-    if digest is not None and not _SHA256.fullmatch(digest.lower()):
+    digest = (package.digests or {}).get("sha256", "").lower()
+    if digest and not _SHA256.fullmatch(digest):
         raise ValueError(f"the sha256 of {package.filename} is {digest[:80]!r}")
-    return digest and digest.lower()
+    return digest or None

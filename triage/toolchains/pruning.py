@@ -5,6 +5,7 @@ for long.
 from __future__ import annotations
 
 import fcntl
+import os
 import threading
 import time
 from collections import defaultdict
@@ -62,36 +63,33 @@ class PrunedHome:
 
 def stored_toolchains(home: Home) -> list[StoredEntry]:
     """Return all toolchains in a home, least recently used first."""
-    folders = [folder for folder in home.toolchains.glob("[!.]*") if folder.is_dir()]
     entries = [
-        _entry(TOOLCHAINS, [folder], folder / MANIFEST, intact=is_intact(folder))
-        for folder in folders
+        _entry(TOOLCHAINS, [folder], [folder / MANIFEST], intact=is_intact(folder))
+        for folder in home.toolchains.glob("[!.]*")
+        if folder.is_dir()
     ]
     return sorted(entries, key=lambda entry: (entry.used, entry.paths))
 
 
-def _stored_builders(home: Home) -> Iterator[StoredEntry]:
+def _other_entries(home: Home) -> Iterator[StoredEntry]:
     for folder in home.builders.glob("*/[0-9]*"):
-        yield _entry(TOOLCHAINS, [folder], folder, intact=True)
-
-
-def _kept_entries(home: Home) -> Iterator[StoredEntry]:
+        yield _entry(TOOLCHAINS, [folder], [folder])
     for kind in KeptKind:
         groups = defaultdict(list)
         for path in home.kept(kind).glob("*"):
             groups[path.stem].append(path)
         for paths in groups.values():
             with suppress(OSError):  # another command is just replacing it
-                yield _entry(kind, paths, *paths, intact=True)
+                yield _entry(kind, paths, paths)
 
 
-def _entry(kind: str, paths: list[Path], *marks: Path, intact: bool) -> StoredEntry:
+def _entry(
+    kind: str, paths: list[Path], marks: Iterable[Path], *, intact: bool = True
+) -> StoredEntry:
     """Return an entry that was used when one of `marks` was changed last."""
-    used = 0.0
-    if not paths[0].name.startswith("."):
-        used = max(
-            (mark.lstat().st_mtime for mark in marks if mark.exists()), default=0.0
-        )
+    times = [mark.lstat().st_mtime for mark in marks if os.path.lexists(mark)]
+    is_leftover = paths[0].name.startswith(".")
+    used = 0.0 if is_leftover else max(times, default=0.0)
     size = sum(path.lstat().st_size + bytes_below(path) for path in paths)
     return StoredEntry(kind, tuple(paths), size, used, intact)
 
@@ -105,9 +103,9 @@ def prune_home(home: Home, keep: int) -> PrunedHome:
     used until at most `keep` bytes are left; those with which a user can resume a
     command come last.
     """
-    toolchains = [*stored_toolchains(home), *_stored_builders(home)]
-    kept = list(_kept_entries(home))
-    before = [*toolchains, *kept]
+    before = [*stored_toolchains(home), *_other_entries(home)]
+    toolchains = [entry for entry in before if entry.kind == TOOLCHAINS]
+    kept = [entry for entry in before if entry.kind != TOOLCHAINS]
     exclusively = fcntl.LOCK_EX | fcntl.LOCK_NB
     try:
         with (

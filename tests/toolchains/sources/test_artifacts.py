@@ -56,18 +56,13 @@ def test_unobtainable_artifacts_are_listed_with_the_reason(
 ) -> None:
     add(github, timeline, 0, wheel)  # outside of the range
     add(github, timeline, 1, wheel)
-    add(github, timeline, 2, wheel, expired=True, days_left=-40)
-    add(github, timeline, 3, wheel, days_left=-0.01)  # not yet swept, but over
+    add(github, timeline, 2, wheel, expired=True)
     add(github, timeline, 4, wheel, branch="users/somebody")
     add(github, timeline, 5, wheel, fork=True)
     builds = source(workspace).builds(timeline, range(1, 9))
     assert [
-        (one.position.index, one.untestable and one.untestable[:-10]) for one in builds
-    ] == [
-        (1, None),
-        (2, f"its {ARTIFACT} expired on "),
-        (3, f"its {ARTIFACT} expired on "),
-    ]
+        (one.position.index, one.untestable) for one in builds
+    ] == [(1, None), (2, f"its {ARTIFACT} expired")]
     assert builds[0].revision.commit == timeline.commits[1].sha
     assert builds[0].seconds == 25
     with pytest.raises(Unobtainable, match="expired"):

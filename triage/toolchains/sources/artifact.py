@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Annotated
@@ -95,14 +95,12 @@ class WorkflowArtifact(BaseModel, frozen=True):
     name: str
     expired: bool
     created_at: AwareDatetime
-    expires_at: AwareDatetime | None = None
     workflow_run: WorkflowRun | None = None
 
 
 class ArtifactsPage(BaseModel):
-    """A page of a list of artifacts. All pages together have `total_count`."""
+    """A page of a list of artifacts."""
 
-    total_count: int
     artifacts: list[WorkflowArtifact]
 
 
@@ -137,9 +135,8 @@ class CommitArtifacts:
         """
         if not indices:
             return ()
-        oldest = min(
-            datetime.fromisoformat(timeline.commits[index].date) for index in indices
-        )
+        dates = [timeline.commits[index].date for index in indices]
+        oldest = min(map(datetime.fromisoformat, dates))
         by_sha: dict[str, list[WorkflowArtifact]] = {}
         for artifact in self.listed(oldest - _BEFORE):
             run = artifact.workflow_run
@@ -161,14 +158,12 @@ class CommitArtifacts:
         installed or can be downloaded. If none can, return an untestable build.
         """
         for artifact in artifacts:
-            item, until = str(artifact.id), artifact.expires_at
+            item = str(artifact.id)
             if is_intact(self.workspace.home.toolchains / self._folder(item)):
                 return commit_build(self.name, timeline, index, 0.0, item)
-            if not (artifact.expired or (until and until <= datetime.now(UTC))):
+            if not artifact.expired:
                 return commit_build(self.name, timeline, index, _SECONDS, item)
         reason = f"its {self.settings.artifact} expired"
-        if artifacts[0].expires_at:
-            reason += f" on {artifacts[0].expires_at:%Y-%m-%d}"
         return commit_build(self.name, timeline, index, 0.0, "", reason)
 
     def _folder(self, artifact: str) -> str:
@@ -205,21 +200,19 @@ class CommitArtifacts:
         """Yield the artifacts since a time, the newest first. Raises EnvironmentFailure
         if they cannot be listed.
         """
-        with self.workspace.progress.task("list artifacts") as task:
+        with self.workspace.progress.task("list artifacts"):
             for number in range(1, _MAX_PAGES + 1):
                 page = self._page(number)
                 for artifact in page.artifacts:
                     if artifact.name == self.settings.artifact:
                         yield artifact
-                is_last = number * _PAGE_SIZE >= page.total_count or not page.artifacts
+                is_last = len(page.artifacts) < _PAGE_SIZE
                 if is_last or page.artifacts[-1].created_at < since:
                     return
-                day = f"{page.artifacts[-1].created_at:%Y-%m-%d}"
-                task.describe(f"list artifacts of {day}")
-            raise EnvironmentFailure(
-                f"{host_of(self.api)} lists more than {_MAX_PAGES} pages of "
-                f"{self.settings.artifact} of {self.slug}"
-            )
+        raise EnvironmentFailure(
+            f"{host_of(self.api)} lists more than {_MAX_PAGES} pages of "
+            f"{self.settings.artifact} of {self.slug}"
+        )
 
     def _page(self, number: int) -> ArtifactsPage:
         query: dict[str, str | int] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,11 +46,9 @@ from triage.toolchains.sources.base import (
 _NEXT_SECONDS = 600.0  # of a build in a folder that has files of another commit
 _COPY_SECONDS = 5.0
 # Texts in a log that show that the machine, not the commit, made the build fail.
-_MACHINE_ERRORS = (
-    "No space left on device",
-    "Cannot allocate memory",
-    "out of memory",
-    "Killed signal terminated program",
+_MACHINE_ERROR = re.compile(
+    "No space left on device|Cannot allocate memory|out of memory|"
+    "Killed signal terminated program"
 )
 _TRYING_AGAIN = b"""
 === failed in a used build folder; trying again in an empty one ===
@@ -216,12 +215,11 @@ class SourceBuilds:
                 reason = self._make(source, root, log, env)
         if reason is None:
             return
-        text = log_path.read_text("utf-8", "replace")
-        for error in _MACHINE_ERRORS:
-            if error in text:
-                raise EnvironmentFailure(
-                    f"cannot build {sha[:10]}: {error} (log: {log_path})"
-                )
+        error = _MACHINE_ERROR.search(log_path.read_text("utf-8", "replace"))
+        if error:
+            raise EnvironmentFailure(
+                f"cannot build {sha[:10]}: {error[0]} (log: {log_path})"
+            )
         raise Unobtainable(f"{sha[:10]} does not build: {reason}", log_path)
 
     def _make(
@@ -317,13 +315,7 @@ def _copy(source: Path, target: Path) -> None:
     """Copy a file or a folder. Links are copied as links."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir() and not source.is_symlink():
-        shutil.copytree(
-            source,
-            target,
-            symlinks=True,
-            ignore=shutil.ignore_patterns(".git"),
-            dirs_exist_ok=True,
-        )
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
     else:
         shutil.copy2(source, target, follow_symlinks=False)
 

@@ -150,17 +150,11 @@ def tagged_commit(project: Project, repository: Repository, version: str) -> str
     tags = tags_for(version, dict.fromkeys(patterns), read_tags(repository))
     if len(set(tags.values())) == 1:
         return next(iter(tags.values()))
-    if tags:
-        names = " and ".join(f"{name} ({sha[:10]})" for name, sha in tags.items())
-        raise BadInput(
-            f"the tags {names} of {version} in {repository.path} name different "
-            "commits; name one with commit:SHA"
-        )
-    names = " or ".join(pattern.format(version=version) for pattern in patterns)
-    looked = f", and {repository.path} has no tag {names}" if names else ""
+    named = " and ".join(f"{name} ({sha[:10]})" for name, sha in tags.items())
     raise BadInput(
-        f"{version} does not report the commit that it was built from{looked}; fetch "
-        "tags with `git fetch --tags`, or name a commit instead"
+        f"{version} does not report the commit that it was built from, and in "
+        f"{repository.path} {named or 'no tag'} names it; fetch tags with "
+        "`git fetch --tags`, or name a commit with commit:SHA"
     )
 
 
@@ -193,11 +187,11 @@ def find_project(family: str, *folders: Path) -> Project:
         BadInput: There is no project for the family.
         BadFiles: The file has mistakes.
     """
-    ref = FamilyRef.parse(family)
+    ref, shipped = FamilyRef.parse(family), shipped_projects()
     if ref.recipe:  # a compiler in a folder has no name of its own
         family = ref.kind
-    for path in (*(folder / FILE for folder in folders), *shipped_projects().values()):
-        if path.is_file():
+    for path in (*(folder / FILE for folder in folders), shipped.get(family)):
+        if path and path.is_file():
             project = load_project(path)
             if project.compiler == family:
                 return _with_sources(project)
