@@ -27,7 +27,7 @@ def contents_in(folder: Path) -> Contents:
 
 def inputs_without_importer(folder: Path, download: Download = no_download) -> Inputs:
     stop = threading.Event()
-    importers = OnnxImporters(ModelImporter("none", ()), tuple, stop)
+    importers = OnnxImporters(ModelImporter("none", ()), stop)
     return Inputs(
         folder / "made",
         ResultCache(folder / "imports.db"),

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import json
 import sys
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from tests.loopback_server import serving
 from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.iree.adapter import Iree
 from triage.model.address import Address
@@ -95,51 +92,6 @@ def test_an_index_that_cannot_be_reached_is_named(tmp_path: Path) -> None:
     index = Index(Workspace(Home(tmp_path)), Address("http://127.0.0.1:1/simple/"))
     with pytest.raises(EnvironmentFailure, match="the package index http://127"):
         index.releases("iree-base-compiler")
-
-
-class EitherForm(BaseHTTPRequestHandler):
-    """An index that answers in HTML unless JSON is preferred to every other form. Each
-    form lists another version.
-    """
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        ranks: dict[str, float] = {}
-        for form in self.headers["Accept"].split(","):
-            kind, _, rank = form.strip().partition(";q=")
-            ranks[kind] = float(rank or 1)
-        json_rank = ranks.pop("application/vnd.pypi.simple.v1+json", 0.0)
-        if json_rank > max(ranks.values(), default=0.0):
-            kind, name = (
-                "application/vnd.pypi.simple.v1+json",
-                "iree_base_compiler-2.0.0-py3-none-any.whl",
-            )
-            file = {"filename": name, "url": f"/{name}", "hashes": {}}
-            page = json.dumps(
-                {
-                    "meta": {"api-version": "1.0"},
-                    "name": "iree-base-compiler",
-                    "files": [file],
-                }
-            )
-        else:
-            kind, name = "text/html", "iree_base_compiler-1.0.0-py3-none-any.whl"
-            page = f'<a href="/{name}">{name}</a>'
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.end_headers()
-        self.wfile.write(page.encode())
-
-
-def test_json_is_preferred_to_html(tmp_path: Path) -> None:
-    with serving(EitherForm) as url:
-        address = Address(f"{url}/simple/")
-        releases = Index(Workspace(Home(tmp_path / "home")), address).releases(
-            "iree-base-compiler"
-        )
-    assert [release.version for release in releases] == ["2.0.0"]
 
 
 def test_settings_that_name_the_index(

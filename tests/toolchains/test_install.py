@@ -10,11 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.fake_releases import compiler
-from tests.toolchains.loopback import LoopbackIndex, make_wheel, serve
-from triage.cli.app import app
+from tests.toolchains.loopback import LoopbackIndex, make_wheel
 from triage.compilers.base import Environment, Packaging
 from triage.compilers.registry import Families
 from triage.toolchains.home import Home, Workspace
@@ -126,7 +124,7 @@ def test_files_that_the_wheel_does_not_list_may_change(
     make_wheel(loopback.folder, "1.0", distribution="beside", files={"it.py": b""})
     for name in ("some-compiler", "beside"):
         loopback.publish_dated(name, {"1.0": None})
-    compiler = package_of(loopback, tmp_path, "some-compiler", packaging)
+    compiler = package_of(loopback, tmp_path, "some-compiler", Environment(companions))
     [release] = compiler.listed()
     folder = compiler.install(release)
     (package,) = folder.glob("lib/*/site-packages/its")
@@ -138,24 +136,6 @@ def test_files_that_the_wheel_does_not_list_may_change(
     assert (package / "written.by.the.compiler").exists()
     (package / "__init__.py").write_bytes(b"damaged")
     assert not is_intact(folder)
-
-
-def test_the_password_of_a_private_index_is_used_and_not_stored(
-    loopback: LoopbackIndex, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serve(loopback.folder, login="user:s3cret") as private:
-        monkeypatch.setenv(
-            "TRIAGE_INDEX_URL", private.url.replace("//", "//user:s3cret@")
-        )
-        done = CliRunner().invoke(app, ["toolchains", "install", "1.1.0"])
-    assert "there is no iree compiler" not in done.output
-    assert program(next(home.glob("toolchains/iree-*"))).is_file()
-    assert "s3cret" not in done.output
-    assert not [
-        path
-        for path in home.rglob("*")
-        if path.is_file() and b"s3cret" in path.read_bytes()
-    ]
 
 
 def test_many_at_once_install_each_once(

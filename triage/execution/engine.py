@@ -536,13 +536,12 @@ def _inputs(
     """Return what prepares inputs: also imports ONNX models and downloads files."""
     onnx = onnx_family()
     assert onnx.onnx_importer
-    roots = partial(registry.python_roots, onnx.name)
     return Inputs(
         registry.home.kept(KeptKind.INPUTS),
         cache,
         stop,
         fresh=fresh,
-        onnx=OnnxImporters(onnx.onnx_importer, roots, stop),
+        onnx=OnnxImporters(onnx.onnx_importer, stop),
         contents=registry.contents,
         download=partial(_download, registry.workspace),
     )

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -337,17 +336,9 @@ def _write_decoded(source: Path, scratch: Path) -> Path:
 class OnnxImporters:
     """The importers of all toolchains. Safe for several threads."""
 
-    def __init__(
-        self,
-        importer: ModelImporter,
-        others: Callable[[], Sequence[Path]],
-        stop: threading.Event,
-    ) -> None:
-        """Start nothing yet. `others` returns where to look for an importer when that
-        of a toolchain does not run, best first.
-        """
+    def __init__(self, importer: ModelImporter, stop: threading.Event) -> None:
+        """Start nothing yet."""
         self._importer = importer
-        self._others = others
         self._stop = stop
         self._broken: set[Path | None] = set()  # None: the one next to this program
 
@@ -362,12 +353,13 @@ class OnnxImporters:
         tools: MlirTools | None,
         target: Path,
     ) -> Execution:
-        """Import a case's model with the importer of a toolchain, else with the first
-        one that runs. `sources` are the files that it may read.
+        """Import a case's model with the importer of a toolchain, or if that does not
+        run, with the one next to this program. `sources` are the files that it may
+        read.
         """
         root = tools.python_root if tools else None
         first: Execution | None = None
-        for place in chain([root] if root else [], [None], self._others()):
+        for place in dict.fromkeys((root, None)):
             if place in self._broken:
                 continue
             execution = self._import_alone(case, sources, place, target)

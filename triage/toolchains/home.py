@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import NamedTemporaryFile, mkdtemp
+from tempfile import mkdtemp, mkstemp
 from typing import IO, TYPE_CHECKING, Any
 
 from triage.model.errors import EnvironmentFailure, Interrupted
@@ -163,18 +163,16 @@ def write_whole(path: Path, text: str | bytes) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     data = text.encode("utf-8") if isinstance(text, str) else text
-    with NamedTemporaryFile(
-        dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as new:
-        try:
+    number, name = mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(number, "wb") as new:
             new.write(data)
-            new.flush()
-            # temporary files are created readable by their owner only
-            Path(new.name).chmod(0o644)
-            Path(new.name).replace(path)
-        except BaseException:
-            Path(new.name).unlink(missing_ok=True)
-            raise
+        # temporary files are created readable by their owner only
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def remove_tree(root: Path) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -415,18 +414,6 @@ class ToolchainRegistry:
         """Return the reference by which a toolchain was obtained."""
         known = self._obtained.get((toolchain.family, toolchain.revision.name))
         return known[0] if known else None
-
-    def python_roots(self, family: str) -> list[Path]:
-        """Return the folders of installed releases whose Python modules this
-        interpreter can import, newest first.
-        """
-        own = ".".join(map(str, sys.version_info[:2]))
-        package = self._releases(family)
-        return [
-            package.folder(release)
-            for release in reversed(package.installed())
-            if release.python == own
-        ]
 
     def revision(self, ref: ToolchainRef) -> Revision:
         """Return the revision. After its toolchain was obtained, it has the commit and

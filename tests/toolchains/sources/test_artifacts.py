@@ -60,9 +60,10 @@ def test_unobtainable_artifacts_are_listed_with_the_reason(
     add(github, timeline, 4, wheel, branch="users/somebody")
     add(github, timeline, 5, wheel, fork=True)
     builds = source(workspace).builds(timeline, range(1, 9))
-    assert [
-        (one.position.index, one.untestable) for one in builds
-    ] == [(1, None), (2, f"its {ARTIFACT} expired")]
+    assert [(one.position.index, one.untestable) for one in builds] == [
+        (1, None),
+        (2, f"its {ARTIFACT} expired"),
+    ]
     assert builds[0].revision.commit == timeline.commits[1].sha
     assert builds[0].seconds == 25
     with pytest.raises(Unobtainable, match="expired"):
