@@ -228,12 +228,14 @@ def _one_of_each(
         wanted = name == canonicalize_name(distribution)
         if not wanted or not _ADDRESS.fullmatch(package.url):
             continue
-        fitting = [
+        fitting = (
             python
             for python in ranked
-            if bounds.contains("{}.{}.99".format(*python)) and tags & _tags_of(python)
-        ]
-        if not fitting:
+            if bounds.contains("{}.{}.99".format(*python))
+            and not tags.isdisjoint(_tags_of(python))
+        )
+        python = next(fitting, None)
+        if python is None:
             continue
         day = day_in(str(version)) if nightly else None
         if day is None and package.upload_time:
@@ -242,14 +244,14 @@ def _one_of_each(
             distribution,
             version=str(version),
             wheel=package.filename,
-            python="{}.{}".format(*fitting[0]),
+            python="{}.{}".format(*python),
             sha256=_digest_of(package),
             date=day,
             yanked=package.is_yanked,
             url=Address(package.url),
             nightly=nightly,
         )
-        rank = ranked.index(fitting[0])
+        rank = ranked.index(python)
         if version not in best or rank < best[version][0]:
             best[version] = (rank, release)
     return [best[version][1] for version in sorted(best)]
