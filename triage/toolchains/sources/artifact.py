@@ -14,18 +14,15 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 
-from triage.git_history.repository import links_of
 from triage.git_history.timeline import Timeline
 from triage.model.address import Address
-from triage.model.errors import BadInput, EnvironmentFailure, Unobtainable
-from triage.recipes.mapping import Text
+from triage.model.errors import EnvironmentFailure, Unobtainable
+from triage.recipes.mapping import MappingFormat, Text
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Release, wheels_named
 from triage.toolchains.install import Uv, fill_folder, is_intact
 from triage.toolchains.sources.base import (
     Build,
-    SourceContext,
-    SourceSection,
     commit_build,
 )
 from triage.toolchains.web import Web, host_of
@@ -47,10 +44,9 @@ _DAMAGE = (
 )
 
 
-class ArtifactsSection(SourceSection):
+class ArtifactsSection(MappingFormat):
     """Wheels of a GitHub Actions workflow."""
 
-    of_wheels = True
     artifact: Text = Field(
         description="The artifact's name.", examples=["linux_x86_64_release_packages"]
     )
@@ -62,19 +58,6 @@ class ArtifactsSection(SourceSection):
     repository: Text | None = Field(
         default=None, description="owner/name, where it differs from the repository's."
     )
-
-    def open(self, context: SourceContext) -> CommitArtifacts:
-        links = links_of(context.web_page or context.repository.remote)
-        slug = self.repository or (links.slug if links else None)
-        if slug is None:
-            raise BadInput(
-                f"the artifacts of {context.project} need a repository: add "
-                "`repository: ...` to the project, or a remote to "
-                f"the clone {context.repository.path}"
-            )
-        return CommitArtifacts(
-            context.workspace, slug, context.distribution or "", self
-        )
 
 
 class WorkflowRun(BaseModel, frozen=True):

@@ -1,23 +1,16 @@
-"""What a source of toolchains is: a section of the project file, and builds for
-commits.
-"""
+"""What a source of toolchains is: it has builds for commits."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, ClassVar, Protocol
+from typing import Annotated, Protocol
 
-from triage.compilers.base import Packaging
-from triage.git_history.repository import Repository
 from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.revision import Revision
-from triage.recipes.mapping import MappingFormat, Matching, OneOrMore, Text
-from triage.toolchains.home import Workspace
-from triage.toolchains.install import PLAIN_WHEEL
+from triage.recipes.mapping import Matching, OneOrMore, Text
 
 # seconds that a build in an empty folder counts for until there are timings
 UNTIMED_BUILD = 3600.0
@@ -63,33 +56,6 @@ class Source(Protocol):
             Unobtainable: There is no such toolchain or package.
             EnvironmentFailure: It cannot be obtained now.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class SourceContext:
-    """All that a source needs besides its section of the project file."""
-
-    workspace: Workspace
-    repository: Repository
-    project: str
-    distribution: str | None
-    """The name of the project's wheels."""
-    web_page: str | None
-    packaging: Packaging = PLAIN_WHEEL
-    """How a release is installed."""
-
-
-class SourceSection(MappingFormat):
-    """The settings of one source."""
-
-    @abstractmethod
-    def open(self, context: SourceContext) -> Source:
-        """Return the source. Nothing is listed yet. Raises BadInput if the project
-        lacks a setting.
-        """
-
-    of_wheels: ClassVar = False
-    """Whether the project or the section must name the wheels in `distribution`."""
 
 
 Url = Annotated[

@@ -25,7 +25,13 @@ from triage.model.errors import EnvironmentFailure, Unobtainable
 from triage.model.execution import Ending
 from triage.processes.containment import Purpose
 from triage.processes.process import Log, run, unlimited
-from triage.recipes.mapping import AtKey, Duration, Texts, Variables
+from triage.recipes.mapping import (
+    AtKey,
+    Duration,
+    MappingFormat,
+    Texts,
+    Variables,
+)
 from triage.toolchains.home import (
     KeptKind,
     Workspace,
@@ -38,8 +44,6 @@ from triage.toolchains.install import fill_folder, is_intact
 from triage.toolchains.sources.base import (
     UNTIMED_BUILD,
     Build,
-    SourceContext,
-    SourceSection,
     commit_build,
 )
 
@@ -55,7 +59,7 @@ _TRYING_AGAIN = b"""
 """
 
 
-class BuildSection(SourceSection):
+class BuildSection(MappingFormat):
     """Builds from source: shell commands, files of the checkout, or both."""
 
     configure: Texts = Field(default=(), description="Run before each build.")
@@ -95,11 +99,6 @@ class BuildSection(SourceSection):
             if path.is_absolute() or ".." in path.parts or not path.parts:
                 raise AtKey("copy", f'"{name}" is not a file below the checkout.')
         return self
-
-    def open(self, context: SourceContext) -> SourceBuilds:
-        return SourceBuilds(
-            context.workspace, context.repository, context.project, self
-        )
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,12 @@ from triage.git_history.timeline import CommitPosition, Timeline
 from triage.model.address import Address
 from triage.model.errors import BadInput, Unobtainable
 from triage.model.revision import Revision
-from triage.recipes.mapping import Text
+from triage.recipes.mapping import MappingFormat, Text
 from triage.toolchains.home import Workspace
 from triage.toolchains.index import Index
 from triage.toolchains.install import PLAIN_WHEEL, Package, is_intact
 from triage.toolchains.sources.base import (
     Build,
-    SourceContext,
-    SourceSection,
     Tags,
     Url,
 )
@@ -37,28 +35,17 @@ _SECONDS = 15.0  # of a download and an install
 _STAMP = re.compile(r"(?<!\d)(20\d{12})(?!\d)")
 
 
-class ReleasesSection(SourceSection):
+class ReleasesSection(MappingFormat):
     """Releases of the package index."""
 
-    of_wheels = True
     tags: Tags = Field(
         description="Which tags mark a release's commit.", examples=["v{version}"]
     )
 
-    def open(self, context: SourceContext) -> Wheels:
-        package = Package(
-            context.workspace,
-            context.distribution or "",
-            Index(context.workspace),
-            context.packaging,
-        )
-        return Wheels(package, self.tags)
 
-
-class NightliesSection(SourceSection):
+class NightliesSection(MappingFormat):
     """Nightly wheels."""
 
-    of_wheels = True
     find_links: Url | None = Field(
         default=None, alias="find-links", description="A page of links to wheels."
     )
@@ -83,12 +70,6 @@ class NightliesSection(SourceSection):
                 "links) or index."
             )
         return self
-
-    def open(self, context: SourceContext) -> Wheels:
-        package = self.package(
-            context.workspace, context.distribution, context.packaging
-        )
-        return Wheels(package, self.tags)
 
     def package(
         self, workspace: Workspace, distribution: str | None, packaging: Packaging
