@@ -29,7 +29,7 @@ from triage.toolchains.home import Workspace, read_json, save_file
 from triage.toolchains.install import MANIFEST
 
 # Programs write these where they are installed.
-_NOT_CONTENT = {"__pycache__", ".git", ".lock"}
+_NOT_CONTENT = {"__pycache__", ".git", ".used", ".lock"}
 # A file that was changed less than so many nanoseconds ago may change again without
 # another time.
 _COARSEST_TIME = 2_000_000_000

@@ -40,9 +40,9 @@ from triage.toolchains.home import (
 from triage.toolchains.index import Index, Release, index_url
 from triage.toolchains.web import host_of, network_seconds
 
-# Is written last into each install: its release, and the sizes of its files. It is
-# touched when the toolchain is used.
+# Is written last into each install: its release, and the sizes of its files.
 MANIFEST = "toolchain.json"
+USE = ".used"  # is touched when the toolchain is used
 PLAIN_WHEEL = Wheel()
 _TIMEOUT = 3600.0  # seconds of one run of uv; a slow network may need them
 # Packages that are released together are uploaded within this time.

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from triage.toolchains.home import Home, KeptKind, disk_errors, lock_file, remove_tree
-from triage.toolchains.install import MANIFEST, bytes_below, is_intact
+from triage.toolchains.install import MANIFEST, USE, bytes_below, is_intact
 
 TOOLCHAINS = "toolchains"  # the kind of toolchains and builders in tables of sizes
 _OLDEST = 90 * 86400.0  # seconds without a use after which a kept file is pruned
@@ -64,7 +64,12 @@ class PrunedHome:
 def stored_toolchains(home: Home) -> list[StoredEntry]:
     """Return all toolchains in a home, least recently used first."""
     entries = [
-        _entry(TOOLCHAINS, [folder], [folder / MANIFEST], intact=is_intact(folder))
+        _entry(
+            TOOLCHAINS,
+            [folder],
+            [folder / USE, folder / MANIFEST],
+            intact=is_intact(folder),
+        )
         for folder in home.toolchains.glob("[!.]*")
         if folder.is_dir()
     ]

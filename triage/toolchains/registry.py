@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from bisect import bisect_left
@@ -28,7 +27,13 @@ from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
 from triage.toolchains.home import Home, Workspace, save_file
 from triage.toolchains.index import Index, Release
-from triage.toolchains.install import MANIFEST, PLAIN_WHEEL, Package, is_intact
+from triage.toolchains.install import (
+    MANIFEST,
+    PLAIN_WHEEL,
+    USE,
+    Package,
+    is_intact,
+)
 
 _FORMS = (
     "`3.13.0`, `latest`, `previous`, `installed`, `2025-06-04`, "
@@ -515,9 +520,10 @@ class ToolchainRegistry:
 
 
 def _note_use(root: Path) -> None:
-    """Note that a toolchain is used now: what was not used for long is pruned first."""
-    with suppress(OSError):  # it is not an install, or the home cannot be written
-        os.utime(root / MANIFEST)
+    """Note that an install is used now: what was not used for long is pruned first."""
+    with suppress(OSError):  # the home cannot be written
+        if (root / MANIFEST).exists():
+            (root / USE).touch()
 
 
 def _newest(refs: Sequence[ToolchainRef], text: str) -> ToolchainRef:
