@@ -131,15 +131,12 @@ class Package:
             uv = Uv(
                 self.workspace, f"{name} from {host}", root, scratch, self.index.url
             )
-            if self.packaging == PLAIN_WHEEL:
-                uv.unpack(wheel, release.python)
-                return release
             python = interpreter(version_of(release.python))
-            if python is None:
+            if python is None and self.packaging != PLAIN_WHEEL:
                 raise Unobtainable(
                     f"{name} needs Python {release.python}, which is not installed here"
                 )
-            if isinstance(self.packaging, Environment):
+            if python and isinstance(self.packaging, Environment):
                 companions = self.packaging.companions_of(release.version)
                 uv.environment(python, [wheel, *companions], release.date)
             else:

@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,8 +51,9 @@ class Web:
     """Makes GET requests. Tries them again after broken connections, server errors and
     short rate limits.
 
-    Raises EnvironmentFailure if the server cannot be reached, refuses, is too slow, or
-    its answer is too long or not HTTP.
+    Raises Unobtainable if there is no such page or file, and EnvironmentFailure if the
+    server cannot be reached, refuses, is too slow, or its answer is too long or not
+    HTTP.
     """
 
     workspace: Workspace
@@ -70,26 +71,14 @@ class Web:
         with self._answer(url, {"Accept": accept}, params) as response:
             # requests itself reads a body without limits of time and size.
             response._content = b"".join(self._parts(response, _LARGEST_PAGE))  # noqa: SLF001
-        if response.status_code != 200:
-            status = f"{response.status_code} {response.reason}"
-            with suppress(ValueError, RecursionError, TypeError, LookupError):
-                status += f": {str(response.json()['message'])[:200]}"
-            raise EnvironmentFailure(f"{host_of(url)} answers {status}")
         return response
 
     def download(
         self, url: Address, target: Path, name: str, largest: int = _LARGEST_FILE
     ) -> None:
-        """Download a file. `name` stands for it in messages. Raises Unobtainable if it
-        is gone.
-        """
+        """Download a file. `name` stands for it in messages."""
         host = host_of(url)
         with self._answer(url, {"Accept-Encoding": "identity"}) as response:
-            status = f"{response.status_code} {response.reason}"
-            if response.status_code in (404, 410):
-                raise Unobtainable(f"{name} is gone from {host} ({status})")
-            if response.status_code != 200:
-                raise EnvironmentFailure(f"{host} refuses {name}: {status}")
             length = response.headers.get("Content-Length", "")
             total = int(length) / _MIB if re.fullmatch("[0-9]{1,15}", length) else None
             if total and total > largest / _MIB:
@@ -133,6 +122,7 @@ class Web:
                     ) as response:
                         seconds = _seconds_to_wait(response)
                         if left == 0 or seconds is None:
+                            _check_status(response)
                             yield response
                             return
                     pause(self.workspace.stop, seconds)
@@ -171,6 +161,14 @@ class Web:
         """Add the token. A .netrc file would override it as a header of the session."""
         request.headers["Authorization"] = f"Bearer {self.token}"
         return request
+
+
+def _check_status(response: requests.Response) -> None:
+    if response.status_code != 200:
+        is_gone = response.status_code in (404, 410)
+        raise (Unobtainable if is_gone else EnvironmentFailure)(
+            f"{host_of(response.url)} answers {response.status_code} {response.reason}"
+        )
 
 
 def _seconds_to_wait(response: requests.Response) -> float | None:
