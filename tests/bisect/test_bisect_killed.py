@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -100,17 +99,7 @@ def probed(home: Path) -> set[str]:
 
 
 def built(home: Path, small: SmallCompiler) -> set[str]:
-    """The commits whose compiler is installed, or whose path a script has printed."""
-    printed = {
-        sha for _, paths in stored_values(home, "printed paths") for sha in paths
-    }
-    return printed | {
-        str(key).split()[0]
-        for key, name in stored_values(home, "builds of commits")
-        if (home / "toolchains" / name).is_dir()
-    }
-
-
-def stored_values(home: Path, section: str) -> list[tuple[str, Any]]:
-    files = (home / "state" / section.replace(" ", "-")).glob("*.json")
-    return [json.loads(file.read_text().partition(" ")[2]) for file in files]
+    """The commits whose compiler is installed."""
+    manifests = (home / "toolchains").glob("build-*/toolchain.json")
+    names = {manifest.parent.name for manifest in manifests}
+    return {sha for sha in small.shas if any(f"-{sha[:16]}-" in name for name in names)}

@@ -173,15 +173,17 @@ class Package:
 
 
 def is_intact(folder: Path) -> bool:
-    """Return whether an install is complete: it has its manifest, and every file has
-    the size that it was installed with.
+    """Return whether an install is complete: it has the manifest of this folder, and
+    every file has the size that it was installed with.
     """
     with suppress(OSError, TypeError, LookupError, AttributeError):
-        sizes = read_json(folder / MANIFEST)["files"]
-        for name, size in sizes.items():
+        manifest = read_json(folder / MANIFEST)
+        if manifest.get("folder", folder.name) != folder.name:
+            return False
+        for name, size in manifest["files"].items():
             if os.stat(f"{folder}/{name}").st_size != size:  # noqa: PTH116 - is faster
                 return False
-        return bool(sizes)
+        return bool(manifest["files"])
     return False
 
 
@@ -228,6 +230,7 @@ def fill_folder(
                     path.mkdir()
                 release = fill(folder, scratch)
                 manifest = {
+                    "folder": name,
                     "release": asdict(release) if release else None,
                     "files": _sizes(folder),
                 }

@@ -40,10 +40,11 @@ def host_of(url: str) -> str:
     """Return the host and port of an address, or the address itself if it is not
     valid.
     """
+    address = Address(url)
     try:
-        return urlsplit(Address(url)).netloc or url
+        return urlsplit(address).netloc or address
     except ValueError:
-        return Address(url)
+        return address
 
 
 @dataclass(frozen=True)

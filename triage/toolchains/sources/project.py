@@ -161,11 +161,13 @@ def tagged_commit(project: Project, repository: Repository, version: str) -> str
     tags = tags_for(version, dict.fromkeys(patterns), read_tags(repository))
     if len(set(tags.values())) == 1:
         return next(iter(tags.values()))
-    named = " and ".join(f"{name} ({sha[:10]})" for name, sha in tags.items())
+    why = f"{repository.path} has no tag of it"
+    if tags:
+        named = " and ".join(f"{name} ({sha[:10]})" for name, sha in tags.items())
+        why = f"its tags {named} name different commits"
     raise BadInput(
-        f"{version} does not report the commit that it was built from, and in "
-        f"{repository.path} {named or 'no tag'} names it; fetch tags with "
-        "`git fetch --tags`, or name a commit with commit:SHA"
+        f"{version} does not report the commit that it was built from, and {why}; "
+        "fetch tags with `git fetch --tags`, or name a commit with commit:SHA"
     )
 
 
