@@ -25,7 +25,7 @@ from triage.compilers.interpreters import packages_of, prefixes_of
 from triage.model.content import file_sha256
 from triage.model.errors import EnvironmentFailure
 from triage.processes.sealing import SYSTEM
-from triage.toolchains.home import Workspace, read_json, save_file
+from triage.toolchains.home import Workspace
 from triage.toolchains.install import MANIFEST
 
 # Programs write these where they are installed.
@@ -71,10 +71,8 @@ class Contents:
                 if str(path) not in self._digests:
                     self._digests[str(path)] = _installed_digest(path)
                 return self._digests[str(path)]
-        cache = self.workspace.home.state("contents", str(path))
-        known = read_json(cache)
-        if not isinstance(known, dict):
-            known = {}
+        home = self.workspace.home
+        known = json.loads(home.stored("contents", str(path)) or b"{}")
         whole, now = sha256(), time.time_ns()
         files: dict[str, Any] = {}
         for name, state in states(path):
@@ -88,7 +86,7 @@ class Contents:
             whole.update(f"{name}\0{digest}\0{state[3] & 0o111}\0".encode())
         if files != known:
             with suppress(EnvironmentFailure):  # the home cannot be written
-                save_file(cache, json.dumps(files), "store digests")
+                home.store("contents", str(path), json.dumps(files).encode())
         return whole.hexdigest()
 
     def _of_interpreter(self, python: Path) -> str:

@@ -58,10 +58,25 @@ class Home:
         """Folders of processes that run now."""
         return self.path / "scratch"
 
-    def state(self, kind: str, key: str) -> Path:
-        """Return the file of a small cache, which has the JSON value of a key."""
-        digest = blake2b(key.encode("utf-8", "replace"), digest_size=12).hexdigest()
-        return self.path / "state" / kind / f"{digest}.json"
+    def stored(self, kind: str, key: str) -> bytes | None:
+        """Return the text of a key in a small cache; None if there is none, or if its
+        file is damaged or of another key.
+        """
+        with suppress(OSError):
+            mark, _, text = self._state(kind, key).read_bytes().partition(b"\n")
+            if mark == _mark(key, text):
+                return text
+        return None
+
+    def store(self, kind: str, key: str, text: bytes) -> None:
+        """Store the text of a key in a small cache. Raises EnvironmentFailure if the
+        home cannot be written.
+        """
+        content = _mark(key, text) + b"\n" + text
+        save_file(self._state(kind, key), content, f"store {kind}")
+
+    def _state(self, kind: str, key: str) -> Path:
+        return self.path / "state" / kind / _mark(key, b"").decode()
 
     @property
     def use_lock(self) -> Path:
@@ -263,6 +278,12 @@ def pause(stop: threading.Event, seconds: float) -> None:
     """Wait. Raises Interrupted if `stop` is set before."""
     if stop.wait(seconds):
         raise Interrupted("stopped")
+
+
+def _mark(key: str, text: bytes) -> bytes:
+    """Return what a text has that is stored under a key, and no other one."""
+    whole = blake2b(key.encode("utf-8", "replace") + b"\0" + text, digest_size=12)
+    return whole.hexdigest().encode()
 
 
 def read_json(path: Path) -> Any:

@@ -25,7 +25,7 @@ from triage.model.revision import FamilyRef, Revision, Toolchain, ToolchainKind
 from triage.processes.sealing import Seal
 from triage.recipes.values import parse_version
 from triage.toolchains.contents import Contents, file_state, readable, with_targets
-from triage.toolchains.home import Home, Workspace, save_file
+from triage.toolchains.home import Home, Workspace
 from triage.toolchains.index import Index, Release
 from triage.toolchains.install import (
     MANIFEST,
@@ -489,11 +489,13 @@ class ToolchainRegistry:
 
         adapter = TypeAdapter(Description)
         identity = self.contents.identity(needs)
-        cache = self.home.state("capabilities", f"{compiler.name} {identity}")
-        with suppress(OSError, ValueError):  # none, or of another version of triage
-            return identity, adapter.validate_json(cache.read_bytes())
+        key = f"{compiler.name} {identity}"
+        known = self.home.stored("capabilities", key)
+        with suppress(ValueError):  # of another version of triage
+            if known is not None:
+                return identity, adapter.validate_json(known)
         description = compiler.describe(program, Seal(readable(needs)))
-        save_file(cache, adapter.dump_json(description), "store what a compiler says")
+        self.home.store("capabilities", key, adapter.dump_json(description))
         return identity, description
 
     def _root(self, ref: ToolchainRef, compiler: Compiler) -> Path:
